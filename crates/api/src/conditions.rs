@@ -1,0 +1,208 @@
+//! Types of conditions, and the reasons that they, events and metrics carry.
+//!
+//! A condition's message is a sentence for a person; its reason is a stable word for a program.
+
+/// Condition types, by the kinds that carry them.
+pub mod types {
+    /// Task, CronTask, AgentTemplate, Registry, MCPServer: it works.
+    pub const READY: &str = "Ready";
+    /// Task: it waits, and the reason says what for.
+    pub const QUEUED: &str = "Queued";
+    /// Task: it was ended before its own end.
+    pub const STOPPED: &str = "Stopped";
+    /// Task: its workspace volume exists.
+    pub const WORKSPACE_READY: &str = "WorkspaceReady";
+    /// Task: contexts, inputs and caches are in place.
+    pub const PREPARED: &str = "Prepared";
+    /// Task: the whole log is in the archive.
+    pub const LOGS_CAPTURED: &str = "LogsCaptured";
+    /// Task: the result of this run is durable.
+    pub const RESULT_RECORDED: &str = "ResultRecorded";
+    /// Task: the agent asks a person for permission.
+    pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
+    /// Task: the cluster, not the Task, ended a run.
+    pub const DISRUPTED: &str = "Disrupted";
+    /// Agent: the Deployment has a ready Pod.
+    pub const SERVER_READY: &str = "ServerReady";
+    /// Agent: the OpenCode server answers.
+    pub const SERVER_HEALTHY: &str = "ServerHealthy";
+    /// Agent: scaled to zero.
+    pub const SUSPENDED: &str = "Suspended";
+    /// Agent: a new commit waits for running Tasks to end.
+    pub const GIT_SYNC_PENDING: &str = "GitSyncPending";
+    /// Agent: the standby settings work, but not as written.
+    pub const STANDBY_CONFIG_WARNING: &str = "StandbyConfigWarning";
+    /// Agent: the share link opens.
+    pub const SHARE_READY: &str = "ShareReady";
+    /// Every kind with references: the spec is valid.
+    pub const ACCEPTED: &str = "Accepted";
+    /// Every kind with references: everything it refers to exists and may be used from here.
+    pub const REFERENCES_RESOLVED: &str = "ReferencesResolved";
+    /// Agent: the compiled OpenCode configuration is valid.
+    pub const CONFIG_VALID: &str = "ConfigValid";
+    /// Agent, ModelProvider: every Secret key that it needs exists.
+    pub const SECRETS_READY: &str = "SecretsReady";
+    /// ModelProvider, RemoteMCPServer: the endpoint answered last time.
+    pub const REACHABLE: &str = "Reachable";
+    /// RemoteMCPServer: its tools are in the catalogue.
+    pub const TOOLS_DISCOVERED: &str = "ToolsDiscovered";
+    /// AgentTool: the OpenAPI document was read.
+    pub const SCHEMA_RESOLVED: &str = "SchemaResolved";
+    /// AgentWorkflow: it compiles to an executable graph.
+    pub const COMPILED: &str = "Compiled";
+    /// KubeOpenCodeConfig: the controller uses it.
+    pub const APPLIED: &str = "Applied";
+}
+
+/// Reasons, by what they tell.
+pub mod reasons {
+    // Why a Task waits.
+    /// The Agent runs as many Tasks as it may.
+    pub const AGENT_AT_CAPACITY: &str = "AgentAtCapacity";
+    /// The Agent or template started as many Tasks as it may in the window.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+    /// The Agent is suspended.
+    pub const AGENT_SUSPENDED: &str = "AgentSuspended";
+    /// The Agent's server is not ready.
+    pub const AGENT_SERVER_NOT_READY: &str = "AgentServerNotReady";
+    /// The Agent does not exist (yet).
+    pub const AGENT_NOT_FOUND: &str = "AgentNotFound";
+    /// The AgentTemplate does not exist (yet).
+    pub const TEMPLATE_NOT_FOUND: &str = "TemplateNotFound";
+    /// Another Task must end first.
+    pub const WAITING_FOR_DEPENDENCY: &str = "WaitingForDependency";
+    /// The template runs as many Tasks as it may.
+    pub const TEMPLATE_AT_CAPACITY: &str = "TemplateAtCapacity";
+    /// It no longer waits: nothing limits it.
+    pub const NO_LIMITS: &str = "NoLimits";
+    /// It no longer waits: a slot became free.
+    pub const CAPACITY_AVAILABLE: &str = "CapacityAvailable";
+
+    // How a Task ended.
+    /// The agent finished its work.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// Its user stopped it.
+    pub const USER_STOPPED: &str = "UserStopped";
+    /// `spec.timeout` passed.
+    pub const TIMEOUT: &str = "Timeout";
+    /// The container was killed for using too much memory.
+    pub const OOM_KILLED: &str = "OOMKilled";
+    /// The node evicted the Pod.
+    pub const EVICTED: &str = "Evicted";
+    /// The node went away.
+    pub const NODE_LOST: &str = "NodeLost";
+    /// A Pod of higher priority took the place.
+    pub const PREEMPTED: &str = "Preempted";
+    /// An image could not be pulled.
+    pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
+    /// No node takes the Pod.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Contexts, repositories or inputs could not be put in place.
+    pub const PREPARATION_FAILED: &str = "PreparationFailed";
+    /// The Pod vanished.
+    pub const POD_LOST: &str = "PodLost";
+    /// The task did not start in `startupTimeout`.
+    pub const STARTUP_TIMEOUT: &str = "StartupTimeout";
+    /// The budget is used up.
+    pub const BUDGET_EXCEEDED: &str = "BudgetExceeded";
+    /// The model answered with an error.
+    pub const MODEL_ERROR: &str = "ModelError";
+    /// The agent asked for a permission that it did not get.
+    pub const PERMISSION_REJECTED: &str = "PermissionRejected";
+    /// No event for `stallTimeout`.
+    pub const NO_PROGRESS: &str = "NoProgress";
+    /// The Agent's server went away during the run.
+    pub const SERVER_LOST: &str = "ServerLost";
+    /// The Agent was deleted during the run.
+    pub const AGENT_GONE: &str = "AgentGone";
+    /// The answer was cut at the model's output limit.
+    pub const LENGTH_LIMIT: &str = "LengthLimit";
+    /// The provider refused the content.
+    pub const CONTENT_FILTERED: &str = "ContentFiltered";
+    /// Somebody aborted the session on the server.
+    pub const SESSION_ABORTED: &str = "SessionAborted";
+    /// The task command exited with a code that is not 0.
+    pub const NON_ZERO_EXIT: &str = "NonZeroExit";
+    /// The run ended without leaving a result.
+    pub const RESULT_MISSING: &str = "ResultMissing";
+    /// What must be handed to the Pod does not fit into a Secret.
+    pub const ASSIGNMENT_TOO_LARGE: &str = "AssignmentTooLarge";
+    /// A Task that this one depends on failed.
+    pub const DEPENDENCY_FAILED: &str = "DependencyFailed";
+
+    // What is wrong with an object.
+    /// The Agent or template cannot be used; the message says why.
+    pub const AGENT_ERROR: &str = "AgentError";
+    /// A context cannot be delivered.
+    pub const CONTEXT_ERROR: &str = "ContextError";
+    /// The ConfigMap with the contexts was refused.
+    pub const CONFIG_MAP_CREATION_ERROR: &str = "ConfigMapCreationError";
+    /// The Pod was refused.
+    pub const POD_CREATION_ERROR: &str = "PodCreationError";
+    /// The spec breaks a rule that spans more than one field or object.
+    pub const INVALID: &str = "Invalid";
+    /// Something it refers to does not exist.
+    pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
+    /// Its owner does not allow this namespace to refer to it.
+    pub const REFERENCE_NOT_ALLOWED: &str = "ReferenceNotAllowed";
+    /// Everything it refers to was found.
+    pub const RESOLVED: &str = "Resolved";
+    /// A Secret or a key in it is missing or unreadable.
+    pub const SECRET_MISSING: &str = "SecretMissing";
+    /// The compiled OpenCode configuration is not valid.
+    pub const CONFIG_INVALID: &str = "ConfigInvalid";
+    /// The spec is valid.
+    pub const VALID: &str = "Valid";
+    /// An object of that name belongs to somebody else.
+    pub const NAME_CONFLICT: &str = "NameConflict";
+    /// The API server refused a write; the message is its own.
+    pub const APPLY_FAILED: &str = "ApplyFailed";
+
+    // An Agent's server.
+    /// The Deployment has a ready Pod.
+    pub const DEPLOYMENT_READY: &str = "DeploymentReady";
+    /// The Deployment has no ready Pod.
+    pub const DEPLOYMENT_NOT_READY: &str = "DeploymentNotReady";
+    /// The Deployment does not exist.
+    pub const DEPLOYMENT_NOT_FOUND: &str = "DeploymentNotFound";
+    /// The server in the Deployment answers.
+    pub const DEPLOYMENT_HEALTHY: &str = "DeploymentHealthy";
+    /// The Agent or CronTask is suspended.
+    pub const SUSPENDED: &str = "Suspended";
+    /// Its user suspended it.
+    pub const USER_REQUESTED: &str = "UserRequested";
+    /// It was idle for `standby.idleTimeout`.
+    pub const STANDBY: &str = "Standby";
+    /// It is not suspended; the share link opens.
+    pub const ACTIVE: &str = "Active";
+    /// The share link has expired.
+    pub const EXPIRED: &str = "Expired";
+    /// The share link opens when the Agent is ready.
+    pub const AGENT_NOT_READY: &str = "AgentNotReady";
+    /// A roll-out waits for running Tasks.
+    pub const WAITING_FOR_TASKS: &str = "WaitingForTasks";
+    /// The repository and the Pod agree.
+    pub const SYNCED: &str = "Synced";
+    /// `standby.idleTimeout` is shorter than the heartbeat.
+    pub const IDLE_TIMEOUT_TOO_SHORT: &str = "IdleTimeoutTooShort";
+
+    // A CronTask.
+    /// It waits for its next time.
+    pub const SCHEDULED: &str = "Scheduled";
+    /// The schedule cannot be read or never comes.
+    pub const INVALID_SCHEDULE: &str = "InvalidSchedule";
+    /// The last time passed its deadline.
+    pub const MISSED_DEADLINE: &str = "MissedDeadline";
+    /// It holds as many Tasks as it may; delete some, or set a clean-up policy.
+    pub const MAX_RETAINED_TASKS_REACHED: &str = "MaxRetainedTasksReached";
+    /// A Task of it still runs, and the policy forbids another.
+    pub const ACTIVE_TASK_EXISTS: &str = "ActiveTaskExists";
+
+    // A Registry.
+    /// Every asset is there.
+    pub const ALL_ASSETS_READY: &str = "AllAssetsReady";
+    /// It lists nothing.
+    pub const EMPTY: &str = "Empty";
+    /// Some assets are not there.
+    pub const ASSETS_UNAVAILABLE: &str = "AssetsUnavailable";
+}

@@ -1,0 +1,180 @@
+//! KubeOpenCodeConfig: settings of the whole platform.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::{
+    refs::SecretKeyRef,
+    run::{Budget, Retry, Workspace},
+    schema::{Duration, IntoRule as _},
+    workload::{NetworkPolicy, Proxy},
+};
+
+/// Settings of the whole platform. There is one, named `cluster`; changes apply at once.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "kubeopencode.io",
+    version = "v1alpha1",
+    kind = "KubeOpenCodeConfig",
+    plural = "kubeopencodeconfigs",
+    shortname = "ktc",
+    category = "kubeopencode",
+    status = "KubeOpenCodeConfigStatus",
+    derive = "PartialEq",
+    doc = "Settings of the whole platform. There is one, named cluster; changes apply at once.",
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = ("self.metadata.name == 'cluster'", "there is only one KubeOpenCodeConfig: name it 'cluster'").into_rule()
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeOpenCodeConfigSpec {
+    /// DNS domain of the cluster; cluster.local when unset.
+    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    pub cluster_domain: Option<String>,
+    /// Image of our own helpers in Pods.
+    pub system_image: Option<SystemImage>,
+    /// When finished Tasks are deleted; never when unset.
+    pub cleanup: Option<Cleanup>,
+    /// HTTP proxy of every Pod whose Agent or template sets none.
+    pub proxy: Option<Proxy>,
+    /// Traces of what happens in Pods.
+    pub observability: Option<Observability>,
+    /// Settings of Tasks and Agents that set none themselves.
+    pub defaults: Option<Defaults>,
+}
+
+/// Image of our own helpers.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemImage {
+    /// The image.
+    #[schemars(length(max = 1024))]
+    pub image: Option<String>,
+    /// When nodes pull it; IfNotPresent when unset.
+    pub image_pull_policy: Option<ImagePullPolicy>,
+}
+
+/// When a node pulls an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// Before every start.
+    Always,
+    /// Never.
+    Never,
+    /// If it is not there.
+    IfNotPresent,
+}
+
+/// When finished Tasks are deleted.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cleanup {
+    /// This many seconds after they ended.
+    #[schemars(range(min = 0))]
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// When a namespace holds more than this many finished ones, oldest first.
+    #[schemars(range(min = 0))]
+    pub max_retained_tasks: Option<i32>,
+}
+
+/// What is observed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Observability {
+    /// Export by OpenTelemetry.
+    pub open_telemetry: Option<OpenTelemetry>,
+}
+
+/// Export by OpenTelemetry.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("!self.enabled || (has(self.endpoint) && self.endpoint != '')", "endpoint is required when enabled is true").into_rule())]
+pub struct OpenTelemetry {
+    /// Export.
+    pub enabled: bool,
+    /// Address of the collector.
+    #[schemars(length(max = 4096), regex(pattern = r"^https?://.+$"))]
+    pub endpoint: Option<String>,
+    /// Headers of the export.
+    pub headers: Option<BTreeMap<String, OtelHeader>>,
+    /// Trace calls of models.
+    #[serde(default, rename = "enableLLMTraces")]
+    pub enable_llm_traces: bool,
+    /// Put prompts and answers into traces.
+    #[serde(default)]
+    pub record_content: bool,
+    /// Attributes of every trace.
+    pub resource_attributes: Option<BTreeMap<String, String>>,
+}
+
+/// A header of the export.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.value) != has(self.valueFrom)", "set exactly one of value and valueFrom").into_rule())]
+pub struct OtelHeader {
+    /// Its value, if it is no secret.
+    #[schemars(length(max = 8192))]
+    pub value: Option<String>,
+    /// Where its value is, in the Pod's namespace.
+    pub value_from: Option<OtelHeaderSource>,
+}
+
+/// Where a header's value is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtelHeaderSource {
+    /// In a Secret.
+    pub secret_key_ref: SecretKeyRef,
+}
+
+/// Settings of Tasks and Agents that set none themselves.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Defaults {
+    /// Image that copies OpenCode to `/tools`.
+    #[schemars(length(max = 1024))]
+    pub agent_image: Option<String>,
+    /// Image in which agents work.
+    #[schemars(length(max = 1024))]
+    pub executor_image: Option<String>,
+    /// Image of the small client of Tasks on an Agent.
+    #[schemars(length(max = 1024))]
+    pub attach_image: Option<String>,
+    /// Where the files of runs live.
+    pub workspace: Option<Workspace>,
+    /// From admission to the start of the task container; 5m when unset.
+    pub startup_timeout: Option<Duration>,
+    /// A run without any event for this long ends; 15m when unset.
+    pub stall_timeout: Option<Duration>,
+    /// Whether failed runs are tried again.
+    pub retry: Option<Retry>,
+    /// What one run may use.
+    pub budget: Option<Budget>,
+    /// Which network connections Pods may open.
+    pub network_policy: Option<NetworkPolicy>,
+    /// How long a Task waits for an Agent or template that does not exist yet; 60s when unset.
+    pub reference_grace_period: Option<Duration>,
+}
+
+/// Whether the configuration is in use.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeOpenCodeConfigStatus {
+    /// Generation that this status speaks of.
+    pub observed_generation: Option<i64>,
+    /// Details, by type.
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Option<Vec<Condition>>,
+}

@@ -1,0 +1,172 @@
+//! What turns derived schemas into CustomResourceDefinitions that a person can live with: small enough for a plain
+//! `kubectl apply`, bounded everywhere, with rules whose messages say what to do.
+
+use std::{borrow::Cow, time};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::Rule;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A longer description than this is cut after its first sentence. Ours are shorter; those of the Kubernetes types
+/// that we embed are pages long, and the whole CRD must fit into an annotation of 262,144 bytes.
+const LONG_DESCRIPTION: usize = 160;
+/// Bounds for what states none itself. They keep hostile objects out and let the API server estimate the cost of rules.
+const MAX_STRING: u64 = 65_536;
+const MAX_ITEMS: u64 = 256;
+const MAX_PROPERTIES: u64 = 256;
+/// Any text without NUL, which no file, environment variable or process argument can hold.
+pub(crate) const NO_NUL: &str = r"^[^\x00]*$";
+
+/// A validation rule from a CEL expression and the sentence that a person reads when it does not hold.
+pub(crate) trait IntoRule {
+    /// Makes the rule.
+    fn into_rule(self) -> Rule;
+}
+
+impl IntoRule for (&str, &str) {
+    fn into_rule(self) -> Rule {
+        Rule::new(self.0).message(self.1)
+    }
+}
+
+/// A span of time as people write it in Kubernetes: `90s`, `5m`, `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Duration(kube::core::Duration);
+
+impl Duration {
+    /// As the standard library's type. The schema admits no negative spans.
+    pub fn to_std(self) -> time::Duration {
+        self.0.into()
+    }
+}
+
+impl From<time::Duration> for Duration {
+    fn from(span: time::Duration) -> Self {
+        Self(span.into())
+    }
+}
+
+impl JsonSchema for Duration {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "maxLength": 64,
+            "pattern": r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$",
+        })
+    }
+}
+
+/// Any JSON value, kept as it is.
+pub(crate) fn any_value(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Any JSON object, kept as it is.
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Finishes the definition that the derive macro made. Deterministic, and a second pass changes nothing.
+pub(crate) fn finish(crd: &CustomResourceDefinition) -> Value {
+    let mut value = serde_json::to_value(crd).unwrap_or_default();
+    if let Some(versions) = value.pointer_mut("/spec/versions").and_then(Value::as_array_mut) {
+        for version in versions {
+            if let Some(root) = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut) {
+                tidy(root);
+                if let Some(spec) = root.get_mut("properties").and_then(|p| p.get_mut("spec")) {
+                    bound(spec);
+                }
+            }
+        }
+    }
+    value
+}
+
+/// Drops what says nothing: `nullable` (without it the API server prunes a null, which is what "unset" should mean),
+/// titles, and all but the first sentence of long descriptions.
+fn tidy(schema: &mut Map<String, Value>) {
+    schema.remove("nullable");
+    schema.remove("title");
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = shorten(text);
+    }
+    each_child(schema, &mut |child| {
+        if let Value::Object(child) = child {
+            tidy(child);
+        }
+    });
+}
+
+/// Gives a bound to every string, list and map that states none.
+fn bound(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") if !schema.contains_key("enum") => {
+            schema.entry("maxLength").or_insert(MAX_STRING.into());
+            if !schema.contains_key("format") {
+                schema.entry("pattern").or_insert(NO_NUL.into());
+            }
+        }
+        Some("array") => {
+            schema.entry("maxItems").or_insert(MAX_ITEMS.into());
+        }
+        Some("object") if schema.contains_key("additionalProperties") => {
+            schema.entry("maxProperties").or_insert(MAX_PROPERTIES.into());
+        }
+        _ => {}
+    }
+    each_child(schema, &mut bound);
+}
+
+/// Visits the schemas directly below `schema`. A property that happens to be called "items" is no list.
+fn each_child(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value)) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(&mut *visit);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(child) = schema.get_mut(key).filter(|c| c.is_object()) {
+            visit(child);
+        }
+    }
+}
+
+/// The first sentence of a long text, on one line; a short text as it is.
+fn shorten(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= LONG_DESCRIPTION {
+        return text;
+    }
+    match text.find(". ") {
+        Some(end) => text[..=end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_description_keeps_its_first_sentence() {
+        let long = format!("Short start. {}", "word ".repeat(60));
+        assert_eq!(shorten(&long), "Short start.");
+        assert_eq!(shorten("One. Two."), "One. Two.");
+    }
+
+    #[test]
+    fn durations_are_written_as_people_write_them() {
+        let parsed: Duration = serde_json::from_str("\"1h30m\"").unwrap();
+        assert_eq!(parsed.to_std(), time::Duration::from_secs(5400));
+    }
+}

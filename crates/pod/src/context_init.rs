@@ -1,0 +1,466 @@
+//! context-init: puts the Task's contexts where they belong before the agent starts.
+//!
+//! Files come from a mounted ConfigMap, one key or several keys that are joined (a ConfigMap holds 1 MiB, a context may
+//! be longer); directories are copied whole. A copy that fails stops the Pod: an agent without its prompt is worse than
+//! no agent.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::env::{self, Lookup, SettingError};
+use crate::place::{FileMode, PlaceError, Root, plain_names};
+
+/// ConfigMaps are flat or a few levels deep; a deeper tree is a link that points at its own parent.
+const DEEPEST: usize = 32;
+
+/// One file to write.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileMapping {
+    /// The ConfigMap key that holds the content.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// Several keys whose contents are joined without anything between them.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// Where it goes; relative to the workspace or absolute.
+    pub target_path: PathBuf,
+    /// Permission bits as a number (420 is 0644).
+    #[serde(default)]
+    pub file_mode: Option<u32>,
+    /// Whether a missing key is fine.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+/// One directory to copy.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DirMapping {
+    /// Where a ConfigMap is mounted.
+    pub source_path: PathBuf,
+    /// Where its files go; relative to the workspace or absolute.
+    pub target_path: PathBuf,
+    /// Whether a missing directory is fine.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+/// What context-init is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// The mounted ConfigMap.
+    pub configmap: PathBuf,
+    /// Files to write.
+    pub files: Vec<FileMapping>,
+    /// Directories to copy.
+    pub directories: Vec<DirMapping>,
+    /// Directories that may be written beside the workspace; empty = the parents of the targets.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Reads the settings.
+    pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
+        Ok(Self {
+            workspace: env::path(env, env::WORKSPACE_DIR, "/workspace"),
+            configmap: env::path(env, env::CONFIGMAP_PATH, "/configmap-files"),
+            files: env::json(env, env::FILE_MAPPINGS, r#"[{"key": "k", "targetPath": "/p", "fileMode": 420}]"#)?,
+            directories: env::json(env, env::DIR_MAPPINGS, r#"[{"sourcePath": "/s", "targetPath": "/p"}]"#)?,
+            roots: env::text(env, env::CONTEXT_ROOTS)
+                .map(|roots| roots.split(':').filter(|root| !root.is_empty()).map(PathBuf::from).collect())
+                .unwrap_or_default(),
+        })
+    }
+}
+
+/// Why the contexts are not in place.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A setting is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A mapping names no key, or a key that is no file name.
+    #[error("the mapping for {target:?} has no usable ConfigMap key ({key:?}); name one with `key` or several with `keys`")]
+    Key {
+        /// The target.
+        target: PathBuf,
+        /// What was given.
+        key: String,
+    },
+    /// Two mappings write the same file.
+    #[error("{first} and {second} both write {target:?}; give one of them another mountPath")]
+    Collision {
+        /// The first source.
+        first: String,
+        /// The second source.
+        second: String,
+        /// The target.
+        target: PathBuf,
+    },
+    /// The target is outside of what may be written.
+    #[error("{target:?} (from {origin}) is outside of the directories that contexts may write: {allowed}")]
+    Outside {
+        /// The target.
+        target: PathBuf,
+        /// The key or directory.
+        origin: String,
+        /// The allowed directories.
+        allowed: String,
+    },
+    /// The mode has bits that are no permissions.
+    #[error("file mode {mode:o} for {target:?} is not between 0000 and 0777")]
+    Mode {
+        /// The target.
+        target: PathBuf,
+        /// The mode.
+        mode: u32,
+    },
+    /// The source cannot be read.
+    #[error("{origin} cannot be read for {target:?}: {source}; check that the ConfigMap exists and holds it")]
+    Read {
+        /// The key or directory.
+        origin: String,
+        /// The target.
+        target: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The target cannot be written.
+    #[error("{origin} cannot be copied to {target:?}: {source}")]
+    Write {
+        /// The key or directory.
+        origin: String,
+        /// The target.
+        target: PathBuf,
+        /// Why.
+        source: PlaceError,
+    },
+}
+
+/// What was copied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Files written.
+    pub files: usize,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// Copies everything, or names the first thing that could not be copied.
+pub fn run(settings: &Settings) -> Result<Copied, Error> {
+    let roots = Roots::open(settings)?;
+    let mut taken: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut copied = Copied::default();
+    for mapping in &settings.files {
+        copy_file(settings, &roots, mapping, &mut taken, &mut copied)?;
+    }
+    for mapping in &settings.directories {
+        let origin = format!("directory {:?}", mapping.source_path);
+        if mapping.optional && !mapping.source_path.exists() {
+            tracing::info!(source = ?mapping.source_path, "optional directory is not there");
+            continue;
+        }
+        let copy = Copy { roots: &roots, origin, workspace: &settings.workspace };
+        copy.directory(&mapping.source_path, &mapping.target_path, 0, &mut taken, &mut copied)?;
+    }
+    tracing::info!(files = copied.files, bytes = copied.bytes, "contexts are in place");
+    Ok(copied)
+}
+
+fn copy_file(
+    settings: &Settings,
+    roots: &Roots,
+    mapping: &FileMapping,
+    taken: &mut BTreeMap<PathBuf, String>,
+    copied: &mut Copied,
+) -> Result<(), Error> {
+    let keys: Vec<&String> = mapping.key.iter().chain(&mapping.keys).collect();
+    let target = settings.workspace.join(&mapping.target_path);
+    let bad = keys.iter().find(|key| key.contains('/') || key.starts_with("..") || key.is_empty() || **key == ".");
+    if keys.is_empty() || bad.is_some() {
+        let key = bad.map(|key| (**key).clone()).unwrap_or_default();
+        return Err(Error::Key { target, key });
+    }
+    let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+    let origin = format!("ConfigMap key {}", names.join(" + "));
+    let mode = match mapping.file_mode {
+        Some(mode) if mode > 0o777 => return Err(Error::Mode { target, mode }),
+        Some(mode) => FileMode::Exactly(mode),
+        None => FileMode::KeepOr(0o644),
+    };
+    let mut content: Box<dyn Read> = Box::new(io::empty());
+    for key in &keys {
+        match File::open(settings.configmap.join(key)) {
+            Ok(part) => content = Box::new(content.chain(part)),
+            Err(error) if mapping.optional && error.kind() == io::ErrorKind::NotFound => {
+                tracing::info!(%origin, "optional key is not there");
+                return Ok(());
+            }
+            Err(source) => return Err(Error::Read { origin, target, source }),
+        }
+    }
+    let copy = Copy { roots, origin, workspace: &settings.workspace };
+    copy.file(&mut content, &mapping.target_path, mode, taken, copied)
+}
+
+struct Roots(Vec<Root>);
+
+impl Roots {
+    fn open(settings: &Settings) -> Result<Self, Error> {
+        let mut paths = vec![settings.workspace.clone()];
+        if settings.roots.is_empty() {
+            // The controller mounts one volume over each parent directory outside of the workspace.
+            let files = settings.files.iter().filter_map(|file| file.target_path.parent());
+            let directories = settings.directories.iter().map(|directory| directory.target_path.as_path());
+            let outside = files.chain(directories).filter(|path| path.is_absolute());
+            let plain = outside.filter(|path| plain_names(path.strip_prefix("/").unwrap_or(path)).is_ok());
+            paths.extend(plain.filter(|path| !path.starts_with(&settings.workspace)).map(Path::to_owned));
+        } else {
+            paths.extend(settings.roots.iter().cloned());
+        }
+        // The longest first: a root inside of another root is the one that a target belongs to.
+        paths.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then_with(|| a.cmp(b)));
+        paths.dedup();
+        let roots = paths.iter().map(|path| {
+            Root::open(path).map_err(|source| Error::Write {
+                origin: "the directory for contexts".to_owned(),
+                target: path.clone(),
+                source,
+            })
+        });
+        Ok(Self(roots.collect::<Result<_, _>>()?))
+    }
+
+    fn of<'a, 'b>(&'a self, target: &'b Path) -> Option<(&'a Root, &'b Path)> {
+        self.0.iter().find_map(|root| Some((root, target.strip_prefix(root.path()).ok()?)))
+    }
+}
+
+struct Copy<'a> {
+    roots: &'a Roots,
+    origin: String,
+    workspace: &'a Path,
+}
+
+impl Copy<'_> {
+    fn file(
+        &self,
+        content: &mut dyn Read,
+        target: &Path,
+        mode: FileMode,
+        taken: &mut BTreeMap<PathBuf, String>,
+        copied: &mut Copied,
+    ) -> Result<(), Error> {
+        let target = self.workspace.join(target);
+        let Some((root, relative)) = self.roots.of(&target) else {
+            let allowed: Vec<String> = self.roots.0.iter().map(|root| root.path().display().to_string()).collect();
+            return Err(Error::Outside { target, origin: self.origin.clone(), allowed: allowed.join(", ") });
+        };
+        let failed = |source| Error::Write { origin: self.origin.clone(), target: target.clone(), source };
+        let normal: PathBuf = root.path().join(plain_names(relative).map_err(failed)?.iter().collect::<PathBuf>());
+        if let Some(first) = taken.insert(normal, self.origin.clone()) {
+            return Err(Error::Collision { first, second: self.origin.clone(), target });
+        }
+        copied.bytes += root.write(relative, content, mode).map_err(failed)?;
+        copied.files += 1;
+        Ok(())
+    }
+
+    fn directory(
+        &self,
+        source: &Path,
+        target: &Path,
+        depth: usize,
+        taken: &mut BTreeMap<PathBuf, String>,
+        copied: &mut Copied,
+    ) -> Result<(), Error> {
+        let unreadable =
+            |source: io::Error| Error::Read { origin: self.origin.clone(), target: target.to_owned(), source };
+        if depth > DEEPEST {
+            return Err(unreadable(io::Error::other("the directory is nested too deeply")));
+        }
+        let entries = std::fs::read_dir(source).map_err(unreadable)?;
+        let mut names = entries
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(unreadable)?;
+        names.sort();
+        // `..data` and `..2026_…` are how the kubelet swaps a ConfigMap; the plain names point into them.
+        for name in names.into_iter().filter(|name| !name.as_encoded_bytes().starts_with(b"..")) {
+            let (from, to) = (source.join(&name), target.join(&name));
+            let metadata = std::fs::metadata(&from).map_err(unreadable)?;
+            if metadata.is_dir() {
+                self.directory(&from, &to, depth + 1, taken, copied)?;
+            } else {
+                let mut content = File::open(&from).map_err(unreadable)?;
+                self.file(&mut content, &to, FileMode::KeepOr(0o644), taken, copied)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::of;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    struct Case {
+        base: tempfile::TempDir,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let base = tempfile::tempdir().unwrap();
+            for directory in ["ws", "cm", "outside"] {
+                std::fs::create_dir(base.path().join(directory)).unwrap();
+            }
+            Self { base }
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.base.path().join(path)
+        }
+
+        fn key(&self, key: &str, content: &str) -> &Self {
+            std::fs::write(self.path("cm").join(key), content).unwrap();
+            self
+        }
+
+        fn run(&self, files: &str, directories: &str) -> Result<Copied, Error> {
+            let base = self.base.path().display().to_string();
+            let (files, directories) = (files.replace("BASE", &base), directories.replace("BASE", &base));
+            let (ws, cm) = (format!("{base}/ws"), format!("{base}/cm"));
+            let pairs = [
+                (env::WORKSPACE_DIR, ws.as_str()),
+                (env::CONFIGMAP_PATH, cm.as_str()),
+                (env::FILE_MAPPINGS, files.as_str()),
+                (env::DIR_MAPPINGS, directories.as_str()),
+            ];
+            run(&Settings::from_env(&of(&pairs)).unwrap())
+        }
+
+        fn read(&self, path: &str) -> String {
+            std::fs::read_to_string(self.path(path)).unwrap()
+        }
+    }
+
+    #[test]
+    fn files_land_in_the_workspace_and_outside_of_it() {
+        let case = Case::new();
+        case.key("workspace-task.md", "Fix it\n").key("run.sh", "#!/bin/sh\n");
+        let copied = case
+            .run(
+                r#"[{"key":"workspace-task.md","targetPath":"BASE/ws/task.md"},
+                    {"key":"run.sh","targetPath":"BASE/outside/bin/run.sh","fileMode":493}]"#,
+                "",
+            )
+            .unwrap();
+        assert_eq!(copied, Copied { files: 2, bytes: 17 });
+        assert_eq!(case.read("ws/task.md"), "Fix it\n");
+        assert_eq!(case.path("ws/task.md").metadata().unwrap().mode() & 0o777, 0o644);
+        assert_eq!(case.path("outside/bin/run.sh").metadata().unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn a_content_in_parts_is_joined_exactly() {
+        let case = Case::new();
+        case.key("big.0", "first ").key("big.1", "second").key("big.2", "\nthird");
+        case.run(r#"[{"keys":["big.0","big.1","big.2"],"targetPath":"docs/big.md"}]"#, "").unwrap();
+        assert_eq!(case.read("ws/docs/big.md"), "first second\nthird");
+    }
+
+    #[test]
+    fn a_missing_key_fails_and_names_key_and_target() {
+        let case = Case::new();
+        let error = case.run(r#"[{"key":"gone","targetPath":"task.md"}]"#, "").unwrap_err().to_string();
+        assert!(error.contains("ConfigMap key gone") && error.contains("task.md"), "{error}");
+        let copied = case.run(r#"[{"key":"gone","targetPath":"task.md","optional":true}]"#, "").unwrap();
+        assert_eq!(copied, Copied::default());
+    }
+
+    #[test]
+    fn hostile_paths_are_refused() {
+        let case = Case::new();
+        case.key("k", "x");
+        symlink(case.path("outside"), case.path("ws/link")).unwrap();
+        let refused = |files: &str| case.run(files, "").unwrap_err().to_string();
+        refused(r#"[{"key":"k","targetPath":"../outside/x"}]"#);
+        refused(r#"[{"key":"k","targetPath":"BASE/ws/../outside/x"}]"#);
+        refused(r#"[{"key":"../ws/x","targetPath":"x"}]"#);
+        refused(r#"[{"key":"","targetPath":"x"}]"#);
+        refused(r#"[{"targetPath":"x"}]"#);
+        refused(r#"[{"key":"k","targetPath":"x","fileMode":4095}]"#);
+        let error = refused(r#"[{"key":"k","targetPath":"link/x"}]"#);
+        assert!(error.contains("ConfigMap key k") && error.contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_dir(case.path("outside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn named_roots_are_the_only_ones() {
+        let case = Case::new();
+        case.key("k", "x");
+        let settings = Settings {
+            workspace: case.path("ws"),
+            configmap: case.path("cm"),
+            files: vec![FileMapping {
+                key: Some("k".to_owned()),
+                keys: Vec::new(),
+                target_path: case.path("outside/x"),
+                file_mode: None,
+                optional: false,
+            }],
+            directories: Vec::new(),
+            roots: vec![case.path("tools")],
+        };
+        assert!(matches!(run(&settings), Err(Error::Outside { .. })));
+        assert!(run(&Settings { roots: vec![case.path("outside")], ..settings }).is_ok());
+    }
+
+    #[test]
+    fn two_mappings_for_one_file_are_an_error_that_names_both() {
+        let case = Case::new();
+        case.key("a", "1").key("b", "2");
+        let files = r#"[{"key":"a","targetPath":"x/y"},{"key":"b","targetPath":"BASE/ws/./x//y"}]"#;
+        let error = case.run(files, "").unwrap_err().to_string();
+        assert!(error.contains("ConfigMap key a") && error.contains("ConfigMap key b"), "{error}");
+    }
+
+    #[test]
+    fn a_mounted_configmap_is_copied_without_its_machinery() {
+        let case = Case::new();
+        let data = case.path("mount/..2026_11_15");
+        std::fs::create_dir_all(data.join("sub")).unwrap();
+        std::fs::write(data.join("a.md"), "A").unwrap();
+        std::fs::write(data.join("sub/b.md"), "B").unwrap();
+        symlink("..2026_11_15", case.path("mount/..data")).unwrap();
+        symlink("..data/a.md", case.path("mount/a.md")).unwrap();
+        symlink("..data/sub", case.path("mount/sub")).unwrap();
+        let copied = case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"guides"}]"#).unwrap();
+        assert_eq!(copied.files, 2);
+        assert_eq!(case.read("ws/guides/a.md"), "A");
+        assert_eq!(case.read("ws/guides/sub/b.md"), "B");
+        assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g"}]"#).is_err());
+        assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g","optional":true}]"#).is_ok());
+    }
+
+    #[test]
+    fn a_second_run_gives_the_same_files() {
+        let case = Case::new();
+        case.key("k", "one");
+        let files = r#"[{"key":"k","targetPath":"k.md","fileMode":256}]"#;
+        case.run(files, "").unwrap();
+        case.key("k", "two");
+        case.run(files, "").unwrap();
+        assert_eq!(case.read("ws/k.md"), "two");
+        assert_eq!(case.path("ws/k.md").metadata().unwrap().mode() & 0o777, 0o400);
+    }
+}

@@ -1,0 +1,202 @@
+//! What git-init and git-sync are told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::env::{self, Lookup, SettingError};
+use crate::redact::Redactor;
+use crate::repository::{BadRepository, Repository, check_ref};
+use crate::trust::Trust;
+
+/// What to check out, where to, and with which credentials.
+#[derive(Clone)]
+pub struct Settings {
+    /// The repository.
+    pub repository: Repository,
+    /// Branch, tag, commit or `HEAD`.
+    pub reference: String,
+    /// Commits of history; `None` = all.
+    pub depth: Option<u32>,
+    /// The directory that holds the checkout.
+    pub root: PathBuf,
+    /// The checkout's name in it.
+    pub link: String,
+    /// Where the checkout is merged to.
+    pub workspace: Option<PathBuf>,
+    /// Which part of the repository is merged.
+    pub subpath: PathBuf,
+    /// Whether submodules are checked out.
+    pub submodules: bool,
+    /// Attempts in total.
+    pub attempts: u32,
+    /// Wait between attempts.
+    pub retry_delay: Duration,
+    /// Time limit of one git command.
+    pub timeout: Duration,
+    /// Wait between looks of git-sync.
+    pub interval: Duration,
+    /// Whether `file://` is allowed.
+    pub allow_file: bool,
+    /// Credentials.
+    pub credentials: Credentials,
+    /// Trusted authorities.
+    pub trust: Trust,
+}
+
+/// The secrets for the remote. Their `Debug` shows none of them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// User for https.
+    pub username: Option<String>,
+    /// Password or token for https.
+    pub password: Option<String>,
+    /// Private key or its path.
+    pub ssh_key: Option<String>,
+    /// Known hosts or their path.
+    pub known_hosts: Option<String>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Credentials")
+            .field("username", &self.username.is_some())
+            .field("password", &self.password.is_some())
+            .field("ssh_key", &self.ssh_key.is_some())
+            .field("known_hosts", &self.known_hosts.is_some())
+            .finish()
+    }
+}
+
+/// A setting is wrong.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum GitSettingError {
+    /// A variable.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The address.
+    #[error(transparent)]
+    Repository(#[from] BadRepository),
+    /// The ref.
+    #[error("{0}; set the context's git.ref to one, or leave it out for the default branch")]
+    Reference(String),
+    /// The link or the subpath.
+    #[error("{name} is {value:?}, which is not a plain path below the repository; remove `..` and leading `/` or `-`")]
+    Path {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl Settings {
+    /// Reads the settings.
+    pub fn from_env(env: Lookup<'_>) -> Result<Self, GitSettingError> {
+        let allow_file = env::flag(env, env::GIT_ALLOW_FILE)?;
+        let address = env::required(env, env::GIT_REPO, "the URL of a git repository")?;
+        let repository = Repository::parse(&address, allow_file)?;
+        let reference = env::text(env, env::GIT_REF).unwrap_or_else(|| "HEAD".to_owned());
+        check_ref(&reference).map_err(GitSettingError::Reference)?;
+        let link = env::text(env, env::GIT_LINK).unwrap_or_else(|| "repo".to_owned());
+        if link.contains('/') || link.starts_with(['.', '-']) {
+            return Err(GitSettingError::Path { name: env::GIT_LINK, value: link });
+        }
+        let subpath = env::text(env, env::GIT_REPO_SUBPATH).unwrap_or_default();
+        if crate::place::plain_names(subpath.as_ref()).is_err() || subpath.split('/').any(|part| part == ".git") {
+            return Err(GitSettingError::Path { name: env::GIT_REPO_SUBPATH, value: subpath });
+        }
+        let depth = env::number(env, env::GIT_DEPTH, 1_u32)?;
+        let mut credentials = Credentials {
+            username: env::text(env, env::GIT_USERNAME),
+            password: env::text(env, env::GIT_PASSWORD),
+            ssh_key: env::text(env, env::GIT_SSH_KEY),
+            known_hosts: env::text(env, env::GIT_SSH_KNOWN_HOSTS),
+        };
+        if let (Some((user, password)), None) = (&repository.userinfo, &credentials.password) {
+            // `https://TOKEN@host` means the token, whatever field it is in.
+            let (user, password) = if password.is_empty() { (None, user) } else { (Some(user.clone()), password) };
+            credentials.username = credentials.username.or(user);
+            credentials.password = Some(password.clone());
+        }
+        Ok(Self {
+            repository,
+            reference,
+            depth: (depth > 0).then_some(depth),
+            root: env::path(env, env::GIT_ROOT, "/git"),
+            link,
+            workspace: env::text(env, env::GIT_WORKSPACE_DIR).map(PathBuf::from),
+            subpath: crate::place::plain_names(subpath.as_ref()).unwrap_or_default().iter().collect(),
+            submodules: env::flag(env, env::GIT_RECURSE_SUBMODULES)?,
+            attempts: env::number(env, env::GIT_CLONE_RETRIES, 3_u32)?.clamp(1, 100),
+            retry_delay: env::duration(env, env::GIT_CLONE_RETRY_DELAY, Duration::from_secs(5))?,
+            timeout: env::duration(env, env::GIT_TIMEOUT, Duration::from_mins(30))?,
+            interval: env::duration(env, env::GIT_SYNC_INTERVAL, Duration::from_mins(5))?,
+            allow_file,
+            credentials,
+            trust: Trust::from_env(env),
+        })
+    }
+
+    /// Where the checkout is.
+    pub fn checkout(&self) -> PathBuf {
+        self.root.join(&self.link)
+    }
+
+    /// Hides the secrets of these settings.
+    pub fn redactor(&self) -> Redactor {
+        Redactor::new(self.credentials.password.iter().cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::of;
+
+    fn settings(extra: &[(&str, &str)]) -> Result<Settings, GitSettingError> {
+        let mut pairs = vec![(env::GIT_REPO, "https://example.com/r.git")];
+        pairs.splice(0..0, extra.iter().copied());
+        Settings::from_env(&of(&pairs))
+    }
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let settings = settings(&[]).unwrap();
+        assert_eq!(settings.reference, "HEAD");
+        assert_eq!(settings.depth, Some(1));
+        assert_eq!(settings.checkout(), PathBuf::from("/git/repo"));
+        assert_eq!((settings.attempts, settings.retry_delay.as_secs()), (3, 5));
+        assert_eq!(settings.interval.as_secs(), 300);
+    }
+
+    #[test]
+    fn depth_zero_is_the_full_history() {
+        assert_eq!(settings(&[(env::GIT_DEPTH, "0")]).unwrap().depth, None);
+    }
+
+    #[test]
+    fn hostile_values_are_refused() {
+        for (name, value) in [
+            (env::GIT_REPO, "--upload-pack=x"),
+            (env::GIT_REF, "--force"),
+            (env::GIT_LINK, "../x"),
+            (env::GIT_LINK, ".gitconfig"),
+            (env::GIT_REPO_SUBPATH, "../x"),
+            (env::GIT_REPO_SUBPATH, "/etc"),
+            (env::GIT_REPO_SUBPATH, ".git"),
+            (env::GIT_DEPTH, "-1"),
+        ] {
+            assert!(settings(&[(name, value)]).is_err(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_the_url_are_used_unless_a_secret_is_given() {
+        let token = settings(&[(env::GIT_REPO, "https://tok@h/r")]).unwrap().credentials;
+        assert_eq!((token.username, token.password), (None, Some("tok".to_owned())));
+        let both = settings(&[(env::GIT_REPO, "https://a:b@h/r"), (env::GIT_PASSWORD, "secret")]).unwrap().credentials;
+        assert_eq!(both.password.as_deref(), Some("secret"));
+        assert!(!format!("{both:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Taking secrets out of text before it is logged, recorded or put into an error.
+
+use crate::env::Lookup;
+
+/// What replaces a secret.
+const HIDDEN: &str = "[redacted]";
+/// Shorter values are not looked for: replacing every `a` or `1234` would destroy the text and hide nothing.
+const SHORTEST: usize = 6;
+
+/// Knows the secret values of this process and hides them in any text.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// Longest first, so that a secret that contains another one disappears whole.
+    secrets: Vec<String>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Redactor({} secrets)", self.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// A redactor for these values.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let mut all: Vec<String> = secrets
+            .into_iter()
+            .flat_map(|secret| {
+                let trimmed = secret.trim().to_owned();
+                let escaped = crate::repository::percent_encode(&trimmed);
+                [trimmed, escaped]
+            })
+            .filter(|secret| secret.len() >= SHORTEST)
+            .collect();
+        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        all.dedup();
+        Self { secrets: all }
+    }
+
+    /// A redactor for every variable whose name says that it is secret.
+    pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self::new(variables.into_iter().filter(|(name, _)| names_a_secret(name)).map(|(_, value)| value))
+    }
+
+    /// A redactor for these named variables.
+    pub fn from_env(env: Lookup<'_>, names: &[&str]) -> Self {
+        Self::new(names.iter().filter_map(|name| env(name)))
+    }
+
+    /// The text without secrets.
+    pub fn clean(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), HIDDEN);
+            }
+        }
+        hide_userinfo(&text)
+    }
+}
+
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    // GIT_SSH_KEY may be a path, and paths are no secret; its content is multi-line and never logged by git or ssh.
+    if name == crate::env::GIT_SSH_KEY {
+        return false;
+    }
+    ["PASSWORD", "PASSWD", "TOKEN", "SECRET", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIALS"]
+        .iter()
+        .any(|word| name.contains(word))
+        || name.ends_with("_KEY")
+}
+
+/// Replaces the `user:password@` of every URL in a text.
+pub fn hide_userinfo(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (head, tail) = rest.split_at(at + 3);
+        clean.push_str(head);
+        let end = tail
+            .find(|char: char| char.is_whitespace() || matches!(char, '/' | '?' | '#' | '\'' | '"' | '<' | '>'))
+            .unwrap_or(tail.len());
+        let authority = &tail[..end];
+        match authority.rfind('@') {
+            Some(mark) => {
+                clean.push_str(HIDDEN);
+                clean.push_str(&authority[mark..]);
+            }
+            None => clean.push_str(authority),
+        }
+        rest = &tail[end..];
+    }
+    clean.push_str(rest);
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn userinfo_disappears_from_every_url() {
+        let check = |text: &str, expected: &str| assert_eq!(hide_userinfo(text), expected);
+        check("no url", "no url");
+        check("https://example.com/x@y", "https://example.com/x@y");
+        check("https://me:pw@example.com/x", "https://[redacted]@example.com/x");
+        check("a 'https://t@h/x' and http://u:p%40@h2", "a 'https://[redacted]@h/x' and http://[redacted]@h2");
+        check("https://me:p@ss@h/x", "https://[redacted]@h/x");
+    }
+
+    #[test]
+    fn secrets_disappear_also_when_escaped_and_nested() {
+        let redactor = Redactor::new(["hunter2".to_owned(), "hunter2/longer".to_owned(), "abc".to_owned()]);
+        assert_eq!(redactor.clean("x hunter2/longer hunter2%2Flonger hunter2 abc"), "x [redacted] [redacted] [redacted] abc");
+    }
+
+    #[test]
+    fn variables_are_judged_by_their_names() {
+        let redactor = Redactor::from_variables(
+            [
+                ("OPENCODE_SERVER_PASSWORD", "sesame-1"),
+                ("ANTHROPIC_API_KEY", "sesame-2"),
+                ("TASK_NAME", "sesame-3"),
+                ("GITHUB_TOKEN", "sesame-4"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        assert_eq!(
+            redactor.clean("sesame-1 sesame-2 sesame-3 sesame-4"),
+            "[redacted] [redacted] sesame-3 [redacted]"
+        );
+        assert_eq!(format!("{redactor:?}"), "Redactor(3 secrets)");
+    }
+}
