@@ -156,17 +156,14 @@ pub(crate) fn unusable(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// Kubernetes takes its version from the linker; without it `kubectl version` says v0.0.0-master.
 fn linker_flags(module: &str) -> String {
-    let mut flags = "-s -w".to_owned();
-    if module == "kubernetes" {
-        let mut numbers = VERSION.trim_start_matches('v').split('.');
-        let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        for (name, value) in
-            [("gitVersion", VERSION), ("gitMajor", major), ("gitMinor", minor), ("gitTreeState", "clean")]
-        {
-            flags += &format!(" -X k8s.io/component-base/version.{name}={value}");
-        }
+    if module != "kubernetes" {
+        return "-s -w".to_owned();
     }
-    flags
+    let mut numbers = VERSION.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let settings = [("gitVersion", VERSION), ("gitMajor", major), ("gitMinor", minor), ("gitTreeState", "clean")];
+    let set = |(name, value)| format!(" -X k8s.io/component-base/version.{name}={value}");
+    format!("-s -w{}", settings.map(set).concat())
 }
 
 #[cfg(test)]

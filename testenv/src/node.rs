@@ -181,14 +181,19 @@ pub(crate) fn import(dir: &Path, archive: &Path) -> Result<(), crate::Error> {
 }
 
 /// The process that holds the namespaces; its files in `/proc` name them.
-struct Namespaces(u32);
+struct Namespaces {
+    holder: u32,
+    dir: PathBuf,
+}
 
 impl Namespaces {
     fn command(&self, runtime: &Path, program: &Path, args: &[String]) -> Command {
-        let path = |name| format!("/proc/{}/ns/{name}", self.0);
+        let path = |name| format!("/proc/{}/ns/{name}", self.holder);
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount={}", path("mnt"))).arg(format!("--net={}", path("net")));
-        command.arg(format!("--pid={}", path("pid_for_children"))).arg("--").arg(program).args(args);
+        command.arg(format!("--pid={}", path("pid_for_children")));
+        // Entering a mount namespace leads to its root.
+        command.args(["--", "sh", "-c", r#"cd "$0" && exec "$@""#]).arg(&self.dir).arg(program).args(args);
         config::environment(&mut command, runtime);
         command
     }
@@ -211,7 +216,7 @@ async fn make_namespaces(leash: &mut Leash, runtime: &Path) -> Result<Namespaces
     tool::run(Command::new("ip").args(["link", "set", NODE_LINK, "netns", &id.to_string()]))?;
     let done = leash.dir().join("node.is-set-up");
     leash.until("node", "its mounts and network", LIMIT, || std::future::ready(done.exists())).await?;
-    Ok(Namespaces(id))
+    Ok(Namespaces { holder: id, dir: leash.dir().to_owned() })
 }
 
 /// The images that every node has: what keeps a Pod's namespaces, and a shell with the usual tools.

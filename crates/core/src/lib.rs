@@ -1,1 +1,13 @@
-//! Placeholder.
+//! # Every decision of KubeOpenCode, as pure functions
+//!
+//! No I/O, no clock, no randomness: `now` and ids come in as arguments. The controllers fetch, ask here, and apply.
+//!
+//! Invariants:
+//! - I3 the queue never admits more than the limits allow, and admits in order;
+//! - I5 the outcome of a run is decided here, once, by the precedence of causes;
+//! - I6 builders are deterministic: same input, same bytes;
+//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
+
+pub mod names;
+pub mod platform;
+pub mod resolved;

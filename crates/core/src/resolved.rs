@@ -1,0 +1,122 @@
+//! Settings with every default applied: the only input of the builders, which never see a raw spec.
+
+use std::time::Duration;
+
+use api::{
+    context::{ContextItem, PluginSpec, SkillSource},
+    refs::ObjectRef,
+    run::{Approval, Artifact, Budget, Cache, Retry, SideService, Workspace},
+    tools::ToolBinding,
+    workload::{CaBundle, Credential, ExtraPort, ImageBuild, NetworkPolicy, PodSettings, Proxy, Quota},
+};
+use serde_json::{Map, Value};
+
+/// What an Agent is after its template and the platform's defaults were merged in; for a Task on a template, what that
+/// template is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedAgent {
+    /// Image that copies OpenCode to `/tools`.
+    pub agent_image: String,
+    /// Image in which the agent works.
+    pub executor_image: String,
+    /// Image of the attach client.
+    pub attach_image: String,
+    /// Build the executor image from a repository instead.
+    pub executor_image_build: Option<ImageBuild>,
+    /// Where the agent works; absolute, without a trailing slash.
+    pub workspace_dir: String,
+    /// Command of Task Pods instead of ours; never empty.
+    pub command: Option<Vec<String>>,
+    /// Contexts of every Task.
+    pub contexts: Vec<ContextItem>,
+    /// Skills.
+    pub skills: Vec<SkillSource>,
+    /// Plugins.
+    pub plugins: Vec<PluginSpec>,
+    /// OpenCode's own configuration, parsed, in the order of its keys.
+    pub config: Option<Map<String, Value>>,
+    /// Secrets for the agent.
+    pub credentials: Vec<Credential>,
+    /// Scheduling, security, resources and extras of Pods.
+    pub pod: PodSettings,
+    /// ServiceAccount of Pods.
+    pub service_account_name: String,
+    /// Most Tasks at once; `None` is any number.
+    pub max_concurrent_tasks: Option<u32>,
+    /// Most starts in a window.
+    pub quota: Option<Quota>,
+    /// Certificate authorities.
+    pub ca_bundle: Option<CaBundle>,
+    /// Proxy, the platform's where the Agent sets none.
+    pub proxy: Option<Proxy>,
+    /// Secrets for pulling images.
+    pub image_pull_secrets: Vec<String>,
+    /// Further ports of the server.
+    pub extra_ports: Vec<ExtraPort>,
+    /// Where the files of runs live.
+    pub workspace: Option<Workspace>,
+    /// A run without any event for this long ends.
+    pub stall_timeout: Duration,
+    /// Model to use.
+    pub model: Option<ObjectRef>,
+    /// Model for small work.
+    pub small_model: Option<ObjectRef>,
+    /// Instructions, in order.
+    pub instructions: Vec<ObjectRef>,
+    /// Tools.
+    pub tools: Vec<ToolBinding>,
+    /// How permission requests are answered.
+    pub approval: Approval,
+    /// Which network connections Pods may open.
+    pub network_policy: Option<NetworkPolicy>,
+}
+
+/// What one run of a Task is after everything was merged in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedTask {
+    /// The agent that does it.
+    pub agent: ResolvedAgent,
+    /// Where it runs.
+    pub place: Place,
+    /// What to do.
+    pub description: Option<String>,
+    /// Contexts of this Task alone; the agent's come before them.
+    pub contexts: Vec<ContextItem>,
+    /// Stop after this time.
+    pub timeout: Option<Duration>,
+    /// From admission to the start of the task container.
+    pub startup_timeout: Duration,
+    /// Where its files live.
+    pub workspace: Option<Workspace>,
+    /// Files that are kept.
+    pub artifacts: Vec<Artifact>,
+    /// Files that later runs can reuse.
+    pub caches: Vec<Cache>,
+    /// Keys that the result must have.
+    pub outputs: Vec<String>,
+    /// Containers beside the task.
+    pub services: Vec<SideService>,
+    /// Retries.
+    pub retry: Retry,
+    /// What it may use.
+    pub budget: Option<Budget>,
+}
+
+/// Where a Task runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On an Agent's server.
+    Agent {
+        /// Name of the Agent.
+        name: String,
+        /// Address of its server.
+        url: String,
+        /// Secret with the server's password under the key `password`, if it has one.
+        password_secret: Option<String>,
+    },
+    /// In a Pod of its own.
+    Template {
+        /// Name of the template.
+        name: String,
+    },
+}
