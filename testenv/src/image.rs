@@ -62,38 +62,40 @@ fn write_archive(image: &Image<'_>, digest: &str, layer: &File, file: File) -> i
 /// Writes everything under `root` as a tar and returns its digest.
 fn write_layer(root: &Path, to: impl Write) -> Result<String, Error> {
     let mut layer = Builder::new(Hashed { to, hash: Sha256::new() });
-    let mut pending = vec![PathBuf::new()];
-    while let Some(name) = pending.pop() {
-        let path = root.join(&name);
-        let mut children = append(&mut layer, &path, &name).map_err(|source| Error { path, source })?;
-        children.sort_unstable_by(|a, b| b.cmp(a)); // the first is taken first
-        pending.append(&mut children);
-    }
+    append_content(&mut layer, root, Path::new(""))?;
     let finished = layer.into_inner().map_err(|source| Error { path: root.to_owned(), source })?;
     Ok(format!("{:x}", finished.hash.finalize()))
 }
 
-/// Appends one file, link or directory; returns what is in the directory.
-fn append(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> io::Result<Vec<PathBuf>> {
+/// Appends what is in the directory `path`, which the image knows as `name`, in order.
+fn append_content(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> Result<(), Error> {
+    let list = || fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
+    let mut children = list().map_err(|source| Error { path: path.to_owned(), source })?;
+    children.sort_unstable();
+    for child in children {
+        let (path, name) = (path.join(&child), name.join(&child));
+        let metadata = append(layer, &path, &name).map_err(|source| Error { path: path.clone(), source })?;
+        if metadata.is_dir() {
+            append_content(layer, &path, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends one file, link or directory without what is in it.
+fn append(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> io::Result<Metadata> {
     let metadata = fs::symlink_metadata(path)?;
-    let mode = mode(&metadata);
+    let mode = metadata.permissions().mode() & 0o7777;
     if metadata.is_symlink() {
         layer.append_link(&mut header(EntryType::Symlink, 0o777, 0), name, fs::read_link(path)?)?;
     } else if metadata.is_file() {
         layer.append_data(&mut header(EntryType::Regular, mode, metadata.len()), name, File::open(path)?)?;
     } else if metadata.is_dir() {
-        if !name.as_os_str().is_empty() {
-            layer.append_data(&mut header(EntryType::Directory, mode, 0), name, io::empty())?;
-        }
-        return fs::read_dir(path)?.map(|entry| Ok(name.join(entry?.file_name()))).collect();
+        layer.append_data(&mut header(EntryType::Directory, mode, 0), name, io::empty())?;
     } else {
         return Err(io::Error::other("neither a file nor a link nor a directory"));
     }
-    Ok(Vec::new())
-}
-
-fn mode(metadata: &Metadata) -> u32 {
-    metadata.permissions().mode() & 0o7777
+    Ok(metadata)
 }
 
 fn header(kind: EntryType, mode: u32, size: u64) -> Header {

@@ -14,7 +14,7 @@
 //! in namespaces of their own: it needs root, and serves to test what Pods really do.
 //!
 //! # Which cluster
-//! [`control_plane`], [`node`] and [`shared`] look for one in this order:
+//! [`control_plane`], [`node`], [`shared`] and [`shared_node`] look for one in this order:
 //! 1. `KUBECONFIG` is set: that cluster is used, and left running.
 //! 2. `KUBEBUILDER_ASSETS` is set, or the binaries are in the cache: a new cluster is started from them.
 //! 3. Otherwise the missing binaries are built into the cache first, once, which takes minutes and is announced on
@@ -73,6 +73,12 @@ pub async fn node() -> Result<Cluster, Error> {
 pub async fn shared() -> Result<&'static Cluster, Error> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(control_plane).await
+}
+
+/// The [`node`] that all tests of this process share. The first caller starts it; it ends with the process.
+pub async fn shared_node() -> Result<&'static Cluster, Error> {
+    static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+    SHARED.get_or_try_init(node).await
 }
 
 /// Starts a cluster of one's own.

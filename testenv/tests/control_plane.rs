@@ -1,4 +1,5 @@
 //! A control plane, as the tests of the other crates use it.
+#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 
@@ -99,4 +100,11 @@ async fn a_flag_that_the_api_server_refuses_is_an_error_with_its_log() {
     let error = testenv::start(Options { apiserver_flags, ..Options::api_only() }).await.unwrap_err().to_string();
     assert!(error.starts_with("kube-apiserver ended, exit status: 1"), "{error}");
     assert!(error.contains("unknown flag: --no-such-flag"), "{error}");
+}
+
+#[test]
+fn starting_can_be_left_to_another_task() {
+    fn is_send<T: Send>(_: T) {}
+    is_send(testenv::start(Options::default()));
+    is_send(testenv::shared());
 }

@@ -22,6 +22,8 @@
 //! - a definition fits into the annotation of a client-side `kubectl apply`;
 //! - whatever the API server accepts, these types can read.
 
+#![allow(clippy::duplicated_attributes, reason = "the lint takes the columns of a definition for one attribute")]
+
 pub mod conditions;
 pub mod context;
 pub mod kinds;

@@ -101,11 +101,25 @@ fn tidy(schema: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = shorten(text);
     }
+    for key in ["minimum", "maximum"] {
+        if let Some(limit) = schema.get_mut(key) {
+            *limit = without_fraction(limit);
+        }
+    }
     each_child(schema, &mut |child| {
         if let Value::Object(child) = child {
             tidy(child);
         }
     });
+}
+
+/// `1.0` as `1`: the typed definition only knows floating point limits.
+#[expect(clippy::cast_possible_truncation, reason = "the limits of our schemas are far below 2^53")]
+fn without_fraction(limit: &Value) -> Value {
+    match limit.as_f64() {
+        Some(number) if number.fract() == 0.0 => Value::from(number as i64),
+        _ => limit.clone(),
+    }
 }
 
 /// Gives a bound to every string, list and map that states none.
@@ -167,6 +181,6 @@ mod tests {
     #[test]
     fn durations_are_written_as_people_write_them() {
         let parsed: Duration = serde_json::from_str("\"1h30m\"").unwrap();
-        assert_eq!(parsed.to_std(), time::Duration::from_secs(5400));
+        assert_eq!(parsed.to_std(), time::Duration::from_mins(90));
     }
 }

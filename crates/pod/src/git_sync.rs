@@ -69,12 +69,6 @@ pub struct Follower<'a> {
     access: Access,
 }
 
-impl std::fmt::Debug for Settings {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Settings").field("repository", &self.repository).finish_non_exhaustive()
-    }
-}
-
 impl<'a> Follower<'a> {
     /// Prepares access to the remote.
     pub fn new(settings: &'a Settings) -> Result<Self, Error> {

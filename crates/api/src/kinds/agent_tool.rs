@@ -27,7 +27,11 @@ use crate::{
     doc = "An HTTP API with an OpenAPI document, offered to agents as tools.",
     printcolumn(name = "URL", type_ = "string", json_path = ".spec.openApi.url", priority = 1),
     printcolumn(name = "Accepted", type_ = "string", json_path = ".status.conditions[?(@.type=='Accepted')].status"),
-    printcolumn(name = "Schema", type_ = "string", json_path = ".status.conditions[?(@.type=='SchemaResolved')].status"),
+    printcolumn(
+        name = "Schema",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='SchemaResolved')].status"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -34,7 +34,10 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct KubeOpenCodeConfigSpec {
     /// DNS domain of the cluster; cluster.local when unset.
-    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub cluster_domain: Option<String>,
     /// Image of our own helpers in Pods.
     pub system_image: Option<SystemImage>,

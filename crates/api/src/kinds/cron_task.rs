@@ -39,7 +39,10 @@ use crate::schema::IntoRule as _;
 #[serde(rename_all = "camelCase")]
 pub struct CronTaskSpec {
     /// When: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @yearly.
-    #[schemars(length(min = 1, max = 256), regex(pattern = r"^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[^\s@\x00]+(\s+[^\s\x00]+){4})$"))]
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(pattern = r"^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[^\s@\x00]+(\s+[^\s\x00]+){4})$")
+    )]
     pub schedule: String,
     /// IANA name of the time zone, such as Europe/Berlin; UTC when unset.
     #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_+/-]+$"))]

@@ -28,8 +28,17 @@ use crate::{
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "URL", type_ = "string", json_path = ".spec.baseURL", priority = 1),
     printcolumn(name = "Accepted", type_ = "string", json_path = ".status.conditions[?(@.type=='Accepted')].status"),
-    printcolumn(name = "Secrets", type_ = "string", json_path = ".status.conditions[?(@.type=='SecretsReady')].status"),
-    printcolumn(name = "Reachable", type_ = "string", json_path = ".status.conditions[?(@.type=='Reachable')].status", priority = 1),
+    printcolumn(
+        name = "Secrets",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='SecretsReady')].status"
+    ),
+    printcolumn(
+        name = "Reachable",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Reachable')].status",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

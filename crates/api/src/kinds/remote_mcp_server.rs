@@ -133,5 +133,5 @@ pub struct DiscoveredTool {
 }
 
 fn one_minute() -> Duration {
-    std::time::Duration::from_secs(60).into()
+    std::time::Duration::from_mins(1).into()
 }

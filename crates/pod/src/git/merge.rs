@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_link_in_the_workspace_is_kept_and_not_written_through() {
-        let case = Case::new(&[("docs/a.md", "a")], &[]);
+        let case = Case::new(&[("docs/a.md", "a"), (".git/HEAD", "x")], &[]);
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), case.workspace().join("docs")).unwrap();
         assert_eq!(case.merge("").unwrap().kept, [PathBuf::from("docs/a.md")]);

@@ -43,6 +43,12 @@ pub struct Settings {
     pub trust: Trust,
 }
 
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Settings").field("repository", &self.repository).finish_non_exhaustive()
+    }
+}
+
 /// The secrets for the remote. Their `Debug` shows none of them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {

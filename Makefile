@@ -1,0 +1,42 @@
+# Two commands matter: `make run` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: tools ## Start the product and show how to use it (Ctrl-C ends it)
+	$(CARGO) build --quiet -p kubeopencode -p testenv
+	./scripts/run
+
+.PHONY: test
+test: tools ## Run every check and every test
+	./scripts/test
+
+.PHONY: quick
+quick: ## Only what needs no cluster: format, lints, unit tests, generated files
+	./scripts/test quick
+
+.PHONY: generate
+generate: ## Rewrite the files that are made from code (CRDs, reference pages)
+	$(CARGO) run --quiet -p xtask -- generate
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: tools
+tools: ## Install what the other commands need
+	./scripts/tools
+
+.PHONY: cluster
+cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
+	$(CARGO) run --quiet -p testenv -- up $(if $(NODE),--node)
+
+.PHONY: clean
+clean: ## Remove what was built here (downloaded tools stay in the cache)
+	$(CARGO) clean
