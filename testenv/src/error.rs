@@ -1,11 +1,12 @@
 //! What can go wrong between nothing and a cluster.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use crate::{assets, image, node, process, tool};
 
 /// A cluster could not be started or used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// A binary could not be found or built.
     #[error(transparent)]
@@ -52,4 +53,13 @@ pub enum Error {
     /// The work was cut short because the runtime shuts down.
     #[error("the test ended before its cluster was prepared")]
     Interrupted(#[from] tokio::task::JoinError),
+}
+
+/// The message and its causes: what `unwrap` in a test shows, and it may hold a log of many lines.
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")?;
+        let causes = std::iter::successors(std::error::Error::source(self), |cause| cause.source());
+        causes.into_iter().try_for_each(|cause| write!(formatter, "\n  because: {cause}"))
+    }
 }

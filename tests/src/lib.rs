@@ -1,1 +1,24 @@
-//! Placeholder.
+//! # What the black-box suites share
+//!
+//! A suite says what an API server of KubeOpenCode must do, and is run against every one that there is: it knows them
+//! only by the trait [`ApiServer`]. The cases are data, in `tests/cases`:
+//!
+//! | where | what |
+//! |---|---|
+//! | `full/` | manifests that together set every field of every kind |
+//! | `rules.yaml` | for every validation rule, values that it accepts and values that it refuses |
+//! | `upstream/`, `seeds/` | manifests written for KubeOpenCode v0.1.7 and by the seed documents |
+//!
+//! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the
+//! [`kind`]s and changes one value of the full manifests at a time, so a new field has its cases before it has a user.
+
+pub mod cases;
+pub mod install;
+pub mod kind;
+pub mod probe;
+pub mod sample;
+pub mod server;
+pub mod typed;
+
+pub use kind::Kind;
+pub use server::{ApiServer, Request, Response};

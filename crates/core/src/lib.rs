@@ -8,6 +8,9 @@
 //! - I6 builders are deterministic: same input, same bytes;
 //! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
 
+pub mod merge;
 pub mod names;
+pub mod origin;
 pub mod platform;
+pub mod resolve;
 pub mod resolved;

@@ -1,12 +1,28 @@
 //! What holds for the whole platform: `KubeOpenCodeConfig`, the process environment, and what is built in.
+//!
+//! | environment variable | what it sets |
+//! |---|---|
+//! | `KUBEOPENCODE_SYSTEM_IMAGE` | image of our own helpers |
+//! | `KUBEOPENCODE_SYSTEM_IMAGE_PULL_POLICY` | when nodes pull it: `Always`, `Never`, `IfNotPresent` |
+//! | `KUBEOPENCODE_AGENT_IMAGE` | image that copies OpenCode to `/tools` |
+//! | `KUBEOPENCODE_EXECUTOR_IMAGE` | image in which agents work |
+//! | `KUBEOPENCODE_ATTACH_IMAGE` | image of the attach client |
+//! | `KUBEOPENCODE_CLUSTER_DOMAIN` | DNS domain of the cluster |
+//! | `KUBEOPENCODE_ADDRESSING` | `Local` on one machine; everything else is a cluster |
+//!
+//! The configuration wins over the environment, the environment over what is built in. An empty value sets nothing.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use api::{
-    kinds::config::{Cleanup, ImagePullPolicy, OpenTelemetry},
+    KubeOpenCodeConfig,
+    kinds::config::{Cleanup, Defaults, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry, SystemImage},
+    names::{defaults, images},
     run::{Budget, Retry, Workspace},
     workload::{NetworkPolicy, Proxy},
 };
+
+use crate::origin::Origin;
 
 /// The platform as the decisions see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +61,9 @@ pub struct Platform {
     pub network_policy: Option<NetworkPolicy>,
     /// How servers in Pods listen and are reached.
     pub addressing: Addressing,
+    /// Which of these come from the configuration or the environment, by the name of the setting. What is not listed
+    /// is built in.
+    pub origins: BTreeMap<&'static str, Origin>,
 }
 
 /// How servers in Pods listen and are reached. One setting, so that nothing else asks where it runs.
@@ -55,4 +74,156 @@ pub enum Addressing {
     Cluster,
     /// On one machine: listen on the Pod's own loopback address, be reached by the Service's address.
     Local,
+}
+
+impl Default for Platform {
+    /// What is built in.
+    fn default() -> Self {
+        Self::from(None, &|_| None)
+    }
+}
+
+impl Platform {
+    /// Puts the platform's settings together: `config` wins over `environment`, which wins over what is built in.
+    pub fn from(config: Option<&KubeOpenCodeConfig>, environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        let KubeOpenCodeConfigSpec { cluster_domain, system_image, cleanup, proxy, observability, defaults: run } =
+            config.map(|config| config.spec.clone()).unwrap_or_default();
+        let SystemImage { image: system_image, image_pull_policy } = system_image.unwrap_or_default();
+        let Observability { open_telemetry } = observability.unwrap_or_default();
+        let Defaults {
+            agent_image,
+            executor_image,
+            attach_image,
+            workspace,
+            startup_timeout,
+            stall_timeout,
+            retry,
+            budget,
+            network_policy,
+            reference_grace_period,
+        } = run.unwrap_or_default();
+
+        let mut from = Sources { environment, origins: BTreeMap::new() };
+        Self {
+            system_image: from.text("systemImage", system_image, "KUBEOPENCODE_SYSTEM_IMAGE", images::SYSTEM),
+            system_image_pull_policy: from.pull_policy(image_pull_policy),
+            agent_image: from.text("agentImage", agent_image, "KUBEOPENCODE_AGENT_IMAGE", images::AGENT),
+            executor_image: from.text("executorImage", executor_image, "KUBEOPENCODE_EXECUTOR_IMAGE", images::EXECUTOR),
+            attach_image: from.text("attachImage", attach_image, "KUBEOPENCODE_ATTACH_IMAGE", images::ATTACH),
+            cluster_domain: from.text(
+                "clusterDomain",
+                cluster_domain,
+                "KUBEOPENCODE_CLUSTER_DOMAIN",
+                defaults::CLUSTER_DOMAIN,
+            ),
+            proxy: from.config("proxy", proxy),
+            open_telemetry: from.config("openTelemetry", open_telemetry.filter(|telemetry| telemetry.enabled)),
+            cleanup: from.config("cleanup", cleanup).unwrap_or_default(),
+            reference_grace_period: from.span(
+                "referenceGracePeriod",
+                reference_grace_period,
+                defaults::REFERENCE_GRACE_SECONDS,
+            ),
+            startup_timeout: from.span("startupTimeout", startup_timeout, defaults::STARTUP_TIMEOUT_SECONDS),
+            stall_timeout: from.span("stallTimeout", stall_timeout, defaults::STALL_TIMEOUT_SECONDS),
+            workspace: from.config("workspace", workspace),
+            retry: from.config("retry", retry),
+            budget: from.config("budget", budget),
+            network_policy: from.config("networkPolicy", network_policy),
+            addressing: from.addressing(),
+            origins: from.origins,
+        }
+    }
+
+    /// Where the platform's value of a setting comes from.
+    pub fn origin(&self, setting: &str) -> Origin {
+        self.origins.get(setting).cloned().unwrap_or(Origin::BuiltIn)
+    }
+}
+
+/// Chooses each setting and remembers where it came from.
+struct Sources<'a> {
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Sources<'_> {
+    fn config<T>(&mut self, setting: &'static str, value: Option<T>) -> Option<T> {
+        if value.is_some() {
+            self.origins.insert(setting, Origin::Config);
+        }
+        value
+    }
+
+    fn environment(&mut self, setting: &'static str, variable: &str) -> Option<String> {
+        let value = (self.environment)(variable).filter(|value| !value.is_empty())?;
+        self.origins.insert(setting, Origin::Environment);
+        Some(value)
+    }
+
+    fn text(&mut self, setting: &'static str, config: Option<String>, variable: &str, built_in: &str) -> String {
+        self.config(setting, config.filter(|value| !value.is_empty()))
+            .or_else(|| self.environment(setting, variable))
+            .unwrap_or_else(|| built_in.to_owned())
+    }
+
+    fn span(&mut self, setting: &'static str, config: Option<api::Duration>, seconds: u64) -> Duration {
+        let config = config.map(api::Duration::to_std).filter(|span| !span.is_zero());
+        self.config(setting, config).unwrap_or(Duration::from_secs(seconds))
+    }
+
+    fn pull_policy(&mut self, config: Option<ImagePullPolicy>) -> ImagePullPolicy {
+        let setting = "systemImagePullPolicy";
+        if let Some(policy) = self.config(setting, config) {
+            return policy;
+        }
+        match self.environment(setting, "KUBEOPENCODE_SYSTEM_IMAGE_PULL_POLICY").as_deref() {
+            Some("Always") => ImagePullPolicy::Always,
+            Some("Never") => ImagePullPolicy::Never,
+            _ => ImagePullPolicy::IfNotPresent,
+        }
+    }
+
+    fn addressing(&mut self) -> Addressing {
+        match self.environment("addressing", "KUBEOPENCODE_ADDRESSING") {
+            Some(value) if value.eq_ignore_ascii_case("local") => Addressing::Local,
+            _ => Addressing::Cluster,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::KubeOpenCodeConfigSpec;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(config: Option<&str>, environment: Option<&str>, image: &str, origin: &Origin) {
+        let config = config.map(|image| {
+            let defaults = Defaults { agent_image: Some(image.into()), ..Defaults::default() };
+            let spec = KubeOpenCodeConfigSpec { defaults: Some(defaults), ..KubeOpenCodeConfigSpec::default() };
+            KubeOpenCodeConfig::new("cluster", spec)
+        });
+        let environment =
+            |name: &str| environment.filter(|_| name == "KUBEOPENCODE_AGENT_IMAGE").map(ToOwned::to_owned);
+        let platform = Platform::from(config.as_ref(), &environment);
+        assert_eq!((platform.agent_image.as_str(), &platform.origin("agentImage")), (image, origin));
+    }
+
+    #[test]
+    fn the_configuration_wins_over_the_environment_and_that_over_what_is_built_in() {
+        check(Some("a"), Some("b"), "a", &Origin::Config);
+        check(None, Some("b"), "b", &Origin::Environment);
+        check(Some(""), Some("b"), "b", &Origin::Environment);
+        check(Some(""), Some(""), images::AGENT, &Origin::BuiltIn);
+        check(None, None, images::AGENT, &Origin::BuiltIn);
+    }
+
+    #[test]
+    fn one_machine_is_chosen_by_the_environment() {
+        let local = |name: &str| (name == "KUBEOPENCODE_ADDRESSING").then(|| "local".to_owned());
+        assert_eq!(Platform::from(None, &local).addressing, Addressing::Local);
+        assert_eq!(Platform::default().addressing, Addressing::Cluster);
+    }
 }

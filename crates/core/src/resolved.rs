@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use api::{
     context::{ContextItem, PluginSpec, SkillSource},
-    refs::ObjectRef,
-    run::{Approval, Artifact, Budget, Cache, Retry, SideService, Workspace},
+    refs::{ObjectRef, SecretKeyRef},
+    run::{Approval, Artifact, Budget, Cache, Input, Retry, SideService, Workspace},
     tools::ToolBinding,
     workload::{CaBundle, Credential, ExtraPort, ImageBuild, NetworkPolicy, PodSettings, Proxy, Quota},
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 /// What an Agent is after its template and the platform's defaults were merged in; for a Task on a template, what that
 /// template is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ResolvedAgent {
     /// Image that copies OpenCode to `/tools`.
     pub agent_image: String,
@@ -38,6 +41,7 @@ pub struct ResolvedAgent {
     /// Secrets for the agent.
     pub credentials: Vec<Credential>,
     /// Scheduling, security, resources and extras of Pods.
+    #[serde(rename = "podSpec")]
     pub pod: PodSettings,
     /// ServiceAccount of Pods.
     pub service_account_name: String,
@@ -58,10 +62,13 @@ pub struct ResolvedAgent {
     /// A run without any event for this long ends.
     pub stall_timeout: Duration,
     /// Model to use.
+    #[serde(rename = "modelRef")]
     pub model: Option<ObjectRef>,
     /// Model for small work.
+    #[serde(rename = "smallModelRef")]
     pub small_model: Option<ObjectRef>,
     /// Instructions, in order.
+    #[serde(rename = "instructionRefs")]
     pub instructions: Vec<ObjectRef>,
     /// Tools.
     pub tools: Vec<ToolBinding>,
@@ -72,7 +79,8 @@ pub struct ResolvedAgent {
 }
 
 /// What one run of a Task is after everything was merged in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ResolvedTask {
     /// The agent that does it.
     pub agent: ResolvedAgent,
@@ -90,6 +98,8 @@ pub struct ResolvedTask {
     pub workspace: Option<Workspace>,
     /// Files that are kept.
     pub artifacts: Vec<Artifact>,
+    /// Artefacts of other Tasks, put in place before the start.
+    pub inputs: Vec<Input>,
     /// Files that later runs can reuse.
     pub caches: Vec<Cache>,
     /// Keys that the result must have.
@@ -103,7 +113,8 @@ pub struct ResolvedTask {
 }
 
 /// Where a Task runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all_fields = "camelCase", tag = "kind")]
 pub enum Place {
     /// On an Agent's server.
     Agent {
@@ -111,12 +122,37 @@ pub enum Place {
         name: String,
         /// Address of its server.
         url: String,
-        /// Secret with the server's password under the key `password`, if it has one.
-        password_secret: Option<String>,
+        /// Where the server's password is, if it has one.
+        password_secret: Option<SecretKeyRef>,
     },
     /// In a Pod of its own.
     Template {
         /// Name of the template.
         name: String,
     },
+}
+
+impl ResolvedAgent {
+    /// The hash of these settings: equal settings, equal hash.
+    pub fn hash(&self) -> String {
+        hash(self, "/config")
+    }
+}
+
+impl ResolvedTask {
+    /// The hash of these settings, for `status.resolved.hash`: equal settings, equal hash.
+    pub fn hash(&self) -> String {
+        hash(self, "/agent/config")
+    }
+}
+
+/// SHA-256, in hexadecimal, of the settings as JSON with sorted keys, so that moving a field in our source changes
+/// no hash. OpenCode's own configuration enters as text: there the order of keys has a meaning.
+fn hash(settings: &impl Serialize, config: &str) -> String {
+    let mut value = serde_json::to_value(settings).unwrap_or_default();
+    if let Some(config) = value.pointer_mut(config).filter(|config| config.is_object()) {
+        *config = Value::String(config.to_string());
+    }
+    value.sort_all_objects();
+    format!("{:x}", Sha256::digest(value.to_string()))
 }

@@ -1,13 +1,34 @@
 //! What runs inside Pods.
+//!
+//! Each helper is a module with `Settings::from_env` and `run`; the binary `kubeopencode` offers them as subcommands.
+//!
+//! | subcommand | module | |
+//! |---|---|---|
+//! | `context-init` | [`context_init`] | files and directories of the contexts |
+//! | `git-init` | [`git_init`] | a repository, checked out once |
+//! | `git-sync` | [`git_sync`] | a repository, kept at its newest commit |
+//! | `url-fetch` | [`url_fetch`] | a URL, as a file |
+//! | `plugin-init` | [`plugin_init`] | OpenCode plugins from npm |
+//! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
+//! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
+//!
+//! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots, through
+//! no link; files appear whole or not at all; every wait has a limit; the outcome of a run is judged by
+//! [`outcome::judge`] and reported with the exit code and the record of [`outcome`].
+
+pub mod attach;
 pub mod context_init;
 pub mod env;
 pub mod git;
 pub mod git_init;
 pub mod git_sync;
+pub mod opencode;
+pub mod outcome;
 pub mod place;
 pub mod plugin_init;
 pub mod redact;
 pub mod repository;
+pub mod shim;
 pub mod stop;
 pub mod trust;
 pub mod url_fetch;

@@ -1,6 +1,6 @@
 //! The parts of OpenCode's messages that we read.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// `null` and absent mean the same.
@@ -42,7 +42,7 @@ pub struct Info {
 }
 
 /// When a message was made and completed, in milliseconds.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Time {
     /// Completed.
@@ -52,7 +52,7 @@ pub struct Time {
 }
 
 /// Tokens of a message or a session.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tokens {
     /// Read by the model.
@@ -70,7 +70,7 @@ pub struct Tokens {
 }
 
 /// Cached tokens.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheTokens {
     /// Taken from the cache.
@@ -121,7 +121,7 @@ impl Failure {
 }
 
 /// One part of a message.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
     /// `prt_…`.
@@ -155,7 +155,7 @@ pub struct Part {
 }
 
 /// What became of a tool call.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolState {
     /// `pending`, `running`, `completed` or `error`.

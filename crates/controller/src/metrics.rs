@@ -1,0 +1,137 @@
+//! Numbers for Prometheus.
+
+use std::{sync::atomic::AtomicI64, time::Duration};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// Every number of the controller.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Tasks that wait, by what they wait for.
+    pub queue_length: Family<Target, Gauge>,
+    /// Tasks that run, by what they run on.
+    pub running: Family<Target, Gauge>,
+    wait_seconds: Histogram,
+    task_seconds: Family<Namespace, Histogram, fn() -> Histogram>,
+    outcomes: Family<Outcome, Counter>,
+    writes: Family<Write, Counter>,
+    passes: Family<Pass, Counter>,
+    errors: Family<Failure, Counter>,
+    /// Whether this process leads.
+    pub leading: Gauge<i64, AtomicI64>,
+}
+
+/// What Tasks wait for or run on.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Target {
+    /// Namespace of the Agent or template.
+    pub namespace: String,
+    /// `Agent` or `AgentTemplate`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Namespace {
+    namespace: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    namespace: String,
+    phase: String,
+    reason: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Write {
+    verb: String,
+    resource: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Pass {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Failure {
+    controller: &'static str,
+    reason: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("kubeopencode"),
+            queue_length: Family::default(),
+            running: Family::default(),
+            wait_seconds: seconds(),
+            task_seconds: Family::new_with_constructor(seconds),
+            outcomes: Family::default(),
+            writes: Family::default(),
+            passes: Family::default(),
+            errors: Family::default(),
+            leading: Gauge::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("queue_length", "Tasks that wait", metrics.queue_length.clone());
+        registry.register("tasks_running", "Tasks that run", metrics.running.clone());
+        registry.register("task_wait_seconds", "From creation to admission", metrics.wait_seconds.clone());
+        registry.register("task_duration_seconds", "From admission to the end", metrics.task_seconds.clone());
+        registry.register("task_outcomes", "How Tasks ended", metrics.outcomes.clone());
+        registry.register("api_writes", "Writes to the API server", metrics.writes.clone());
+        registry.register("reconcile_passes", "Passes over objects", metrics.passes.clone());
+        registry.register("reconcile_errors", "Passes that failed", metrics.errors.clone());
+        registry.register("leading", "Whether this process leads", metrics.leading.clone());
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A write went out.
+    pub fn wrote(&self, verb: &str, resource: String) {
+        self.writes.get_or_create(&Write { verb: verb.to_lowercase(), resource }).inc();
+    }
+
+    /// A pass over an object began.
+    pub fn passed(&self, controller: &'static str) {
+        self.passes.get_or_create(&Pass { controller }).inc();
+    }
+
+    /// A pass over an object failed.
+    pub fn failed(&self, controller: &'static str, reason: &str) {
+        self.errors.get_or_create(&Failure { controller, reason: reason.into() }).inc();
+    }
+
+    /// A Task was admitted after this time.
+    pub fn admitted(&self, waited: Duration) {
+        self.wait_seconds.observe(waited.as_secs_f64());
+    }
+
+    /// A Task ended after this time.
+    pub fn ended(&self, namespace: &str, phase: &str, reason: &str, took: Duration) {
+        self.task_seconds.get_or_create(&Namespace { namespace: namespace.into() }).observe(took.as_secs_f64());
+        let outcome = Outcome { namespace: namespace.into(), phase: phase.into(), reason: reason.into() };
+        self.outcomes.get_or_create(&outcome).inc();
+    }
+
+    /// All numbers in Prometheus' text format.
+    pub fn render(&self) -> String {
+        let mut page = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut page, &self.registry);
+        page
+    }
+}
+
+/// From 50 ms to about a day.
+fn seconds() -> Histogram {
+    Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0])
+}

@@ -1,0 +1,279 @@
+//! Following a run to its end: events for the eye, the server's state for the judgement, a time limit on everything.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::settings::{Approval, Settings};
+use super::watch::Watch;
+use crate::opencode::client::{Activity, CallError, Client};
+use crate::opencode::events::{self, Signal};
+use crate::opencode::message::Message;
+use crate::opencode::show::{Log, Note};
+use crate::outcome::{Outcome, Reason, judge};
+
+/// How often the state is asked for, beside the events.
+const LOOK: Duration = Duration::from_secs(5);
+/// How often when the events say that the run is over.
+const LOOK_AT_END: Duration = Duration::from_millis(250);
+/// The clock of the loop.
+const TICK: Duration = Duration::from_millis(250);
+/// An unfinished answer of an idle session is finished within moments, or never.
+const UNFINISHED: Duration = Duration::from_secs(5);
+/// A server under load may take long from "accepted" to the first sign of work.
+const BEFORE_WORK: Duration = Duration::from_secs(60);
+/// Limit of the request that aborts.
+const ABORT: Duration = Duration::from_secs(5);
+
+/// A run to follow.
+pub struct Follow<'a, 'b> {
+    client: &'a Client,
+    settings: &'a Settings,
+    session: &'a str,
+    /// Messages from before our prompt.
+    before: &'a HashSet<String>,
+    watch: Watch,
+    log: &'a mut Log<'b>,
+    contact: Instant,
+    idle_since: Option<Instant>,
+    connected: bool,
+    /// Requests whose waiting is in the log.
+    told: HashSet<String>,
+}
+
+impl<'a, 'b> Follow<'a, 'b> {
+    /// Prepares to follow; open the events before the prompt is sent.
+    pub fn new(
+        client: &'a Client,
+        settings: &'a Settings,
+        session: &'a str,
+        before: &'a HashSet<String>,
+        log: &'a mut Log<'b>,
+    ) -> Self {
+        let now = Instant::now();
+        let watch = Watch::new(session, now);
+        Self {
+            client,
+            settings,
+            session,
+            before,
+            watch,
+            log,
+            contact: now,
+            idle_since: None,
+            connected: false,
+            told: HashSet::new(),
+        }
+    }
+
+    /// Waits until the event stream is open, so that nothing of the run is missed. The run works without, too.
+    pub async fn connect(&mut self, signals: &mut mpsc::Receiver<Signal>) {
+        if let Ok(Some(signal)) = tokio::time::timeout(events_start(self.settings.lost), signals.recv()).await {
+            self.take(&signal);
+        }
+    }
+
+    /// Follows the run to its end.
+    pub async fn run(mut self, mut signals: mpsc::Receiver<Signal>) -> Outcome {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next_look = Instant::now() + LOOK;
+        let accepted = Instant::now();
+        loop {
+            tokio::select! {
+                signal = signals.recv() => {
+                    if let Some(signal) = signal {
+                        self.take(&signal);
+                    }
+                }
+                _ = tick.tick() => {}
+            }
+            if self.watch.deleted {
+                return self.conclude(Outcome::new(Reason::SessionGone, "the session was deleted on the server")).await;
+            }
+            self.answer_requests().await;
+            let now = Instant::now();
+            if let Some(cause) = self.watch.stalled(now, self.settings.stall) {
+                abort(self.client, self.session).await;
+                return self.conclude(Outcome::new(Reason::NoProgress, cause)).await;
+            }
+            if self.watch.idle_hint {
+                next_look = next_look.min(self.idle_since.map_or(now, |_| now + LOOK_AT_END));
+            }
+            if now >= next_look {
+                let patience = Patience { accepted, now };
+                if let Some(outcome) = self.look(&patience).await {
+                    return self.conclude(outcome).await;
+                }
+                next_look = Instant::now() + if self.watch.idle_hint { LOOK_AT_END } else { LOOK };
+            }
+            if self.contact.elapsed() >= self.settings.lost {
+                // The server may still hear us even if it does not answer.
+                let _ = self.client.abort(self.session, Duration::from_secs(1)).await;
+                let message = format!(
+                    "the OpenCode server at {} was out of reach for {} s",
+                    self.client.url(),
+                    self.settings.lost.as_secs()
+                );
+                return self.finish(Outcome::new(Reason::ServerLost, message), &[]);
+            }
+        }
+    }
+
+    fn take(&mut self, signal: &Signal) {
+        match signal {
+            Signal::Connected => {
+                self.contact = Instant::now();
+                self.connected = true;
+            }
+            Signal::Event(event) => {
+                self.contact = Instant::now();
+                self.watch.observe(event, self.contact, self.log);
+            }
+            Signal::Lost(error) => {
+                if std::mem::take(&mut self.connected) {
+                    self.log.note(&Note::Info(&format!("{error}; connecting again")));
+                }
+                // The state tells what the events no longer can.
+                self.watch.idle_hint |= matches!(error, CallError::NotFound(_));
+            }
+        }
+    }
+
+    async fn answer_requests(&mut self) {
+        let now = Instant::now();
+        for (asked, since) in self.watch.unanswered() {
+            let expired = now.saturating_duration_since(since) >= self.settings.approval_timeout;
+            let question = asked.permission.is_empty();
+            let (approve, text) = match self.settings.approval {
+                Approval::Wait if !expired => {
+                    if self.told.insert(asked.id.clone()) {
+                        self.log.note(&Note::Asked { what: &asked.describe(), answer: "waits for a person" });
+                    }
+                    self.watch.waiting_for_a_person(now);
+                    continue;
+                }
+                Approval::Wait => (false, "rejected: nobody answered in time"),
+                Approval::Approve if question => (false, "rejected: nobody is there to answer"),
+                Approval::Approve => (true, "approved by the Task's policy"),
+                Approval::Reject => (false, "rejected: nobody is there to approve it"),
+            };
+            match self.client.answer(&asked, approve).await {
+                // Not found: somebody else was faster.
+                Ok(()) | Err(CallError::NotFound(_)) => {
+                    self.log.note(&Note::Asked { what: &asked.describe(), answer: text });
+                    self.watch.answered(&asked.id);
+                }
+                Err(error) => self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.describe()))),
+            }
+        }
+    }
+
+    /// Asks the server for the state. An outcome means that the run is over.
+    async fn look(&mut self, patience: &Patience) -> Option<Outcome> {
+        let activity = match self.client.activity(self.session).await {
+            Ok(activity) => activity,
+            Err(CallError::Unauthorized) => return Some(unauthorized()),
+            // Out of reach: the loop counts the time since the last contact.
+            Err(_) => return None,
+        };
+        self.contact = Instant::now();
+        match activity {
+            Activity::Busy => {
+                self.idle_since = None;
+                self.watch.idle_hint = false;
+            }
+            Activity::Retry { attempt, message } => {
+                self.idle_since = None;
+                self.watch.retrying(attempt, &message, self.log);
+            }
+            Activity::Idle => return self.look_at_idle(patience).await,
+        }
+        if let Ok(asked) = self.client.asked().await {
+            asked.into_iter().for_each(|asked| self.watch.ask(asked, patience.now));
+        }
+        None
+    }
+
+    /// The session does not work: finished, not started yet, or lost.
+    async fn look_at_idle(&mut self, patience: &Patience) -> Option<Outcome> {
+        let messages = match self.client.messages(self.session).await {
+            Ok(messages) => messages,
+            Err(CallError::NotFound(_)) => {
+                return Some(Outcome::new(Reason::SessionGone, "the session does not exist any more on the server"));
+            }
+            Err(_) => return None,
+        };
+        let ours = ours(messages, self.before);
+        let last = ours.iter().rfind(|message| message.info.role == "assistant");
+        let finished = last.is_some_and(|last| last.info.error.is_some() || last.info.time.completed.is_some());
+        let idle_since = *self.idle_since.get_or_insert(patience.now);
+        let patient = if last.is_some() || self.watch.failure.is_some() { UNFINISHED } else { BEFORE_WORK };
+        let since = if last.is_some() { idle_since } else { idle_since.max(patience.accepted) };
+        if !finished && since.elapsed() < patient {
+            return None;
+        }
+        let judged = judge(&ours);
+        // Errors before the first answer (unknown model or agent) are only in the events.
+        if !finished && let Some(failure) = &self.watch.failure {
+            return Some(Outcome { usage: judged.usage, ..Outcome::from_failure(failure) });
+        }
+        Some(judged)
+    }
+
+    /// Adds usage and the log's missing lines to an outcome, as far as the server still answers.
+    async fn conclude(self, outcome: Outcome) -> Outcome {
+        let messages = self.client.messages(self.session).await.map(|all| ours(all, self.before)).unwrap_or_default();
+        let mut facts = judge(&messages);
+        if let Ok(children) = self.client.children(self.session).await {
+            children.iter().for_each(|child| facts.usage.add(&child.tokens, child.cost));
+        }
+        if let Some(prompt) = messages.iter().find(|message| message.info.role == "user")
+            && let Ok(changed) = self.client.changed_files(self.session, &prompt.info.id).await
+        {
+            facts.usage.files_changed = facts.usage.files_changed.max(changed);
+        }
+        self.finish(Outcome { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
+    }
+
+    fn finish(mut self, outcome: Outcome, messages: &[Message]) -> Outcome {
+        self.watch.show_missed(messages, self.log);
+        Outcome { session: Some(self.session.to_owned()), ..outcome }
+    }
+}
+
+struct Patience {
+    accepted: Instant,
+    now: Instant,
+}
+
+fn ours(messages: Vec<Message>, before: &HashSet<String>) -> Vec<Message> {
+    messages.into_iter().filter(|message| !before.contains(&message.info.id)).collect()
+}
+
+fn events_start(lost: Duration) -> Duration {
+    lost.min(Duration::from_secs(10))
+}
+
+/// The outcome for a wrong password.
+pub fn unauthorized() -> Outcome {
+    Outcome::new(Reason::Unauthorized, CallError::Unauthorized.to_string())
+}
+
+/// Aborts a session: twice if need be, never for long.
+pub async fn abort(client: &Client, session: &str) -> bool {
+    for _ in 0..2 {
+        match client.abort(session, ABORT).await {
+            Ok(()) => return true,
+            Err(error) if error.is_transient() => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Opens the event stream of a client.
+pub fn signals(client: &Client) -> (mpsc::Receiver<Signal>, tokio::task::JoinHandle<()>) {
+    events::follow(client.clone())
+}

@@ -1,0 +1,293 @@
+//! attach: the OpenCode client of a Task that runs on an Agent.
+//!
+//! Promises: the prompt arrives byte for byte, at most once; the outcome is judged by the session's messages, not by
+//! luck; no wait is without a limit; a stopped Task leaves no working session behind.
+
+pub mod arguments;
+pub mod follow;
+pub mod settings;
+pub mod watch;
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use reqwest::Url;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::env::{self, Lookup};
+use crate::opencode::client::{CallError, Client, Server};
+use crate::opencode::show::{Format, Log, Note};
+use crate::outcome::{Outcome, Reason};
+use crate::redact::Redactor;
+
+pub use arguments::Arguments;
+pub use settings::{Approval, Settings};
+
+use follow::{Follow, abort, signals, unauthorized};
+
+/// A longer prompt is a mistake: no model reads it.
+const LONGEST_PROMPT: u64 = 16 << 20;
+/// An open pipe on standard input would block for ever.
+const STDIN: Duration = Duration::from_secs(60);
+
+/// Runs the client as a program: arguments without the program's name; returns the exit code.
+/// End the process with it: a read of standard input may still be under way.
+pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
+    let redactor = Redactor::from_variables(std::env::vars());
+    let parsed = Arguments::parse(words).map_err(|error| error.to_string());
+    let settings = Settings::from_env(env).map_err(|error| error.to_string());
+    let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
+    let outcome_file = settings.as_ref().map_or_else(
+        |_| env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
+        |settings| settings.outcome_file.clone(),
+    );
+    let mut out = std::io::stdout();
+    let outcome = match (parsed, settings) {
+        (Ok(arguments), Ok(settings)) => {
+            let password =
+                arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
+            let stop = async {
+                if crate::stop::requested().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let mut log = Log::new(&mut out, format, redactor.clone());
+            run(&arguments, &settings, password, tokio::io::stdin(), &mut log, stop).await
+        }
+        (Err(problem), _) | (_, Err(problem)) => Outcome::new(Reason::BadInvocation, problem),
+    };
+    Log::new(&mut out, format, redactor.clone()).note(&Note::End(&outcome));
+    if let Err(error) = outcome.write(&outcome_file, &redactor) {
+        let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
+    }
+    outcome.exit_code()
+}
+
+/// Runs one Task against a server until it ends or `stop` is ready.
+pub async fn run(
+    arguments: &Arguments,
+    settings: &Settings,
+    password: Option<String>,
+    stdin: impl AsyncRead + Unpin,
+    log: &mut Log<'_>,
+    stop: impl Future<Output = ()>,
+) -> Outcome {
+    let mut session = None;
+    let client = match connect(arguments, settings, password) {
+        Ok(client) => client,
+        Err(outcome) => return outcome,
+    };
+    let work = work(arguments, settings, &client, stdin, log, &mut session);
+    let stopped = tokio::select! {
+        outcome = work => return outcome.unwrap_or_else(|outcome| outcome),
+        () = stop => Outcome::new(Reason::Stopped, "the Task was stopped"),
+    };
+    let Some(session) = session else { return stopped };
+    let message = if abort(&client, &session).await {
+        "the Task was stopped and its session aborted"
+    } else {
+        "the Task was stopped, but the server did not confirm that its session was aborted"
+    };
+    Outcome { message: message.to_owned(), session: Some(session), ..stopped }
+}
+
+/// A step either goes on with a value or ends the run with an outcome.
+type Step<T> = Result<T, Outcome>;
+
+fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>) -> Step<Client> {
+    let bad = |problem: String| Outcome::new(Reason::BadInvocation, problem);
+    let mut url = Url::parse(&arguments.server)
+        .map_err(|error| bad(format!("--attach {} is not a URL: {error}", arguments.server)))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad(format!("--attach {url} must start with http:// or https://")));
+    }
+    let mut username = arguments.username.clone().unwrap_or_else(|| settings.username.clone());
+    let mut password = password;
+    if let Some(given) = url.password().map(str::to_owned) {
+        username = url.username().to_owned();
+        password = Some(given);
+    }
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let server = Server { url, username, password, directory: arguments.directory.clone() };
+    Client::new(server, &settings.trust).map_err(|error| bad(error.to_string()))
+}
+
+async fn work(
+    arguments: &Arguments,
+    settings: &Settings,
+    client: &Client,
+    stdin: impl AsyncRead + Unpin,
+    log: &mut Log<'_>,
+    known_session: &mut Option<String>,
+) -> Step<Outcome> {
+    let prompt = read_prompt(arguments, settings, stdin).await?;
+    let system = match &settings.system_file {
+        Some(path) => Some(read_text(path, env::KUBEOPENCODE_SYSTEM_FILE)?).filter(|text| !text.is_empty()),
+        None => None,
+    };
+    let deadline = Instant::now() + settings.start;
+    wait_until_ready(client, deadline, settings, log).await?;
+    let (session, before) = open_session(arguments, settings, client, deadline).await?;
+    *known_session = Some(session.clone());
+    log.note(&Note::Session { id: &session, server: client.url() });
+
+    let (mut events, reader) = signals(client);
+    let reader = AbortOnDrop(reader);
+    let mut follow = Follow::new(client, settings, &session, &before, log);
+    follow.connect(&mut events).await;
+    let body = settings::prompt_body(arguments, &prompt, system.as_deref());
+    send_prompt(client, &session, &before, &body, deadline).await?;
+    let outcome = follow.run(events).await;
+    drop(reader);
+    Ok(outcome)
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl AsyncRead + Unpin) -> Step<String> {
+    let bad = |problem: String| Outcome::new(Reason::BadInvocation, problem);
+    let prompt = match (&arguments.message, &arguments.prompt_file, &settings.prompt_file) {
+        (Some(message), _, _) => message.clone(),
+        (None, Some(path), _) => read_text(Path::new(path), "--prompt-file")?,
+        (None, None, Some(path)) => read_text(path, env::PROMPT_FILE)?,
+        (None, None, None) => {
+            let mut bytes = Vec::new();
+            let mut limited = stdin.take(LONGEST_PROMPT + 1);
+            match tokio::time::timeout(STDIN, limited.read_to_end(&mut bytes)).await {
+                Err(_) => return Err(bad("standard input stays open; close it or give the message as argument".into())),
+                Ok(Err(error)) => return Err(bad(format!("standard input cannot be read: {error}"))),
+                Ok(Ok(_)) => {}
+            }
+            String::from_utf8(bytes).map_err(|_| bad("the message on standard input is not UTF-8 text".into()))?
+        }
+    };
+    if prompt.trim().is_empty() {
+        return Err(bad("the message is empty; give it as argument, with --prompt-file or on standard input".into()));
+    }
+    if prompt.len() as u64 > LONGEST_PROMPT {
+        return Err(bad(format!("the message is longer than {LONGEST_PROMPT} bytes")));
+    }
+    Ok(prompt)
+}
+
+fn read_text(path: &Path, name: &str) -> Step<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Outcome::new(Reason::BadInvocation, format!("{name} {}: {error}", path.display())))
+}
+
+/// Waits for a server that answers with a valid configuration. Limits grow: the first request may fall into the moment
+/// between bind and ready, where it is never answered; a server under load may need seconds.
+async fn wait_until_ready(client: &Client, deadline: Instant, settings: &Settings, log: &mut Log<'_>) -> Step<()> {
+    let mut limit = Duration::from_secs(2);
+    let mut told = false;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
+        let error = match client.ready(limit.min(left)).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match &error {
+            CallError::Unauthorized => return Err(unauthorized()),
+            CallError::Status { status: 400..=499, message } if !error.is_transient() => {
+                let message = format!("the Agent's OpenCode configuration is refused: {message}");
+                return Err(Outcome::new(Reason::ServerMisconfigured, message));
+            }
+            _ => {}
+        }
+        if Instant::now() >= deadline {
+            let seconds = settings.start.as_secs();
+            let message = format!("the OpenCode server at {} was not ready within {seconds} s: {error}", client.url());
+            return Err(Outcome::new(Reason::ServerLost, message));
+        }
+        if !std::mem::replace(&mut told, true) {
+            log.note(&Note::Info(&format!("waiting for {}: {error}", client.url())));
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        limit = (limit * 2).min(crate::opencode::client::REQUEST);
+    }
+}
+
+/// Makes the session, or finds the one to continue with the ids of its messages.
+async fn open_session(
+    arguments: &Arguments,
+    settings: &Settings,
+    client: &Client,
+    deadline: Instant,
+) -> Step<(String, HashSet<String>)> {
+    loop {
+        let result = match &arguments.session {
+            Some(id) => match client.session(id).await {
+                Ok(session) => client.messages(id).await.map(|messages| {
+                    (session.id, messages.into_iter().map(|message| message.info.id).collect::<HashSet<_>>())
+                }),
+                Err(error) => Err(error),
+            },
+            // A request without an answer may leave an empty session behind; it costs nothing.
+            None => client
+                .create(&settings::session_body(arguments, settings))
+                .await
+                .map(|session| (session.id, HashSet::new())),
+        };
+        match result {
+            Ok(found) => return Ok(found),
+            Err(error) if error.is_transient() && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            Err(error) => return Err(refused("the session cannot be opened", &error)),
+        }
+    }
+}
+
+/// Hands the prompt over, at most once: a request that may have arrived is not repeated, the session is looked at.
+async fn send_prompt(
+    client: &Client,
+    session: &str,
+    before: &HashSet<String>,
+    body: &serde_json::Value,
+    deadline: Instant,
+) -> Step<()> {
+    loop {
+        let error = match client.prompt(session, body).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match error {
+            CallError::Refused(_) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            CallError::Silent(_) | CallError::Status { status: 500.., .. } => {
+                while Instant::now() < deadline {
+                    if client.messages(session).await.is_ok_and(|messages| {
+                        messages.iter().any(|message| !before.contains(&message.info.id))
+                    }) {
+                        return Ok(());
+                    }
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                return Err(refused("the prompt got no answer", &error));
+            }
+            error => return Err(refused("the prompt was not accepted", &error)),
+        }
+    }
+}
+
+fn refused(what: &str, error: &CallError) -> Outcome {
+    let reason = match error {
+        CallError::Unauthorized => Reason::Unauthorized,
+        CallError::NotFound(_) => Reason::SessionGone,
+        CallError::Status { status: 400..=499, .. } => Reason::SessionError,
+        CallError::NotOpenCode(_) => Reason::ServerMisconfigured,
+        _ => Reason::ServerLost,
+    };
+    Outcome::new(reason, format!("{what}: {error}"))
+}

@@ -1,0 +1,150 @@
+//! What the attach client is told by its environment.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use crate::env::{self, Lookup, SettingError};
+use crate::trust::Trust;
+
+/// What becomes of a request that needs a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approval {
+    /// It is rejected, which ends the run: nobody is there to answer.
+    #[default]
+    Reject,
+    /// A permission is given once; a question is still rejected, since nobody can answer it.
+    Approve,
+    /// A person answers on the server; after a time it is rejected.
+    Wait,
+}
+
+/// What the attach client is told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The Task's identity, put into the session's metadata.
+    pub task: Value,
+    /// User of the server.
+    pub username: String,
+    /// The prompt's file.
+    pub prompt_file: Option<PathBuf>,
+    /// The file for `system`.
+    pub system_file: Option<PathBuf>,
+    /// What becomes of permission requests.
+    pub approval: Approval,
+    /// How long [`Approval::Wait`] waits.
+    pub approval_timeout: Duration,
+    /// No progress for this long ends the run.
+    pub stall: Duration,
+    /// How long the server may take to be ready.
+    pub start: Duration,
+    /// How long the server may be out of reach.
+    pub lost: Duration,
+    /// Where the outcome goes.
+    pub outcome_file: PathBuf,
+    /// Trusted authorities.
+    pub trust: Trust,
+}
+
+impl Settings {
+    /// Reads the settings.
+    pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
+        let approval = match env::text(env, env::APPROVAL_MODE).as_deref() {
+            None | Some("Reject") => Approval::Reject,
+            Some("Approve") => Approval::Approve,
+            Some("Wait") => Approval::Wait,
+            Some(other) => {
+                return Err(SettingError::Invalid {
+                    name: env::APPROVAL_MODE,
+                    problem: format!("`{other}` is not a mode"),
+                    expected: "Reject, Approve or Wait",
+                });
+            }
+        };
+        let value = |name: &str| env::text(env, name);
+        let seconds = |name, default| env::duration(env, name, Duration::from_secs(default));
+        Ok(Self {
+            task: json!({
+                "namespace": value(env::TASK_NAMESPACE),
+                "name": value(env::TASK_NAME),
+                "uid": value(env::TASK_UID),
+                "epoch": value(env::TASK_EPOCH),
+            }),
+            username: value(env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| "opencode".to_owned()),
+            prompt_file: value(env::PROMPT_FILE).map(PathBuf::from),
+            system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
+            approval,
+            approval_timeout: seconds(env::APPROVAL_TIMEOUT_SECONDS, 3600)?,
+            stall: seconds(env::STALL_TIMEOUT_SECONDS, 900)?,
+            start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
+            lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
+            outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
+            trust: Trust::from_env(env),
+        })
+    }
+}
+
+/// The body of the request that makes a session.
+pub fn session_body(arguments: &Arguments, settings: &Settings) -> Value {
+    let name = settings.task.get("name").and_then(Value::as_str);
+    // A title of our own saves the second model call that would make one up.
+    let title = arguments.title.as_deref().or(name).unwrap_or("KubeOpenCode task");
+    json!({ "title": title, "metadata": { "task": settings.task } })
+}
+
+/// The body of the request that hands the prompt over.
+pub fn prompt_body(arguments: &Arguments, prompt: &str, system: Option<&str>) -> Value {
+    let mut body = json!({ "parts": [{ "type": "text", "text": prompt }] });
+    if let Some((provider, model)) = &arguments.model {
+        body["model"] = json!({ "providerID": provider, "modelID": model });
+    }
+    for (name, value) in [("agent", arguments.agent.as_deref()), ("variant", arguments.variant.as_deref()), ("system", system)] {
+        if let Some(value) = value {
+            body[name] = Value::from(value);
+        }
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::of;
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let settings = Settings::from_env(&of(&[])).unwrap();
+        assert_eq!(settings.approval, Approval::Reject);
+        assert_eq!((settings.stall.as_secs(), settings.start.as_secs(), settings.lost.as_secs()), (900, 120, 60));
+        assert_eq!(settings.outcome_file, PathBuf::from("/dev/termination-log"));
+    }
+
+    #[test]
+    fn an_unknown_approval_mode_is_refused() {
+        let error = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Always")])).unwrap_err().to_string();
+        assert!(error.contains("Reject, Approve or Wait"), "{error}");
+    }
+
+    #[test]
+    fn a_session_carries_the_tasks_identity() {
+        let pairs = [(env::TASK_NAMESPACE, "ns"), (env::TASK_NAME, "fix"), (env::TASK_UID, "u-1"), (env::TASK_EPOCH, "2")];
+        let settings = Settings::from_env(&of(&pairs)).unwrap();
+        assert_eq!(
+            session_body(&Arguments::default(), &settings),
+            json!({"title": "fix", "metadata": {"task": {"namespace": "ns", "name": "fix", "uid": "u-1", "epoch": "2"}}})
+        );
+    }
+
+    #[test]
+    fn the_prompt_is_sent_byte_for_byte() {
+        let prompt = "  \"quoted\"\r\n\tand é\u{0}  \n";
+        let arguments = Arguments { model: Some(("p".into(), "m".into())), agent: Some("plan".into()), ..Arguments::default() };
+        assert_eq!(
+            prompt_body(&arguments, prompt, Some("context")),
+            json!({"parts": [{"type": "text", "text": prompt}], "model": {"providerID": "p", "modelID": "m"},
+                   "agent": "plan", "system": "context"})
+        );
+    }
+}

@@ -1,0 +1,377 @@
+//! shim: stands before the task command of a standalone Pod.
+//!
+//! `opencode` as PID 1 ignores SIGTERM and leaves its tools behind; its exit code does not say how the run ended. The
+//! shim forwards signals to the command's whole process group, reaps orphans, ends what is left, and with
+//! `SHIM_FORMAT=opencode-json` reads the events of `opencode run --format json` and decides the outcome.
+
+pub mod processes;
+pub mod transcript;
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::env::{self, Lookup, SettingError};
+use crate::opencode::show::{Format, Log, Note};
+use crate::outcome::{Outcome, Reason};
+use crate::redact::Redactor;
+use processes::{Group, end_the_rest};
+use transcript::{Transcript, command_failed};
+
+/// What is left after the command gets this long to end by itself.
+const LEFTOVERS: Duration = Duration::from_secs(1);
+/// Output that is still in the pipes after the last process is gone is read for so long.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// How much of standard error is kept for the message of a failure.
+const LAST_WORDS: usize = 600;
+
+/// What the command's output is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Anything; it is passed through untouched.
+    #[default]
+    Plain,
+    /// The events of `opencode run --format json`; they are shown as readable lines.
+    OpencodeJson,
+}
+
+/// What the shim is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the command's output is.
+    pub output: Output,
+    /// Time between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// No event for this long ends the run; only with [`Output::OpencodeJson`].
+    pub stall: Duration,
+    /// What the command reads.
+    pub stdin: Option<PathBuf>,
+    /// Where the outcome goes.
+    pub outcome_file: PathBuf,
+}
+
+impl Settings {
+    /// Reads the settings.
+    pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
+        let output = match env::text(env, env::SHIM_FORMAT).as_deref() {
+            None | Some("plain") => Output::Plain,
+            Some("opencode-json") => Output::OpencodeJson,
+            Some(other) => {
+                return Err(SettingError::Invalid {
+                    name: env::SHIM_FORMAT,
+                    problem: format!("`{other}` is not a format"),
+                    expected: "plain or opencode-json",
+                });
+            }
+        };
+        Ok(Self {
+            output,
+            grace: env::duration(env, env::SHIM_GRACE_SECONDS, Duration::from_secs(25))?,
+            stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_secs(900))?,
+            stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
+            outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
+        })
+    }
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The record.
+    pub outcome: Outcome,
+    /// The exit code: the outcome's, or the command's own.
+    pub exit: u8,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        let exit = outcome.exit_code();
+        Self { outcome, exit }
+    }
+}
+
+/// Runs the shim as a program: the command with its arguments; returns the exit code.
+pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
+    let redactor = Redactor::from_variables(std::env::vars());
+    let mut out = std::io::stdout();
+    let mut log = Log::new(&mut out, Format::Readable, redactor.clone());
+    let settings = Settings::from_env(env);
+    let outcome_file = settings.as_ref().map_or_else(
+        |_| env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
+        |settings| settings.outcome_file.clone(),
+    );
+    let ended = match settings {
+        Ok(settings) => run(command, &settings, &mut log).await,
+        Err(error) => Outcome::new(Reason::BadInvocation, error.to_string()).into(),
+    };
+    log.note(&Note::End(&ended.outcome));
+    if let Err(error) = ended.outcome.write(&outcome_file, &redactor) {
+        let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
+    }
+    ended.exit
+}
+
+/// Runs a command to its end. Reaps every child of this process, so nothing else may start children meanwhile.
+pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> Ended {
+    let Some((program, arguments)) = command.split_first() else {
+        return Outcome::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …").into();
+    };
+    let mut starting = Command::new(program);
+    starting.args(arguments);
+    match &settings.stdin {
+        Some(path) => match File::open(path) {
+            Ok(file) => {
+                starting.stdin(file);
+            }
+            Err(error) => {
+                let message = format!("{} {}: {error}", env::SHIM_STDIN_FILE, path.display());
+                return Outcome::new(Reason::BadInvocation, message).into();
+            }
+        },
+        None => {
+            starting.stdin(Stdio::inherit());
+        }
+    }
+    if settings.output == Output::OpencodeJson {
+        starting.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    // Handlers before the start: a signal that comes at once must not end us and leave the command behind.
+    let signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => return Outcome::new(Reason::BadInvocation, format!("signals: {error}")).into(),
+    };
+    let (group, child) = match Group::start(starting) {
+        Ok(started) => started,
+        Err(error) => {
+            let exit = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+            let message = format!("the command {program} cannot be started: {error}");
+            return Ended { outcome: Outcome::new(Reason::CommandNotStarted, message), exit };
+        }
+    };
+    Run { settings, group, transcript: Transcript::new(Instant::now()), last_words: String::new(), log }
+        .follow(child, signals)
+        .await
+}
+
+/// The signals that are forwarded.
+struct Signals(mpsc::UnboundedReceiver<Signal>);
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        for (kind, forward) in [
+            (SignalKind::terminate(), Signal::TERM),
+            (SignalKind::interrupt(), Signal::INT),
+            (SignalKind::hangup(), Signal::HUP),
+            (SignalKind::quit(), Signal::QUIT),
+            (SignalKind::user_defined1(), Signal::USR1),
+            (SignalKind::user_defined2(), Signal::USR2),
+        ] {
+            let mut stream = signal(kind)?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while stream.recv().await.is_some() && sender.send(forward).is_ok() {}
+            });
+        }
+        Ok(Self(receiver))
+    }
+}
+
+/// A piece of the command's output.
+enum Piece {
+    Line(String),
+    ErrorLine(String),
+}
+
+struct Run<'a, 'b> {
+    settings: &'a Settings,
+    group: Group,
+    transcript: Transcript,
+    last_words: String,
+    log: &'a mut Log<'b>,
+}
+
+/// Why the command is being ended by us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ending {
+    Stopped,
+    Stalled(String),
+}
+
+impl Run<'_, '_> {
+    async fn follow(mut self, child: Child, mut signals: Signals) -> Ended {
+        let mut output = read_output(child);
+        let mut exits = self.group.reap();
+        let mut ending: Option<(Ending, Instant)> = None;
+        let mut killed = false;
+        let mut reading = true;
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let exit = loop {
+            tokio::select! {
+                exit = exits.recv() => break exit.unwrap_or(u8::MAX),
+                piece = output.recv(), if reading => match piece {
+                    Some(piece) => self.take(piece),
+                    None => reading = false,
+                },
+                Some(signal) = signals.0.recv() => {
+                    self.group.signal(signal);
+                    if matches!(signal, Signal::TERM | Signal::INT | Signal::QUIT) && ending.is_none() {
+                        ending = Some((Ending::Stopped, Instant::now()));
+                    }
+                }
+                _ = tick.tick() => {}
+            }
+            let now = Instant::now();
+            if ending.is_none()
+                && self.settings.output == Output::OpencodeJson
+                && let Some(cause) = self.transcript.stalled(now, self.settings.stall)
+            {
+                self.group.signal(Signal::TERM);
+                ending = Some((Ending::Stalled(cause), now));
+            }
+            if let Some((_, since)) = &ending
+                && !killed
+                && now.saturating_duration_since(*since) >= self.settings.grace
+            {
+                killed = true;
+                self.group.signal(Signal::KILL);
+            }
+        };
+        let left = end_the_rest(self.group, LEFTOVERS).await;
+        if left > 0 {
+            self.log.note(&Note::Info(&format!("{left} processes were still running and were ended")));
+        }
+        let deadline = tokio::time::Instant::now() + LAST_OUTPUT;
+        while reading {
+            match tokio::time::timeout_at(deadline, output.recv()).await {
+                Ok(Some(piece)) => self.take(piece),
+                Ok(None) | Err(_) => reading = false,
+            }
+        }
+        self.judge(exit, ending.map(|(ending, _)| ending))
+    }
+
+    fn take(&mut self, piece: Piece) {
+        match piece {
+            Piece::Line(line) => self.transcript.read(&line, Instant::now(), self.log),
+            Piece::ErrorLine(line) => {
+                self.transcript.read_error(&line);
+                if !line.trim().is_empty() {
+                    self.last_words.push_str(line.trim());
+                    self.last_words.push(' ');
+                    let start = self.last_words.char_indices().rev().nth(LAST_WORDS - 1).map_or(0, |(at, _)| at);
+                    self.last_words.drain(..start);
+                }
+            }
+        }
+    }
+
+    fn judge(self, exit: u8, ending: Option<Ending>) -> Ended {
+        let outcome = match (ending, self.settings.output) {
+            (Some(Ending::Stopped), _) => {
+                self.transcript.complete(Outcome::new(Reason::Stopped, "the Task was stopped"))
+            }
+            (Some(Ending::Stalled(cause)), _) => self.transcript.complete(Outcome::new(Reason::NoProgress, cause)),
+            (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.last_words)),
+            (None, Output::Plain) if exit == 0 => Outcome::new(Reason::Succeeded, "the command ended with exit code 0"),
+            (None, Output::Plain) => command_failed(exit, ""),
+        };
+        match outcome.reason {
+            Reason::CommandFailed => Ended { outcome, exit },
+            _ => outcome.into(),
+        }
+    }
+}
+
+/// Reads the command's pipes in threads: standard output by lines, standard error passed through and by lines.
+fn read_output(mut child: Child) -> mpsc::Receiver<Piece> {
+    let (sender, receiver) = mpsc::channel(256);
+    if let Some(stdout) = child.stdout.take() {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(stdout);
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                line.clear();
+                if sender.blocking_send(Piece::Line(text)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    if let Some(mut stderr) = child.stderr.take() {
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            let mut line = Vec::new();
+            while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+                let piece = &buffer[..read];
+                let _ = std::io::stderr().write_all(piece);
+                for byte in piece {
+                    if *byte == b'\n' || line.len() > 64 << 10 {
+                        let text = String::from_utf8_lossy(&line).into_owned();
+                        line.clear();
+                        if sender.blocking_send(Piece::ErrorLine(text)).is_err() {
+                            return;
+                        }
+                    } else {
+                        line.push(*byte);
+                    }
+                }
+            }
+            let _ = sender.blocking_send(Piece::ErrorLine(String::from_utf8_lossy(&line).into_owned()));
+        });
+    }
+    receiver
+}
+
+/// Text without colours.
+fn plain_text(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        if char == '\u{1b}' {
+            chars.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            plain.push(char);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::of;
+
+    #[test]
+    fn settings_have_defaults_and_refuse_nonsense() {
+        let settings = Settings::from_env(&of(&[])).unwrap();
+        assert_eq!((settings.output, settings.grace.as_secs(), settings.stall.as_secs()), (Output::Plain, 25, 900));
+        assert!(Settings::from_env(&of(&[(env::SHIM_FORMAT, "xml")])).is_err());
+    }
+
+    #[test]
+    fn colours_are_taken_out() {
+        assert_eq!(plain_text("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno"), "Error: no");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_not_there_is_named() {
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let settings = Settings::from_env(&of(&[])).unwrap();
+        let ended = run(&["/no/such/command".to_owned()], &settings, &mut log).await;
+        assert_eq!((ended.exit, ended.outcome.reason), (127, Reason::CommandNotStarted));
+        let ended = run(&["/etc/hostname".to_owned()], &settings, &mut log).await;
+        assert_eq!(ended.exit, 126);
+        assert_eq!(run(&[], &settings, &mut log).await.exit, 2);
+    }
+}

@@ -1,0 +1,129 @@
+//! Bounds, enums, patterns, defaults, types: the cases that are derived from the definitions.
+
+use anyhow::Context as _;
+use blackbox::{
+    ApiServer as _, Kind, Request, Response,
+    cases::object_name,
+    probe::{Change, Expect, Places, Position, Probe, at_mut, probes},
+    typed,
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use crate::suite::{Suite, alone_with_the_config};
+
+/// Requests under way at once: the API server on the other core is busy, and nothing waits in line for long.
+const CONCURRENCY: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_bound_enum_pattern_default_and_type_holds() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for kind in Kind::all() {
+        let places = Places::of(&kind)?;
+        let stored = store(&suite, &kind, &places).await?;
+        let probes = probes(&kind, &places)?;
+        count += probes.len();
+        let answers = stream::iter(&probes)
+            .map(|probe| ask(&suite, &kind, &places, &stored, probe))
+            .buffered(CONCURRENCY)
+            .try_collect::<Vec<_>>()
+            .await?;
+        wrong.extend(answers.iter().filter_map(|answer| answer.as_ref().err()).cloned());
+        let lines = answers.into_iter().filter_map(Result::ok).flatten().collect::<Vec<_>>();
+        insta::assert_snapshot!(format!("derived-{}", kind.name), lines.join("\n"));
+    }
+    println!("{count} derived cases");
+    assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(())
+}
+
+/// Stores the manifests that have a status, so that it can be changed; gives back what is stored.
+async fn store(suite: &Suite, kind: &Kind, places: &Places) -> anyhow::Result<Vec<Value>> {
+    let _alone = if kind.namespaced { None } else { Some(alone_with_the_config().await) };
+    let mut stored = Vec::new();
+    for object in places.manifests() {
+        stored.push(if object["status"].is_null() || !kind.namespaced {
+            Value::Null
+        } else {
+            suite.server.send(Request::create(kind, &suite.namespace, object)).await?.granted()?
+        });
+    }
+    Ok(stored)
+}
+
+/// Tries a probe. Ok: the line for the snapshot, if it deserves one. Err: what is wrong with the answer.
+async fn ask(
+    suite: &Suite,
+    kind: &Kind,
+    places: &Places,
+    stored: &[Value],
+    probe: &Probe,
+) -> anyhow::Result<Result<Option<String>, String>> {
+    if probe.path.starts_with("status") && !kind.namespaced {
+        return Ok(Ok(None));
+    }
+    let title = format!("{} {}: {}", kind.name, probe.path, probe.what);
+    let mut verdict = Err(format!("{title}: no manifest sets it"));
+    for position in places.find(&probe.path) {
+        let object = places.changed(position, &probe.change);
+        let response = suite.server.send(request(suite, kind, stored, position, object)).await?;
+        verdict = judge(probe, position, &response).map_err(|complaint| format!("{title} ({position}): {complaint}"));
+        // A refusal is the same everywhere; an acceptance may need a place where no rule about other fields is broken.
+        if verdict.is_ok() || matches!(probe.expect, Expect::Refused | Expect::RefusedAsUsual) {
+            break;
+        }
+    }
+    Ok(verdict)
+}
+
+fn request(suite: &Suite, kind: &Kind, stored: &[Value], position: &Position, mut object: Value) -> Request {
+    let stored = &stored[position.manifest];
+    if stored.is_null() || !position.to_string().starts_with("status") {
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        return Request::try_create(kind, &suite.namespace, &object);
+    }
+    object["metadata"] = stored["metadata"].clone();
+    Request::try_replace_status(kind, &suite.namespace, object_name(stored), &object)
+}
+
+fn judge(probe: &Probe, position: &Position, response: &Response) -> Result<Option<String>, String> {
+    let answer = || format!("{} {}", response.code, shortened(response.message()));
+    match &probe.expect {
+        Expect::Accepted | Expect::Default(_) if !response.is_success() => Err(format!("refused: {}", answer())),
+        Expect::Accepted => readable(&response.body).map(|()| None),
+        Expect::Default(default) => {
+            let found = at_mut(&mut response.body.clone(), &position.way).map(Value::take).unwrap_or_default();
+            if found != *default {
+                return Err(format!("the default is {default}, but {found} is there"));
+            }
+            readable(&response.body)?;
+            Ok(Some(format!("{}: {} becomes {default}", probe.path, probe.what)))
+        }
+        Expect::Refused | Expect::RefusedAsUsual if response.is_success() => Err("accepted".to_owned()),
+        Expect::Refused | Expect::RefusedAsUsual => {
+            let field = match probe.change {
+                Change::AddUnknownField => format!("{position}.surprise"),
+                _ => position.to_string(),
+            };
+            let expected = if matches!(probe.change, Change::AddUnknownField) { 400 } else { 422 };
+            if response.code != expected || !response.message().contains(&field) {
+                return Err(format!("{expected} and the name of the field is expected, not {}", answer()));
+            }
+            let about = response.causes().into_iter().filter(|cause| cause.field.starts_with(&field));
+            let messages = about.map(|cause| shortened(&cause.message)).collect::<Vec<_>>().join("; ");
+            Ok((probe.expect == Expect::Refused).then(|| format!("{}: {}: {messages}", probe.path, probe.what)))
+        }
+    }
+}
+
+fn readable(object: &Value) -> Result<(), String> {
+    typed::reread(object).map(|_| ()).context("accepted").map_err(|error| format!("{error:#}"))
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= 400 { text.to_owned() } else { text.chars().take(400).chain("…".chars()).collect() }
+}

@@ -1,0 +1,4 @@
+//! What our definitions make an API server accept and refuse, tried on a real one.
+
+mod derived;
+mod suite;

@@ -1,0 +1,28 @@
+//! What the tests of this binary share: one API server with our kinds, and a namespace for each test.
+
+use blackbox::{install, server::Remote};
+use testenv::Cluster;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+/// An API server that serves our kinds, and a namespace on it that no other test uses.
+pub struct Suite {
+    pub cluster: &'static Cluster,
+    pub server: Remote,
+    pub namespace: String,
+}
+
+impl Suite {
+    pub async fn start() -> anyhow::Result<Self> {
+        static INSTALLED: OnceCell<()> = OnceCell::const_new();
+        let cluster = testenv::shared().await?;
+        let server = Remote::new(cluster.client().await?);
+        INSTALLED.get_or_try_init(|| install::install(&server)).await?;
+        Ok(Self { cluster, server, namespace: cluster.namespace().await? })
+    }
+}
+
+/// Whoever stores the one KubeOpenCodeConfig of the cluster holds this meanwhile.
+pub async fn alone_with_the_config() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    ALONE.lock().await
+}
