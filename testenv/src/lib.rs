@@ -27,7 +27,7 @@
 //! # What can be relied on
 //! - When the process that started a cluster ends, in whatever way, its processes end too, and its directory, mounts,
 //!   routes and network interfaces are gone a moment later.
-//! - No packet leaves the machine.
+//! - No packet of a cluster leaves the machine.
 //! - Every wait has a limit; its error names the component and shows the end of its log.
 //! - Any number of control planes can run side by side, also from several processes. Nodes take turns.
 //!

@@ -56,11 +56,11 @@ pub(crate) fn not_started(command: &Command, source: std::io::Error) -> Error {
     }
     let remedy = match tool.as_str() {
         "go" => {
-            "install Go 1.24 or newer from https://go.dev/dl, or set KUBEBUILDER_ASSETS to a directory with binaries"
+            "install Go 1.26 or newer from https://go.dev/dl, or set KUBEBUILDER_ASSETS to a directory with binaries"
         }
         "apt-get" | "dpkg-deb" => "a node takes containerd and runc from Debian packages, so it needs Debian or Ubuntu",
         "ip" => "apt-get install iproute2",
-        "unshare" => "apt-get install util-linux",
+        "unshare" | "nsenter" => "apt-get install util-linux",
         _ => "install it and try again",
     };
     Error::Missing { tool, remedy }

@@ -102,6 +102,15 @@ async fn a_flag_that_the_api_server_refuses_is_an_error_with_its_log() {
     assert!(error.contains("unknown flag: --no-such-flag"), "{error}");
 }
 
+#[tokio::test]
+async fn a_port_that_stays_taken_is_given_up_on() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // Overrides the free port that each attempt would find.
+    let apiserver_flags = vec![format!("--secure-port={}", taken.local_addr().unwrap().port())];
+    let error = testenv::start(Options { apiserver_flags, ..Options::api_only() }).await.unwrap_err().to_string();
+    assert!(error.contains("bind: address already in use"), "{error}");
+}
+
 #[test]
 fn starting_can_be_left_to_another_task() {
     fn is_send<T: Send>(_: T) {}
