@@ -110,6 +110,24 @@ pub fn rules() -> anyhow::Result<Vec<RuleCases>> {
     documents.pop().context("rules.yaml is empty")
 }
 
+/// A case that is written out: a whole object, and whether it must be accepted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WholeCase {
+    /// What the object is.
+    pub name: String,
+    /// Whether it must be accepted.
+    pub accepted: bool,
+    /// The object.
+    pub object: Value,
+}
+
+/// The cases that are written out.
+pub fn whole() -> anyhow::Result<Vec<WholeCase>> {
+    let mut documents = read::<Vec<WholeCase>>(&directory("whole.yaml"))?;
+    documents.pop().context("whole.yaml is empty")
+}
+
 /// Changes `object` as a JSON merge patch says: fields of objects one by one, null removes.
 pub fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {

@@ -80,6 +80,17 @@ impl Kind {
         nodes
     }
 
+    /// Every validation rule: the path of the node that carries it, and its message.
+    pub fn rules(&self) -> Vec<(String, String)> {
+        let mut rules = Vec::new();
+        for (path, schema) in self.nodes() {
+            for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                rules.push((path.clone(), rule["message"].as_str().unwrap_or_default().to_owned()));
+            }
+        }
+        rules
+    }
+
     /// `object` with the default of every field that it does not set.
     pub fn with_defaults(&self, object: &Value) -> Value {
         let mut object = object.clone();

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `full/` | manifests that together set every field of every kind |
 //! | `rules.yaml` | for every validation rule, values that it accepts and values that it refuses |
+//! | `whole.yaml` | objects worth a case of their own, above all about Kubernetes' types inside ours |
 //! | `upstream/`, `seeds/` | manifests written for KubeOpenCode v0.1.7 and by the seed documents |
 //!
 //! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the

@@ -219,6 +219,7 @@ pub struct PluginSpec {
     #[serde(default)]
     pub target: PluginTarget,
     /// Options handed to the plugin.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub options: Option<serde_json::Value>,
 }

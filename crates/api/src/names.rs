@@ -43,6 +43,8 @@ pub mod annotations {
     pub const STOP: &str = "kubeopencode.io/stop";
     /// On a Task: a new value runs it again under the next epoch.
     pub const RERUN: &str = "kubeopencode.io/rerun";
+    /// On a Pod: since when it was told to end.
+    pub const ENDED_AT: &str = "kubeopencode.io/ended-at";
     /// On a CronTask: `"true"` creates one Task now.
     pub const TRIGGER: &str = "kubeopencode.io/trigger";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.

@@ -84,6 +84,7 @@ pub(crate) fn finish(crd: &CustomResourceDefinition) -> Value {
         for version in versions {
             if let Some(root) = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut) {
                 tidy(root);
+                fit(root);
                 if let Some(spec) = root.get_mut("properties").and_then(|p| p.get_mut("spec")) {
                     bound(spec);
                 }
@@ -120,6 +121,20 @@ fn without_fraction(limit: &Value) -> Value {
         Some(number) if number.fract() == 0.0 => Value::from(number as i64),
         _ => limit.clone(),
     }
+}
+
+/// States the range of every 32-bit number. The API server takes `format` for a remark; without bounds it would store
+/// numbers that our types cannot read.
+fn fit(schema: &mut Map<String, Value>) {
+    if schema.get("format").and_then(Value::as_str) == Some("int32") {
+        schema.entry("minimum").or_insert(i32::MIN.into());
+        schema.entry("maximum").or_insert(i32::MAX.into());
+    }
+    each_child(schema, &mut |child| {
+        if let Value::Object(child) = child {
+            fit(child);
+        }
+    });
 }
 
 /// Gives a bound to every string, list and map that states none.

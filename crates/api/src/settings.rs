@@ -47,6 +47,7 @@ pub struct AgentSettings {
     pub plugins: Option<Vec<PluginSpec>>,
     /// OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order
     /// of keys, which matters for permissions.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::any_value")]
     pub config: Option<serde_json::Value>,
     /// Secrets for the agent.

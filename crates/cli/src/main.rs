@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use kubeopencode::{Cli, helpers};
 
 fn main() -> ExitCode {
-    kubeopencode::Cli::parse().run()
+    // The attach image holds this binary under the name of the program that it stands in for.
+    helpers::as_opencode().unwrap_or_else(|| Cli::parse().run())
 }

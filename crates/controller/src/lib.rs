@@ -1,8 +1,303 @@
-//! Controllers.
+//! # The controllers
+//!
+//! A thin shell: what is known of the cluster comes in by [`watch`], what is to be done waits in [`work`], and each
+//! reconciler fetches, asks `kubeopencode_core`, applies and reports. It decides nothing itself.
+//!
+//! | module | what it keeps true |
+//! |---|---|
+//! | [`task`] | admitted Tasks have one Pod, ended ones a final status |
+//! | [`agent`] | an Agent has its Deployment, Service, claims, contexts and password |
+//! | [`template`] | an AgentTemplate says whether it can be used, and by how many it is |
+//! | [`config`] | the platform is as KubeOpenCodeConfig says |
+//!
+//! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision a target at a time), I5
+//! (one final write), I6 (nothing is written that is so already), I9 (what cannot be read affects only itself).
+
+pub mod agent;
+pub mod apply;
+pub mod bindings;
+pub mod config;
+pub mod context;
 pub mod events;
 pub mod fence;
 pub mod http;
 pub mod lease;
 pub mod metrics;
+pub mod secret;
+pub mod task;
+pub mod template;
 pub mod watch;
 pub mod work;
+
+use std::{future::Future, hash::Hash, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use api::{KubeOpenCodeConfig, Task, names::labels};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, Config, Resource, client::ClientBuilder, runtime::watcher};
+use kubeopencode_core::dependencies::Other;
+use tokio::{sync::watch as signal, task::JoinSet};
+
+use context::Context;
+use events::Events;
+use fence::{Fence, FenceLayer};
+use metrics::Metrics;
+use task::queues::{Standing, Target, stop_requested};
+use watch::{Change, Key};
+use work::{Next, Queue};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to serve metrics.
+    pub metrics: SocketAddr,
+    /// Where to serve health.
+    pub health: SocketAddr,
+    /// Namespace of the leader lease; without one, this process assumes that it is alone.
+    pub lease_namespace: Option<String>,
+    /// Tasks that are worked on at once.
+    pub concurrency: usize,
+    /// Looks up an environment variable.
+    pub environment: fn(&str) -> Option<String>,
+}
+
+/// Why the controllers ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client cannot be made.
+    #[error("the cluster's configuration cannot be used: {0}")]
+    Client(#[from] kube::Error),
+    /// An address cannot be served.
+    #[error("{0}")]
+    Listen(#[from] io::Error),
+    /// The lease was lost.
+    #[error("another process leads now; this one ends, so that it can start afresh")]
+    LeaseLost,
+}
+
+/// How long running passes have to end when the process is asked to.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Runs the controllers until `stop` is ready, or until the lease is lost.
+pub async fn run(config: Config, options: Options, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+    let metrics = Arc::new(Metrics::default());
+    let fence = if options.lease_namespace.is_some() { Fence::closed() } else { Fence::default() };
+    let unfenced: Client = Client::try_from(config.clone())?;
+    let layer = FenceLayer { fence: fence.clone(), metrics: Arc::clone(&metrics) };
+    let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
+    let identity = identity(options.environment);
+    let events = Events::start(client.clone(), identity.clone());
+    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), options.environment));
+
+    let (ready, is_ready) = signal::channel(false);
+    http::serve(options.metrics, options.health, Arc::clone(&metrics), is_ready).await?;
+
+    let mut watches = JoinSet::new();
+    follow_all(&ctx, &unfenced, &mut watches);
+    tokio::pin!(stop);
+    tokio::select! {
+        () = all_complete(&ctx) => {}
+        () = &mut stop => return Ok(()),
+    }
+    ready.send_replace(true);
+
+    let (ending, is_ending) = signal::channel(false);
+    let (led, mut is_led) = signal::channel(options.lease_namespace.is_none());
+    let lease = async {
+        let Some(namespace) = &options.lease_namespace else { return std::future::pending().await };
+        let mut ending = is_ending.clone();
+        lease::lead(unfenced, namespace, &identity, &fence, &led, async move {
+            let _ = ending.wait_for(|ending| *ending).await;
+        })
+        .await;
+    };
+    tokio::pin!(lease);
+    tokio::select! {
+        _ = is_led.wait_for(|led| *led) => {}
+        () = &mut lease => return Err(Error::LeaseLost),
+        () = &mut stop => return Ok(()),
+    }
+    metrics.leading.set(1);
+    tracing::info!(tasks = ctx.seen.tasks.len(), agents = ctx.seen.agents.len(), "working");
+    let mut workers = work_all(&ctx, options.concurrency, &is_ending);
+    let outcome = tokio::select! {
+        () = &mut stop => Ok(()),
+        () = &mut lease => Err(Error::LeaseLost),
+    };
+    tracing::info!("ending");
+    ending.send_replace(true);
+    let finish = async { while workers.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, finish).await.is_err() {
+        tracing::warn!("some passes did not end in time");
+    }
+    if outcome.is_ok() && options.lease_namespace.is_some() {
+        lease.await;
+    }
+    outcome
+}
+
+/// Who we are: the Pod's name, or the machine's and a number.
+fn identity(environment: fn(&str) -> Option<String>) -> String {
+    environment("POD_NAME")
+        .or_else(|| environment("HOSTNAME").map(|host| format!("{host}-{}", std::process::id())))
+        .unwrap_or_else(|| format!("kubeopencode-{}", std::process::id()))
+}
+
+/// Follows every kind, and says who is to look when an object changes.
+fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
+    let seen = &ctx.seen;
+    let all = watcher::Config::default;
+    let ours = || watcher::Config::default().labels(&format!("{}={}", labels::APP, labels::APP_VALUE));
+    let managed = || watcher::Config::default().labels(&format!("{}=kubeopencode", labels::MANAGED_BY));
+
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.tasks.follow(client.clone(), all(), task::slim, move |change| task_changed(&told, change)));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.pods.follow(client.clone(), ours(), task::slim_pod, move |change| pod_changed(&told, change)));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.agents.follow(client.clone(), all(), |_| (), move |change| {
+        told.work.agents.add(change.key.clone());
+        told.work.admissions.add(Target::agent(change.key.clone()));
+        if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
+            told.work.templates.add(Key::new(&change.key.namespace, &template.name));
+        }
+    }));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.templates.follow(client.clone(), all(), |_| (), move |change| {
+        agent::template_changed(&told, change.key, change.object());
+    }));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.configs.follow(client.clone(), all(), |_| (), move |change: &Change<'_, KubeOpenCodeConfig>| {
+        config::changed(&told, change);
+    }));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.deployments.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.services.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    let told = Arc::clone(ctx);
+    watches.spawn(seen.config_maps.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    watches.spawn(seen.claims.follow(client.clone(), managed(), |_| (), |_| ()));
+}
+
+async fn all_complete(ctx: &Context) {
+    let seen = &ctx.seen;
+    seen.tasks.complete().await;
+    seen.pods.complete().await;
+    seen.agents.complete().await;
+    seen.templates.complete().await;
+    seen.configs.complete().await;
+    seen.deployments.complete().await;
+    seen.services.complete().await;
+    seen.config_maps.complete().await;
+    seen.claims.complete().await;
+}
+
+fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
+    ctx.observe_task(change.key);
+    for dependant in ctx.queues.dependants(change.key) {
+        ctx.observe_task(&dependant);
+    }
+    let Some(task) = change.object() else {
+        ctx.work.tasks.add(change.key.clone());
+        return;
+    };
+    // A Task that waits is looked at when something was decided about it, not before.
+    if !matches!(Standing::of(task), Standing::Waiting { .. }) || stop_requested(task) {
+        ctx.work.tasks.add(change.key.clone());
+    }
+}
+
+fn pod_changed(ctx: &Context, change: &Change<'_, Pod>) {
+    let Some(pod) = change.last() else { return };
+    let task = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK));
+    if let Some(task) = task {
+        ctx.work.tasks.add(Key::new(&change.key.namespace, task));
+    }
+}
+
+/// An object that an Agent owns changed: look at the Agent.
+fn owner_changed<K: Resource>(agents: &Queue<Key>, change: &Change<'_, K>) {
+    let owners = change.last().and_then(|object| object.meta().owner_references.as_ref());
+    for owner in owners.into_iter().flatten().filter(|owner| owner.kind == "Agent") {
+        agents.add(Key::new(&change.key.namespace, &owner.name));
+    }
+}
+
+/// Starts the workers of every reconciler.
+fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool>) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+    let work = &ctx.work;
+    workers.spawn(drive(ctx, &work.admissions, 8, stop, "admission", async |ctx, target| {
+        task::admission::pass(&ctx, &target).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(ctx, &work.tasks, concurrency, stop, "task", async |ctx, key| {
+        task::pass(&ctx, &key).await.map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
+    }));
+    workers.spawn(drive(ctx, &work.agents, 8, stop, "agent", async |ctx, key| {
+        agent::pass(&ctx, &key).await.map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
+    }));
+    workers.spawn(drive(ctx, &work.templates, 4, stop, "template", async |ctx, key| {
+        template::pass(&ctx, &key).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(ctx, &work.configs, 1, stop, "config", async |ctx, key| {
+        config::pass(&ctx, &key).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(ctx, &work.cleanups, 2, stop, "cleanup", async |ctx, namespace| {
+        task::cleanup::pass(&ctx, &namespace).await.map_err(Failure::from)
+    }));
+    workers
+}
+
+/// A pass that failed.
+struct Failure {
+    reason: String,
+    error: String,
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self { reason: api::conditions::reasons::APPLY_FAILED.into(), error: error.to_string() }
+    }
+}
+
+/// Works on one queue.
+fn drive<K, F, Fut>(
+    ctx: &Arc<Context>,
+    queue: &Queue<K>,
+    workers: usize,
+    stop: &signal::Receiver<bool>,
+    name: &'static str,
+    pass: F,
+) -> impl Future<Output = ()> + Send + 'static
+where
+    K: Clone + Eq + Hash + std::fmt::Debug + Send + Sync + 'static,
+    F: Fn(Arc<Context>, K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+{
+    let (ctx, queue, stop) = (Arc::clone(ctx), queue.clone(), stop.clone());
+    queue.work(workers, stop, move |key: K| {
+        ctx.metrics.passed(name);
+        let (ctx, shown) = (Arc::clone(&ctx), key.clone());
+        let work = pass(Arc::clone(&ctx), key);
+        async move {
+            match work.await {
+                Ok(next) => next,
+                Err(Failure { reason, error }) => {
+                    ctx.metrics.failed(name, &reason);
+                    tracing::warn!(controller = name, object = ?shown, %reason, %error, "a pass failed");
+                    Next::Retry
+                }
+            }
+        }
+    })
+}
+
+impl Context {
+    /// Looks at a Task again as the watch last showed it, and asks for the decisions that it concerns.
+    pub fn observe_task(&self, key: &Key) {
+        let task = self.seen.tasks.object(key);
+        let find = |other: &Key| self.seen.tasks.object(other).map(|task| Other::of(&task));
+        for target in self.queues.observe(key, task.as_deref(), self.platform().reference_grace_period, find) {
+            self.work.admissions.add(target);
+        }
+    }
+}

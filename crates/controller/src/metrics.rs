@@ -13,9 +13,9 @@ use prometheus_client::{
 pub struct Metrics {
     registry: Registry,
     /// Tasks that wait, by what they wait for.
-    pub queue_length: Family<Target, Gauge>,
+    queue_length: Family<Target, Gauge>,
     /// Tasks that run, by what they run on.
-    pub running: Family<Target, Gauge>,
+    running: Family<Target, Gauge>,
     wait_seconds: Histogram,
     task_seconds: Family<Namespace, Histogram, fn() -> Histogram>,
     outcomes: Family<Outcome, Counter>,
@@ -98,6 +98,18 @@ impl Metrics {
     /// A write went out.
     pub fn wrote(&self, verb: &str, resource: String) {
         self.writes.get_or_create(&Write { verb: verb.to_lowercase(), resource }).inc();
+    }
+
+    /// So many Tasks wait for a target and run on it.
+    pub fn queued(&self, target: Target, waiting: usize, running: usize) {
+        if waiting == 0 && running == 0 {
+            // A target that nobody uses needs no line; it may not even exist any more.
+            self.queue_length.remove(&target);
+            self.running.remove(&target);
+            return;
+        }
+        self.queue_length.get_or_create(&target).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.running.get_or_create(&target).set(i64::try_from(running).unwrap_or(i64::MAX));
     }
 
     /// A pass over an object began.

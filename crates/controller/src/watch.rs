@@ -135,6 +135,22 @@ impl<K> Kind<K> {
             .collect()
     }
 
+    /// Takes over what we wrote ourselves, ahead of the watch.
+    ///
+    /// Whoever writes and looks again sees what was written. The watch tells of it later; what it tells of earlier
+    /// versions of the same object is ignored then.
+    pub fn learn(&self, object: K)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let key = Key::of(&object);
+        let mut objects = self.write();
+        let seen = Seen::Object(Arc::new(object));
+        if !objects.get(&key).is_some_and(|before| is_older(&seen, before)) {
+            objects.insert(key, seen);
+        }
+    }
+
     /// How many objects are known.
     pub fn len(&self) -> usize {
         self.read().len()
@@ -205,6 +221,11 @@ where
 
     fn put(&self, key: Key, now: Option<Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
         let mut objects = self.write();
+        if let (Some(seen), Some(before)) = (&now, objects.get(&key))
+            && is_older(seen, before)
+        {
+            return;
+        }
         let before = match &now {
             Some(seen) => objects.insert(key.clone(), seen.clone()),
             None => objects.remove(&key),
@@ -224,6 +245,15 @@ where
             told(&Change { key, before: before.get(key), now: Some(seen) });
         }
     }
+}
+
+/// Whether `seen` is an earlier version of the same object than `before`.
+///
+/// Resource versions of one object are revisions of one store, and so can be compared.
+fn is_older<K: Resource>(seen: &Seen<K>, before: &Seen<K>) -> bool {
+    let (Seen::Object(seen), Seen::Object(before)) = (seen, before) else { return false };
+    let revision = |object: &K| object.meta().resource_version.as_ref()?.parse::<u64>().ok();
+    seen.meta().uid == before.meta().uid && revision(seen) < revision(before)
 }
 
 /// Takes an object out of its guard, slimmed: nobody here reads managedFields or what kubectl applied last.

@@ -8,9 +8,32 @@
 //! - I6 builders are deterministic: same input, same bytes;
 //! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
 
+pub mod agent_workload;
+pub mod build;
+mod containers;
+pub mod contexts;
+pub mod cron;
+pub mod dependencies;
+mod environment;
 pub mod merge;
 pub mod names;
+pub mod opencode;
 pub mod origin;
+pub mod outcome;
 pub mod platform;
+pub mod pod;
+pub mod pod_progress;
+pub mod queue;
+pub mod references;
+pub mod report;
 pub mod resolve;
 pub mod resolved;
+pub mod retry;
+mod security;
+pub mod startup;
+pub mod status;
+mod volumes;
+mod workbench;
+
+#[cfg(test)]
+mod sample;

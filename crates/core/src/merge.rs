@@ -71,11 +71,7 @@ pub(crate) fn merge_noting(
         config: choose.value("config", config.as_ref().filter(given), template.config.as_ref().filter(given)),
         credentials: choose.value("credentials", credentials.as_ref(), template.credentials.as_ref()),
         pod_spec: choose.value("podSpec", pod_spec.as_ref(), template.pod_spec.as_ref()),
-        service_account_name: choose.text(
-            "serviceAccountName",
-            service_account_name,
-            &template.service_account_name,
-        ),
+        service_account_name: choose.text("serviceAccountName", service_account_name, &template.service_account_name),
         max_concurrent_tasks: choose.value(
             "maxConcurrentTasks",
             max_concurrent_tasks.as_ref(),
@@ -174,7 +170,11 @@ mod tests {
     fn an_explicit_empty_list_wins() {
         let template = json!({"contexts": [{"type": "Text", "text": "t"}], "credentials": []});
         check(json!({"contexts": []}), template, json!({"contexts": [], "credentials": []}));
-        check(json!({"imagePullSecrets": []}), json!({"imagePullSecrets": [{"name": "s"}]}), json!({"imagePullSecrets": []}));
+        check(
+            json!({"imagePullSecrets": []}),
+            json!({"imagePullSecrets": [{"name": "s"}]}),
+            json!({"imagePullSecrets": []}),
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use api::{
     KubeOpenCodeConfig,
-    kinds::config::{Cleanup, Defaults, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry, SystemImage},
+    kinds::config::{
+        Cleanup, Defaults, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry, SystemImage,
+    },
     names::{defaults, images},
     run::{Budget, Retry, Workspace},
     workload::{NetworkPolicy, Proxy},

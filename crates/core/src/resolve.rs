@@ -6,13 +6,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api::{
-    Agent, AgentTemplate, AgentTemplateSpec, Task, TaskSpec,
-    conditions::reasons,
-    kinds::agent::ServerAuthMode,
-    names::defaults,
-    refs::SecretKeyRef,
-    settings::AgentSettings,
-    tools::ToolBinding,
+    Agent, AgentTemplate, AgentTemplateSpec, Task, TaskSpec, conditions::reasons, kinds::agent::ServerAuthMode,
+    names::defaults, refs::SecretKeyRef, settings::AgentSettings, tools::ToolBinding,
 };
 use serde_json::{Map, Value};
 
@@ -185,7 +180,8 @@ pub fn resolve_task(
         retry: run
             .shared("retry", retry, shared.retry.clone())
             .unwrap_or_else(|| run.fall_back("retry", platform, platform.retry.clone().unwrap_or_default())),
-        budget: run.first_of("budget", budget.map(|budget| (budget, Origin::Task)).or(agent_budget).or(platform_budget)),
+        budget: run
+            .first_of("budget", budget.map(|budget| (budget, Origin::Task)).or(agent_budget).or(platform_budget)),
         agent,
     };
     Ok((resolved, run.origins))

@@ -87,7 +87,9 @@ pub enum Error {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// A mapping names no key, or a key that is no file name.
-    #[error("the mapping for {target:?} has no usable ConfigMap key ({key:?}); name one with `key` or several with `keys`")]
+    #[error(
+        "the mapping for {target:?} has no usable ConfigMap key ({key:?}); name one with `key` or several with `keys`"
+    )]
     Key {
         /// The target.
         target: PathBuf,
@@ -162,7 +164,7 @@ pub fn run(settings: &Settings) -> Result<Copied, Error> {
         copy_file(settings, &roots, mapping, &mut taken, &mut copied)?;
     }
     for mapping in &settings.directories {
-        let origin = format!("directory {:?}", mapping.source_path);
+        let origin = format!("directory {}", mapping.source_path.display());
         if mapping.optional && !mapping.source_path.exists() {
             tracing::info!(source = ?mapping.source_path, "optional directory is not there");
             continue;

@@ -268,8 +268,8 @@ pub(crate) mod tests {
         check("", Some(Duration::from_secs(9)));
         check("30", Some(Duration::from_secs(30)));
         check("500ms", Some(Duration::from_millis(500)));
-        check("5m", Some(Duration::from_secs(300)));
-        check("1h", Some(Duration::from_secs(3600)));
+        check("5m", Some(Duration::from_mins(5)));
+        check("1h", Some(Duration::from_hours(1)));
         check("0", None);
         check("soon", None);
         check("-1s", None);

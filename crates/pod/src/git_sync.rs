@@ -45,7 +45,10 @@ pub async fn run(settings: &Settings, stop: impl Future<Output = ()>) -> Result<
                 Ok(Look::Unchanged) => {}
                 Ok(Look::Moved { from, to }) => tracing::info!(%from, %to, "moved to the new commit"),
                 Ok(Look::KeptEdits(files)) => {
-                    tracing::warn!(?files, "a new commit is there, but these files were edited here; nothing is changed");
+                    tracing::warn!(
+                        ?files,
+                        "a new commit is there, but these files were edited here; nothing is changed"
+                    );
                 }
                 Ok(Look::KeptCommits { head }) => {
                     tracing::warn!(%head, "a new commit is there, but commits were made here; nothing is changed");

@@ -253,7 +253,7 @@ pub fn judge(messages: &[Message]) -> Outcome {
         files.extend(message.parts.iter().filter_map(|part| part.changed_file()));
     }
     outcome.usage.files_changed = files.len() as u64;
-    outcome.summary = answers().last().map(text_of).unwrap_or_default();
+    outcome.summary = answers().next_back().map(text_of).unwrap_or_default();
     outcome
 }
 
@@ -319,7 +319,8 @@ mod tests {
         check(&format!(r#"{done},"finish":"tool-calls""#), Reason::NoAnswer);
         check(&format!(r#"{done},"finish":"unknown""#), Reason::NoAnswer);
         check(done, Reason::NoAnswer);
-        let error = |name: &str| format!(r#"{done},"finish":"stop","error":{{"name":"{name}","data":{{"message":"m"}}}}"#);
+        let error =
+            |name: &str| format!(r#"{done},"finish":"stop","error":{{"name":"{name}","data":{{"message":"m"}}}}"#);
         check(&error("APIError"), Reason::ModelError);
         check(&error("ProviderAuthError"), Reason::ModelError);
         check(&error("MessageAbortedError"), Reason::SessionAborted);
@@ -387,9 +388,23 @@ mod tests {
     fn exit_codes_are_distinct() {
         use Reason::*;
         let all = [
-            Succeeded, ModelError, BadInvocation, PermissionRejected, LengthLimit, ContentFiltered, SessionAborted, ServerLost,
-            NoProgress, NoAnswer, SessionError, ContextOverflow, SessionGone, Unauthorized, ServerMisconfigured,
-            CommandNotStarted, Stopped,
+            Succeeded,
+            ModelError,
+            BadInvocation,
+            PermissionRejected,
+            LengthLimit,
+            ContentFiltered,
+            SessionAborted,
+            ServerLost,
+            NoProgress,
+            NoAnswer,
+            SessionError,
+            ContextOverflow,
+            SessionGone,
+            Unauthorized,
+            ServerMisconfigured,
+            CommandNotStarted,
+            Stopped,
         ];
         let codes: BTreeSet<u8> = all.iter().map(|reason| reason.exit_code()).collect();
         assert_eq!(codes.len(), all.len());

@@ -125,12 +125,10 @@ impl Root {
     pub fn begin(&self, relative: &Path, mode: FileMode) -> Result<Pending, PlaceError> {
         let (parent, name) = self.parent(relative)?;
         let existing = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
-        let mode = match (mode, existing) {
-            (FileMode::Exactly(mode), _) => mode,
-            (FileMode::KeepOr(_), Some(stat)) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-                stat.st_mode & 0o777
-            }
-            (FileMode::KeepOr(mode), _) => mode,
+        let replaced = existing.filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+        let mode = match (mode, replaced) {
+            (FileMode::KeepOr(_), Some(stat)) => stat.st_mode & 0o777,
+            (FileMode::Exactly(mode) | FileMode::KeepOr(mode), _) => mode,
         };
         let temporary = temporary_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

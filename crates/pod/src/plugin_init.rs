@@ -134,12 +134,11 @@ pub async fn run(settings: &Settings) -> Result<usize, Error> {
     }
     let child = command.spawn().map_err(Error::Start)?;
     let group = child.id();
-    let output = match tokio::time::timeout(settings.timeout, child.wait_with_output()).await {
-        Ok(output) => output.map_err(Error::Start)?,
-        Err(_) => {
-            kill_group(group);
-            return Err(Error::TimedOut { packages, limit: settings.timeout });
-        }
+    let output = if let Ok(output) = tokio::time::timeout(settings.timeout, child.wait_with_output()).await {
+        output.map_err(Error::Start)?
+    } else {
+        kill_group(group);
+        return Err(Error::TimedOut { packages, limit: settings.timeout });
     };
     if !output.status.success() {
         let redactor = Redactor::from_variables(std::env::vars());
@@ -189,10 +188,7 @@ mod tests {
 
     #[test]
     fn the_first_spec_of_a_package_wins() {
-        assert_eq!(
-            packages(r#"["a@1", "@s/b@2", "a@2", "@s/b", "@s/c"]"#).unwrap(),
-            ["a@1", "@s/b@2", "@s/c"]
-        );
+        assert_eq!(packages(r#"["a@1", "@s/b@2", "a@2", "@s/b", "@s/c"]"#).unwrap(), ["a@1", "@s/b@2", "@s/c"]);
     }
 
     #[test]

@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn secrets_disappear_also_when_escaped_and_nested() {
         let redactor = Redactor::new(["hunter2".to_owned(), "hunter2/longer".to_owned(), "abc".to_owned()]);
-        assert_eq!(redactor.clean("x hunter2/longer hunter2%2Flonger hunter2 abc"), "x [redacted] [redacted] [redacted] abc");
+        assert_eq!(
+            redactor.clean("x hunter2/longer hunter2%2Flonger hunter2 abc"),
+            "x [redacted] [redacted] [redacted] abc"
+        );
     }
 
     #[test]
@@ -126,10 +129,7 @@ mod tests {
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
-        assert_eq!(
-            redactor.clean("sesame-1 sesame-2 sesame-3 sesame-4"),
-            "[redacted] [redacted] sesame-3 [redacted]"
-        );
+        assert_eq!(redactor.clean("sesame-1 sesame-2 sesame-3 sesame-4"), "[redacted] [redacted] sesame-3 [redacted]");
         assert_eq!(format!("{redactor:?}"), "Redactor(3 secrets)");
     }
 }

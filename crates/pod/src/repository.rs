@@ -115,7 +115,7 @@ pub fn check_ref(name: &str) -> Result<(), String> {
         || name.contains("..")
         || name.contains("@{")
         || name.contains("//")
-        || name.ends_with(".lock")
+        || name.split('/').any(|part| part.strip_suffix(".lock").is_some())
         || name.chars().any(|char| char.is_control() || char.is_whitespace() || "~^:?*[\\".contains(char));
     if bad { Err(format!("`{name}` is not a branch, tag or commit name")) } else { Ok(()) }
 }

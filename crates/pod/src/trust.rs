@@ -29,7 +29,10 @@ pub struct Trust {
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// It cannot be read.
-    #[error("the CA certificates {path:?} cannot be read: {source}; check {} and the caBundle it comes from", env::CUSTOM_CA_CERT_PATH)]
+    #[error(
+        "the CA certificates {path:?} cannot be read: {source}; check {} and the caBundle it comes from",
+        env::CUSTOM_CA_CERT_PATH
+    )]
     Read {
         /// The file.
         path: PathBuf,

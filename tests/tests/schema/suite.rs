@@ -1,5 +1,7 @@
 //! What the tests of this binary share: one API server with our kinds, and a namespace for each test.
 
+use std::{ffi::OsStr, process::Command};
+
 use blackbox::{install, server::Remote};
 use testenv::Cluster;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -25,4 +27,18 @@ impl Suite {
 pub async fn alone_with_the_config() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     ALONE.lock().await
+}
+
+/// What kubectl prints in the suite's namespace; an error with what it complains about if it fails.
+pub fn kubectl(suite: &Suite, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<String> {
+    let mut command = suite.cluster.kubectl_command(["--namespace", &suite.namespace]);
+    run(command.args(args))
+}
+
+/// The standard output of a command that must succeed.
+pub fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?}: {complaint}");
+    Ok(String::from_utf8(output.stdout)?)
 }

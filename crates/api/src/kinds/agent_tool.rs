@@ -79,6 +79,7 @@ pub struct OpenApi {
 #[x_kube(validation = ("[has(self.value), has(self.valueFrom), has(self.endpointPath)].filter(x, x).size() == 1", "set exactly one of value, valueFrom and endpointPath").into_rule())]
 pub struct OpenApiSchema {
     /// Here.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub value: Option<serde_json::Value>,
     /// In a ConfigMap.

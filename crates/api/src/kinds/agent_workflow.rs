@@ -212,7 +212,7 @@ pub enum HttpMethod {
 /// One way that a switch can take.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = ("has(self.condition) != has(self.default)", "a case has either condition or default: true").into_rule())]
+#[x_kube(validation = ("has(self.condition) ? !has(self.default) : has(self.default) && self.default", "a case has either condition or default: true").into_rule())]
 pub struct Case {
     /// Taken if this expression is true and no earlier case was taken.
     #[schemars(length(min = 1, max = 4096))]

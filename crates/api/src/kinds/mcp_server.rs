@@ -92,6 +92,7 @@ pub struct MCPServerStatus {
     /// Its Service.
     pub service_name: Option<String>,
     /// Pods that run.
+    #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
     /// Labels of those Pods, for an autoscaler.
     pub selector: Option<String>,

@@ -62,6 +62,7 @@ pub struct ModelOptions {
     /// How hard it thinks.
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Further options, handed to the provider as they are.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub extra: Option<serde_json::Value>,
 }

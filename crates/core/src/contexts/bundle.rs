@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ConfigMapProjection, ConfigMapVolumeSource, ProjectedVolumeSource, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{
+    ConfigMapProjection, ConfigMapVolumeSource, ProjectedVolumeSource, Volume, VolumeProjection,
+};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -122,15 +124,18 @@ impl Bundle {
         let mut volume = Volume { name: name.to_owned(), ..Volume::default() };
         match self.config_maps.as_slice() {
             [(only, _)] => {
-                volume.config_map = Some(ConfigMapVolumeSource { name: only.clone(), ..ConfigMapVolumeSource::default() });
+                volume.config_map =
+                    Some(ConfigMapVolumeSource { name: only.clone(), ..ConfigMapVolumeSource::default() });
             }
             several => {
                 let sources = several.iter().map(|(name, _)| VolumeProjection {
                     config_map: Some(ConfigMapProjection { name: name.clone(), ..ConfigMapProjection::default() }),
                     ..VolumeProjection::default()
                 });
-                volume.projected =
-                    Some(ProjectedVolumeSource { sources: Some(sources.collect()), ..ProjectedVolumeSource::default() });
+                volume.projected = Some(ProjectedVolumeSource {
+                    sources: Some(sources.collect()),
+                    ..ProjectedVolumeSource::default()
+                });
             }
         }
         volume
@@ -139,8 +144,8 @@ impl Bundle {
 
 /// The first `digits` hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
-    let all: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    all.chars().take(digits).collect()
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.take(digits).filter_map(|nibble| char::from_digit(u32::from(nibble), 16)).collect()
 }
 
 /// The key of a path: `/workspace/task.md` is `workspace-task.md`. `/a/b` and `/a-b` would both be `a-b`; the second

@@ -103,7 +103,9 @@ impl Entry {
         match &self.content {
             Content::File(_) | Content::Url(_) => Some("is a file"),
             Content::Directory(_, names) if names.contains(child) => Some("has a file of that name"),
-            Content::Git(GitMount { target: GitTarget::Mount { .. }, .. }) if !matches!(inner.content, Content::Git(_)) => {
+            Content::Git(GitMount { target: GitTarget::Mount { .. }, .. })
+                if !matches!(inner.content, Content::Git(_)) =>
+            {
                 Some("is a repository that would hide it")
             }
             Content::Directory(..) | Content::Git(_) => None,

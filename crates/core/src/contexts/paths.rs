@@ -45,6 +45,9 @@ pub enum BadPath {
     /// It lies in `/` itself.
     #[error("lies directly in `/`, which would be hidden; put it into a directory")]
     TopLevel,
+    /// Kubernetes cannot mount it.
+    #[error("contains `:`, which Kubernetes refuses in the path of a mount; write it without")]
+    Colon,
     /// It is the workspace.
     #[error("is the workspace itself; name a file or directory in it")]
     Workspace,
@@ -103,6 +106,11 @@ pub(super) fn place(workspace: &str, mount_path: &str, shape: Shape) -> Result<S
     if path == workspace {
         return if shape == Shape::Repository { Ok(path) } else { Err(BadPath::Workspace) };
     }
+    // A volume is mounted at or around it.
+    let mounted = shape == Shape::Repository || !within(&path, workspace);
+    if mounted && path.contains(':') {
+        return Err(BadPath::Colon);
+    }
     if within(&path, workspace) {
         return Ok(path);
     }
@@ -135,6 +143,7 @@ pub(super) fn check_workspace(workspace: &str) -> Result<(), ContextError> {
     let harmless = ["/data/", "/var/", "/usr/src/", "/usr/local/", "/run/"].iter().any(|tree| clean.starts_with(tree));
     match refused_tree(&clean) {
         _ if clean == "/" => Err(refused(BadPath::TopLevel)),
+        _ if clean.contains(':') => Err(refused(BadPath::Colon)),
         Some(tree) if !harmless => Err(refused(BadPath::System(tree))),
         _ => Ok(()),
     }
@@ -175,6 +184,9 @@ mod tests {
         check("/x.md", Shape::File, Err("directly in `/`"));
         check("/", Shape::Directory, Err("holds the workspace"));
         check(".", Shape::File, Err("the workspace itself"));
+        check("/opt/a:b/c", Shape::File, Err("`:`"));
+        check("a:b", Shape::Repository, Err("`:`"));
+        check("a:b", Shape::File, Ok("/workspace/a:b"));
     }
 
     #[test]

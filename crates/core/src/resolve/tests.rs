@@ -201,7 +201,9 @@ fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_pla
     assert_eq!((run.artifacts.len(), run.outputs.len()), (0, 1));
     assert_eq!(run.agent.tools.iter().map(|tool| tool.enabled).collect::<Vec<_>>(), [false, true]);
     assert_eq!(run.agent.instructions.len(), 2);
-    for path in ["agent.stallTimeout", "workspace", "budget", "agent.tools[0]", "agent.tools[1]", "agent.instructionRefs[1]"] {
+    for path in
+        ["agent.stallTimeout", "workspace", "budget", "agent.tools[0]", "agent.tools[1]", "agent.instructionRefs[1]"]
+    {
         assert_eq!(origins.get(path), Some(&Origin::Task), "{path}");
     }
     assert_eq!(origins.get("agent.instructionRefs"), Some(&by_agent));

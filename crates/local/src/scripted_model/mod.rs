@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use plan::{Answer, ChatRequest, Plan, Reply};
 
 /// The longest silence of `[[hang]]`; a test or a demo that waits this long has lost its own time limit.
-const HANG: Duration = Duration::from_secs(3600);
+const HANG: Duration = Duration::from_hours(1);
 
 /// The provider id that [`ScriptedModel::opencode_config`] uses.
 pub const PROVIDER: &str = "scripted";
@@ -131,7 +131,8 @@ pub fn opencode_config(base_url: &str) -> Value {
 }
 
 async fn models() -> Response {
-    axum::Json(json!({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": PROVIDER}]})).into_response()
+    axum::Json(json!({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": PROVIDER}]}))
+        .into_response()
 }
 
 async fn chat(State(memory): State<Arc<Memory>>, body: Bytes) -> Response {

@@ -150,7 +150,10 @@ fn faulty(fault: Fault, answer: Answer) -> Plan {
 
 fn final_text(script: &Script, prompt: &str) -> String {
     if !script.unknown.is_empty() {
-        return format!("I do not understand: {}. The grammar is documented in scripted_model.", script.unknown.join("; "));
+        return format!(
+            "I do not understand: {}. The grammar is documented in scripted_model.",
+            script.unknown.join("; ")
+        );
     }
     match &script.say {
         Some(text) => text.clone(),
@@ -175,7 +178,10 @@ mod tests {
         ChatRequest {
             messages: messages
                 .iter()
-                .map(|(role, text)| ChatMessage { role: (*role).to_owned(), content: Value::String((*text).to_owned()) })
+                .map(|(role, text)| ChatMessage {
+                    role: (*role).to_owned(),
+                    content: Value::String((*text).to_owned()),
+                })
                 .collect(),
             tools: vec![Value::Null],
             ..ChatRequest::default()

@@ -321,10 +321,7 @@ mod tests {
             script.calls,
             [
                 call("write", serde_json::json!({"filePath": "a.txt", "content": "two words, \"quoted\" ]] \n"})),
-                call(
-                    "bash",
-                    serde_json::json!({"command": "echo hi", "description": "Runs what the script says"})
-                ),
+                call("bash", serde_json::json!({"command": "echo hi", "description": "Runs what the script says"})),
             ]
         );
         assert_eq!(script.say.as_deref(), Some("All is done"));
@@ -348,11 +345,9 @@ mod tests {
 
     #[test]
     fn a_typing_error_is_reported_not_ignored() {
-        let script = Script::parse("[[wirte path=x]] [[status abc]] [[write text=x]] [[delay soon]] [[tool name=x args={]]");
-        assert_eq!(
-            script.unknown,
-            ["wirte path=x", "status abc", "write text=x", "delay soon", "tool name=x args={"]
-        );
+        let script =
+            Script::parse("[[wirte path=x]] [[status abc]] [[write text=x]] [[delay soon]] [[tool name=x args={]]");
+        assert_eq!(script.unknown, ["wirte path=x", "status abc", "write text=x", "delay soon", "tool name=x args={"]);
     }
 
     #[test]

@@ -164,8 +164,20 @@ mod tests {
     #[test]
     fn every_form_of_an_option_works() {
         let arguments = parse(&[
-            "--attach=http://h", "--format=json", "-m", "a/b/c", "-s", "ses_1", "--dir", "/w", "--agent", "plan", "--yolo", "one",
-            "--", "--two",
+            "--attach=http://h",
+            "--format=json",
+            "-m",
+            "a/b/c",
+            "-s",
+            "ses_1",
+            "--dir",
+            "/w",
+            "--agent",
+            "plan",
+            "--yolo",
+            "one",
+            "--",
+            "--two",
         ])
         .unwrap();
         assert_eq!(arguments.format, Format::Json);

@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// An unfinished answer of an idle session is finished within moments, or never.
 const UNFINISHED: Duration = Duration::from_secs(5);
 /// A server under load may take long from "accepted" to the first sign of work.
-const BEFORE_WORK: Duration = Duration::from_secs(60);
+const BEFORE_WORK: Duration = Duration::from_mins(1);
 /// Limit of the request that aborts.
 const ABORT: Duration = Duration::from_secs(5);
 
@@ -103,7 +103,9 @@ impl<'a, 'b> Follow<'a, 'b> {
             }
             if now >= next_look {
                 let patience = Patience { accepted, now };
-                if let Some(outcome) = self.look(&patience).await {
+                // No longer than the patience with a silent server, however long a single request may take.
+                let limit = self.settings.lost.saturating_sub(self.contact.elapsed()).max(TICK);
+                if let Ok(Some(outcome)) = tokio::time::timeout(limit, self.look(&patience)).await {
                     return self.conclude(outcome).await;
                 }
                 next_look = Instant::now() + if self.watch.idle_hint { LOOK_AT_END } else { LOOK };
@@ -191,7 +193,9 @@ impl<'a, 'b> Follow<'a, 'b> {
             Activity::Idle => return self.look_at_idle(patience).await,
         }
         if let Ok(asked) = self.client.asked().await {
-            asked.into_iter().for_each(|asked| self.watch.ask(asked, patience.now));
+            for asked in asked {
+                self.watch.ask(asked, patience.now);
+            }
         }
         None
     }
@@ -227,7 +231,9 @@ impl<'a, 'b> Follow<'a, 'b> {
         let messages = self.client.messages(self.session).await.map(|all| ours(all, self.before)).unwrap_or_default();
         let mut facts = judge(&messages);
         if let Ok(children) = self.client.children(self.session).await {
-            children.iter().for_each(|child| facts.usage.add(&child.tokens, child.cost));
+            for child in &children {
+                facts.usage.add(&child.tokens, child.cost);
+            }
         }
         if let Some(prompt) = messages.iter().find(|message| message.info.role == "user")
             && let Ok(changed) = self.client.changed_files(self.session, &prompt.info.id).await

@@ -31,7 +31,7 @@ use follow::{Follow, abort, signals, unauthorized};
 /// A longer prompt is a mistake: no model reads it.
 const LONGEST_PROMPT: u64 = 16 << 20;
 /// An open pipe on standard input would block for ever.
-const STDIN: Duration = Duration::from_secs(60);
+const STDIN: Duration = Duration::from_mins(1);
 
 /// Runs the client as a program: arguments without the program's name; returns the exit code.
 /// End the process with it: a read of standard input may still be under way.
@@ -47,8 +47,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let mut out = std::io::stdout();
     let outcome = match (parsed, settings) {
         (Ok(arguments), Ok(settings)) => {
-            let password =
-                arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
+            let password = arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
             let stop = async {
                 if crate::stop::requested().await.is_err() {
                     std::future::pending::<()>().await;
@@ -78,11 +77,11 @@ pub async fn run(
     let mut session = None;
     let client = match connect(arguments, settings, password) {
         Ok(client) => client,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let work = work(arguments, settings, &client, stdin, log, &mut session);
     let stopped = tokio::select! {
-        outcome = work => return outcome.unwrap_or_else(|outcome| outcome),
+        outcome = work => return outcome.unwrap_or_else(|outcome| *outcome),
         () = stop => Outcome::new(Reason::Stopped, "the Task was stopped"),
     };
     let Some(session) = session else { return stopped };
@@ -95,10 +94,10 @@ pub async fn run(
 }
 
 /// A step either goes on with a value or ends the run with an outcome.
-type Step<T> = Result<T, Outcome>;
+type Step<T> = Result<T, Box<Outcome>>;
 
 fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>) -> Step<Client> {
-    let bad = |problem: String| Outcome::new(Reason::BadInvocation, problem);
+    let bad = |problem: String| Box::new(Outcome::new(Reason::BadInvocation, problem));
     let mut url = Url::parse(&arguments.server)
         .map_err(|error| bad(format!("--attach {} is not a URL: {error}", arguments.server)))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -107,7 +106,7 @@ fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>)
     let mut username = arguments.username.clone().unwrap_or_else(|| settings.username.clone());
     let mut password = password;
     if let Some(given) = url.password().map(str::to_owned) {
-        username = url.username().to_owned();
+        url.username().clone_into(&mut username);
         password = Some(given);
     }
     let _ = url.set_username("");
@@ -155,7 +154,7 @@ impl Drop for AbortOnDrop {
 }
 
 async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl AsyncRead + Unpin) -> Step<String> {
-    let bad = |problem: String| Outcome::new(Reason::BadInvocation, problem);
+    let bad = |problem: String| Box::new(Outcome::new(Reason::BadInvocation, problem));
     let prompt = match (&arguments.message, &arguments.prompt_file, &settings.prompt_file) {
         (Some(message), _, _) => message.clone(),
         (None, Some(path), _) => read_text(Path::new(path), "--prompt-file")?,
@@ -164,7 +163,9 @@ async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl Asy
             let mut bytes = Vec::new();
             let mut limited = stdin.take(LONGEST_PROMPT + 1);
             match tokio::time::timeout(STDIN, limited.read_to_end(&mut bytes)).await {
-                Err(_) => return Err(bad("standard input stays open; close it or give the message as argument".into())),
+                Err(_) => {
+                    return Err(bad("standard input stays open; close it or give the message as argument".into()));
+                }
                 Ok(Err(error)) => return Err(bad(format!("standard input cannot be read: {error}"))),
                 Ok(Ok(_)) => {}
             }
@@ -181,8 +182,10 @@ async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl Asy
 }
 
 fn read_text(path: &Path, name: &str) -> Step<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Outcome::new(Reason::BadInvocation, format!("{name} {}: {error}", path.display())))
+    std::fs::read_to_string(path).map_err(|error| {
+        let problem = format!("{name} {}: {error}", path.display());
+        Box::new(Outcome::new(Reason::BadInvocation, problem))
+    })
 }
 
 /// Waits for a server that answers with a valid configuration. Limits grow: the first request may fall into the moment
@@ -197,17 +200,17 @@ async fn wait_until_ready(client: &Client, deadline: Instant, settings: &Setting
             Err(error) => error,
         };
         match &error {
-            CallError::Unauthorized => return Err(unauthorized()),
+            CallError::Unauthorized => return Err(Box::new(unauthorized())),
             CallError::Status { status: 400..=499, message } if !error.is_transient() => {
                 let message = format!("the Agent's OpenCode configuration is refused: {message}");
-                return Err(Outcome::new(Reason::ServerMisconfigured, message));
+                return Err(Box::new(Outcome::new(Reason::ServerMisconfigured, message)));
             }
             _ => {}
         }
         if Instant::now() >= deadline {
             let seconds = settings.start.as_secs();
             let message = format!("the OpenCode server at {} was not ready within {seconds} s: {error}", client.url());
-            return Err(Outcome::new(Reason::ServerLost, message));
+            return Err(Box::new(Outcome::new(Reason::ServerLost, message)));
         }
         if !std::mem::replace(&mut told, true) {
             log.note(&Note::Info(&format!("waiting for {}: {error}", client.url())));
@@ -267,9 +270,11 @@ async fn send_prompt(
             }
             CallError::Silent(_) | CallError::Status { status: 500.., .. } => {
                 while Instant::now() < deadline {
-                    if client.messages(session).await.is_ok_and(|messages| {
-                        messages.iter().any(|message| !before.contains(&message.info.id))
-                    }) {
+                    if client
+                        .messages(session)
+                        .await
+                        .is_ok_and(|messages| messages.iter().any(|message| !before.contains(&message.info.id)))
+                    {
                         return Ok(());
                     }
                     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -281,7 +286,7 @@ async fn send_prompt(
     }
 }
 
-fn refused(what: &str, error: &CallError) -> Outcome {
+fn refused(what: &str, error: &CallError) -> Box<Outcome> {
     let reason = match error {
         CallError::Unauthorized => Reason::Unauthorized,
         CallError::NotFound(_) => Reason::SessionGone,
@@ -289,5 +294,5 @@ fn refused(what: &str, error: &CallError) -> Outcome {
         CallError::NotOpenCode(_) => Reason::ServerMisconfigured,
         _ => Reason::ServerLost,
     };
-    Outcome::new(reason, format!("{what}: {error}"))
+    Box::new(Outcome::new(reason, format!("{what}: {error}")))
 }

@@ -100,7 +100,9 @@ pub fn prompt_body(arguments: &Arguments, prompt: &str, system: Option<&str>) ->
     if let Some((provider, model)) = &arguments.model {
         body["model"] = json!({ "providerID": provider, "modelID": model });
     }
-    for (name, value) in [("agent", arguments.agent.as_deref()), ("variant", arguments.variant.as_deref()), ("system", system)] {
+    for (name, value) in
+        [("agent", arguments.agent.as_deref()), ("variant", arguments.variant.as_deref()), ("system", system)]
+    {
         if let Some(value) = value {
             body[name] = Value::from(value);
         }
@@ -129,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_session_carries_the_tasks_identity() {
-        let pairs = [(env::TASK_NAMESPACE, "ns"), (env::TASK_NAME, "fix"), (env::TASK_UID, "u-1"), (env::TASK_EPOCH, "2")];
+        let pairs =
+            [(env::TASK_NAMESPACE, "ns"), (env::TASK_NAME, "fix"), (env::TASK_UID, "u-1"), (env::TASK_EPOCH, "2")];
         let settings = Settings::from_env(&of(&pairs)).unwrap();
         assert_eq!(
             session_body(&Arguments::default(), &settings),
@@ -140,7 +143,8 @@ mod tests {
     #[test]
     fn the_prompt_is_sent_byte_for_byte() {
         let prompt = "  \"quoted\"\r\n\tand é\u{0}  \n";
-        let arguments = Arguments { model: Some(("p".into(), "m".into())), agent: Some("plan".into()), ..Arguments::default() };
+        let arguments =
+            Arguments { model: Some(("p".into(), "m".into())), agent: Some("plan".into()), ..Arguments::default() };
         assert_eq!(
             prompt_body(&arguments, prompt, Some("context")),
             json!({"parts": [{"type": "text", "text": prompt}], "model": {"providerID": "p", "modelID": "m"},

@@ -85,10 +85,8 @@ impl Watch {
                     self.prompts.insert(id.to_owned());
                 }
             }
-            "message.part.delta" => {
-                if properties["delta"].as_str().is_some_and(|delta| !delta.is_empty()) {
-                    self.progressed(now);
-                }
+            "message.part.delta" if properties["delta"].as_str().is_some_and(|delta| !delta.is_empty()) => {
+                self.progressed(now);
             }
             "message.part.updated" => self.observe_part(&properties["part"], now, log),
             "session.status" if ours => match Activity::read(&properties["status"]) {
@@ -128,10 +126,8 @@ impl Watch {
             return;
         }
         match part.kind.as_str() {
-            "text" | "reasoning" => {
-                if part.text.as_deref().is_some_and(|text| !text.is_empty()) {
-                    self.progressed(now);
-                }
+            "text" | "reasoning" if part.text.as_deref().is_some_and(|text| !text.is_empty()) => {
+                self.progressed(now);
             }
             "tool" => self.progressed(now),
             "step-finish" => {
@@ -254,16 +250,21 @@ mod tests {
         }
     }
 
-    fn part(part: Value) -> Value {
-        json!({"sessionID": "ses_1", "part": part})
+    fn part(part: impl Into<Value>) -> Value {
+        json!({"sessionID": "ses_1", "part": part.into()})
     }
 
     #[test]
     fn parts_are_shown_once_and_prompts_never() {
         let mut case = Case::new();
-        let text = part(json!({"id": "p1", "messageID": "m1", "type": "text", "text": "Hi", "time": {"start": 1, "end": 2}}));
+        let text =
+            part(json!({"id": "p1", "messageID": "m1", "type": "text", "text": "Hi", "time": {"start": 1, "end": 2}}));
         case.event(0, "message.updated", json!({"sessionID": "ses_1", "info": {"id": "m0", "role": "user"}}))
-            .event(0, "message.part.updated", part(json!({"id": "p0", "messageID": "m0", "type": "text", "text": "prompt"})))
+            .event(
+                0,
+                "message.part.updated",
+                part(json!({"id": "p0", "messageID": "m0", "type": "text", "text": "prompt"})),
+            )
             .event(1, "message.part.updated", text.clone())
             .event(2, "message.part.updated", text);
         assert_eq!(case.log(), "Hi\n");
@@ -289,13 +290,20 @@ mod tests {
         let mut case = Case::new();
         case.event(50, "message.part.delta", json!({"sessionID": "ses_1", "delta": "x"}));
         for second in 51..90 {
-            case.event(second, "session.status", json!({"sessionID": "ses_1", "status": {"type": "busy"}}))
-                .event(second, "message.updated", json!({"sessionID": "ses_1", "info": {"id": "m", "role": "assistant"}}));
+            case.event(second, "session.status", json!({"sessionID": "ses_1", "status": {"type": "busy"}})).event(
+                second,
+                "message.updated",
+                json!({"sessionID": "ses_1", "info": {"id": "m", "role": "assistant"}}),
+            );
         }
-        case.event(120, "session.status", json!({"sessionID": "ses_1", "status": {"type": "retry", "attempt": 2, "message": "busy"}}));
+        case.event(
+            120,
+            "session.status",
+            json!({"sessionID": "ses_1", "status": {"type": "retry", "attempt": 2, "message": "busy"}}),
+        );
         assert_eq!(case.stalled(149), None);
-        let cause = case.stalled(150).unwrap();
-        assert_eq!(cause, "nothing happened for 100 s; the model is being asked again (2: busy)");
+        let why = case.stalled(150).unwrap();
+        assert_eq!(why, "nothing happened for 100 s; the model is being asked again (2: busy)");
     }
 
     #[test]
@@ -304,7 +312,11 @@ mod tests {
         for number in 0..EMPTY_STEPS {
             assert_eq!(case.stalled(1), None);
             case.event(1, "message.part.updated", part(json!({"id": format!("a{number}"), "type": "step-start"})))
-                .event(1, "message.part.updated", part(json!({"id": format!("b{number}"), "type": "step-finish", "reason": "unknown"})));
+                .event(
+                    1,
+                    "message.part.updated",
+                    part(json!({"id": format!("b{number}"), "type": "step-finish", "reason": "unknown"})),
+                );
         }
         assert!(case.stalled(1).unwrap().contains("baseURL"));
     }
@@ -312,7 +324,8 @@ mod tests {
     #[test]
     fn the_first_error_is_kept_and_shown() {
         let mut case = Case::new();
-        let error = |text: &str| json!({"sessionID": "ses_1", "error": {"name": "UnknownError", "data": {"message": text}}});
+        let error =
+            |text: &str| json!({"sessionID": "ses_1", "error": {"name": "UnknownError", "data": {"message": text}}});
         case.event(0, "session.error", error("Model not found")).event(0, "session.error", error("stack"));
         assert_eq!(case.log(), "[error] Model not found\n");
         assert!(case.watch.idle_hint);
@@ -321,7 +334,11 @@ mod tests {
     #[test]
     fn an_answered_request_is_forgotten_and_a_person_is_no_stall() {
         let mut case = Case::new();
-        case.event(0, "permission.asked", json!({"id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["ls"]}));
+        case.event(
+            0,
+            "permission.asked",
+            json!({"id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["ls"]}),
+        );
         let (asked, _) = case.watch.unanswered().remove(0);
         assert_eq!(asked.describe(), "bash (ls)");
         let later = case.start + Duration::from_secs(500);

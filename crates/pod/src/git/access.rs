@@ -1,7 +1,8 @@
 //! Access to the remote: credentials in private files, never in arguments, URLs or git's own configuration.
 
+use std::fmt::Write as _;
 use std::fs::{OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -45,8 +46,10 @@ pub enum AccessError {
 impl Access {
     /// Writes the private files.
     pub fn prepare(settings: &Settings) -> Result<Self, AccessError> {
-        let directory =
-            tempfile::Builder::new().prefix("kubeopencode-git-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+        let directory = tempfile::Builder::new()
+            .prefix("kubeopencode-git-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
         let write = |name: &str, content: &[u8]| write_private(directory.path(), name, content);
         // `*`: the checkout may belong to another user of the same Pod.
         let mut config = String::from("[safe]\n\tdirectory = *\n[advice]\n\tdetachedHead = false\n[gc]\n\tauto = 0\n");
@@ -61,7 +64,7 @@ impl Access {
             // The empty helper drops every helper that was configured before ours.
             let quoted = shell_quote(&store).replace('\\', "\\\\").replace('"', "\\\"");
             config.push_str("[credential]\n\thelper =\n");
-            config.push_str(&format!("\thelper = \"store --file={quoted}\"\n"));
+            let _ = writeln!(config, "\thelper = \"store --file={quoted}\"");
         }
         write("gitconfig", config.as_bytes())?;
         let ssh_command = match settings.repository.transport {
@@ -107,23 +110,23 @@ fn prepare_ssh(settings: &Settings, directory: &Path) -> Result<String, AccessEr
             key.push('\n');
         }
         let path = write_private(directory, "ssh-key", key.replace("\r\n", "\n").as_bytes())?;
-        command.push_str(&format!(" -o IdentitiesOnly=yes -i {}", shell_quote(&path)));
+        let _ = write!(command, " -o IdentitiesOnly=yes -i {}", shell_quote(&path));
     }
-    let (hosts, strict) = match &settings.credentials.known_hosts {
-        Some(hosts) => (content_or_file(crate::env::GIT_SSH_KNOWN_HOSTS, hosts)? + "\n", "yes"),
-        None => {
-            tracing::warn!(
-                "no ssh-known-hosts in the Secret: the host key is accepted as it comes; add the key ssh-known-hosts \
-                 (output of ssh-keyscan) to be safe from a false host"
-            );
-            (String::new(), "accept-new")
-        }
+    let (hosts, strict) = if let Some(hosts) = &settings.credentials.known_hosts {
+        (content_or_file(crate::env::GIT_SSH_KNOWN_HOSTS, hosts)? + "\n", "yes")
+    } else {
+        tracing::warn!(
+            "no ssh-known-hosts in the Secret: the host key is accepted as it comes; add the key ssh-known-hosts \
+             (output of ssh-keyscan) to be safe from a false host"
+        );
+        (String::new(), "accept-new")
     };
     let path = write_private(directory, "known-hosts", hosts.as_bytes())?;
-    command.push_str(&format!(
+    let _ = write!(
+        command,
         " -o StrictHostKeyChecking={strict} -o UserKnownHostsFile={} -o GlobalKnownHostsFile=/dev/null",
         shell_quote(&path)
-    ));
+    );
     Ok(command)
 }
 
@@ -140,7 +143,7 @@ fn content_or_file(name: &'static str, value: &str) -> Result<String, AccessErro
 fn write_private(directory: &Path, name: &str, content: &[u8]) -> io::Result<PathBuf> {
     let path = directory.join(name);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(content)?;
+    io::Write::write_all(&mut file, content)?;
     Ok(path)
 }
 

@@ -169,8 +169,7 @@ pub async fn ensure(settings: &Settings, git: &Git<'_>) -> Result<Checkout, Chec
     };
     open_up(&partial).map_err(fail(&partial))?;
     std::fs::rename(&partial, &path).map_err(fail(&path))?;
-    let marker =
-        Marker { repository: settings.repository.url.clone(), reference: settings.reference.clone(), commit };
+    let marker = Marker { repository: settings.repository.url.clone(), reference: settings.reference.clone(), commit };
     marker.write(&marker_path)?;
     Ok(Checkout { marker, fresh: true })
 }

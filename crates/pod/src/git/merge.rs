@@ -51,9 +51,9 @@ pub struct Merged {
 pub fn marker_path(settings: &Settings, workspace: &Path) -> PathBuf {
     // FNV-1a: stable over versions of the program, as a record on a kept volume must be.
     let identity = format!("{}\n{}", settings.repository.url, settings.subpath.display());
-    let hash = identity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = identity
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     workspace.join(".kubeopencode/git").join(format!("{hash:016x}.ok"))
 }
 
@@ -71,18 +71,17 @@ pub fn merge(settings: &Settings, workspace: &Path, marker: &Marker) -> Result<M
 
     let record = marker_path(settings, workspace);
     let journal = record.with_extension("merging");
-    let kept = match read_journal(&journal) {
-        Some(kept) => kept,
-        None => {
-            let mut kept = BTreeSet::new();
-            for file in files.iter().chain(whole.then_some(&PathBuf::from(".git"))) {
-                if root.occupied(file)? {
-                    kept.insert(file.clone());
-                }
+    let kept = if let Some(kept) = read_journal(&journal) {
+        kept
+    } else {
+        let mut kept = BTreeSet::new();
+        for file in files.iter().chain(whole.then_some(&PathBuf::from(".git"))) {
+            if root.occupied(file)? {
+                kept.insert(file.clone());
             }
-            write_journal(&root, workspace, &journal, &kept)?;
-            kept
         }
+        write_journal(&root, workspace, &journal, &kept)?;
+        kept
     };
 
     let mut merged = Merged { written: 0, kept: kept.iter().cloned().collect() };
@@ -216,11 +215,8 @@ mod tests {
 
         fn settings(&self, subpath: &str) -> Settings {
             let root = self.base.path().join("git").display().to_string();
-            let pairs = [
-                (env::GIT_REPO, "https://h/r"),
-                (env::GIT_ROOT, root.as_str()),
-                (env::GIT_REPO_SUBPATH, subpath),
-            ];
+            let pairs =
+                [(env::GIT_REPO, "https://h/r"), (env::GIT_ROOT, root.as_str()), (env::GIT_REPO_SUBPATH, subpath)];
             Settings::from_env(&of(&pairs)).unwrap()
         }
 

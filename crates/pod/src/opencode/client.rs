@@ -325,7 +325,7 @@ fn unreachable(error: &reqwest::Error) -> CallError {
         cause = inner.source();
     }
     if error.is_timeout() {
-        text = "no answer within the time limit".to_owned();
+        "no answer within the time limit".clone_into(&mut text);
     }
     if error.is_connect() { CallError::Refused(text) } else { CallError::Silent(text) }
 }

@@ -42,6 +42,8 @@ pub enum Signal {
 #[derive(Debug, Default)]
 pub struct Frames {
     pending: Vec<u8>,
+    /// How much of `pending` is known to hold no end of a frame.
+    scanned: usize,
     skipping: bool,
 }
 
@@ -50,8 +52,11 @@ impl Frames {
     pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.pending.extend(bytes.iter().filter(|byte| **byte != b'\r'));
         let mut frames = Vec::new();
-        while let Some(end) = self.pending.windows(2).position(|pair| pair == b"\n\n") {
-            let frame: Vec<u8> = self.pending.drain(..end + 2).collect();
+        loop {
+            let from = self.scanned.saturating_sub(1);
+            let Some(end) = self.pending[from..].windows(2).position(|pair| pair == b"\n\n") else { break };
+            let frame: Vec<u8> = self.pending.drain(..from + end + 2).collect();
+            self.scanned = 0;
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
@@ -65,8 +70,10 @@ impl Frames {
                 frames.push(data.join("\n"));
             }
         }
+        self.scanned = self.pending.len();
         if self.pending.len() > LONGEST_FRAME {
             self.pending.clear();
+            self.scanned = 0;
             self.skipping = true;
         }
         frames

@@ -179,9 +179,10 @@ impl Part {
 
     /// Whether this tool call was refused by a person or a policy, which ends OpenCode's loop.
     pub fn was_rejected(&self) -> bool {
-        self.state.as_ref().and_then(|state| state.error.as_deref()).is_some_and(|error| {
-            error.contains("rejected permission") || error.contains("dismissed this question")
-        })
+        self.state
+            .as_ref()
+            .and_then(|state| state.error.as_deref())
+            .is_some_and(|error| error.contains("rejected permission") || error.contains("dismissed this question"))
     }
 
     /// The file that a finished tool call changed.

@@ -91,7 +91,7 @@ impl<'a> Log<'a> {
 /// The line for people, or nothing if the note is not worth one.
 pub fn readable(note: &Note<'_>) -> Option<String> {
     Some(match note {
-        Note::Session { id, server } if server.is_empty() => format!("[session] {id}"),
+        Note::Session { id, server: "" } => format!("[session] {id}"),
         Note::Session { id, server } => format!("[session] {id} on {server}"),
         Note::Part(part, _) => return readable_part(part),
         Note::Retry { attempt, message } => format!("[retry] the model failed, attempt {attempt} follows: {message}"),
@@ -224,7 +224,10 @@ mod tests {
     fn json_lines_have_the_shape_of_opencode() {
         let (text, value) = part(r#"{"type":"text","text":"hi","id":"prt_1"}"#);
         let line: Value = serde_json::from_str(&json_line(&Note::Part(&text, &value), "ses_1").unwrap()).unwrap();
-        assert_eq!((&line["type"], &line["sessionID"], &line["part"]["text"]), (&json!("text"), &json!("ses_1"), &json!("hi")));
+        assert_eq!(
+            (&line["type"], &line["sessionID"], &line["part"]["text"]),
+            (&json!("text"), &json!("ses_1"), &json!("hi"))
+        );
         assert!(line["timestamp"].as_u64() > Some(1_600_000_000_000));
     }
 }

@@ -73,7 +73,7 @@ impl Settings {
         Ok(Self {
             output,
             grace: env::duration(env, env::SHIM_GRACE_SECONDS, Duration::from_secs(25))?,
-            stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_secs(900))?,
+            stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_mins(15))?,
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
         })
@@ -120,7 +120,8 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
 /// Runs a command to its end. Reaps every child of this process, so nothing else may start children meanwhile.
 pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> Ended {
     let Some((program, arguments)) = command.split_first() else {
-        return Outcome::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …").into();
+        return Outcome::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …")
+            .into();
     };
     let mut starting = Command::new(program);
     starting.args(arguments);
@@ -175,9 +176,7 @@ impl Signals {
         ] {
             let mut stream = signal(kind)?;
             let sender = sender.clone();
-            tokio::spawn(async move {
-                while stream.recv().await.is_some() && sender.send(forward).is_ok() {}
-            });
+            tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(forward).is_ok() {} });
         }
         Ok(Self(receiver))
     }

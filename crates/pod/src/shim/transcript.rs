@@ -107,8 +107,7 @@ impl Transcript {
                 "the model answered {EMPTY_STEPS} times in a row without a word or a tool call; check the provider's baseURL"
             ));
         }
-        (now.saturating_duration_since(self.progress) >= limit)
-            .then(|| format!("no event for {} s", limit.as_secs()))
+        (now.saturating_duration_since(self.progress) >= limit).then(|| format!("no event for {} s", limit.as_secs()))
     }
 
     /// The outcome after the command ended with this code.
@@ -219,8 +218,8 @@ mod tests {
         let (short, _) = transcript(&[empty; 49]);
         let (long, _) = transcript(&[empty; 50]);
         let now = Instant::now();
-        assert_eq!(short.stalled(now, Duration::from_secs(60)), None);
-        assert!(long.stalled(now, Duration::from_secs(60)).is_some());
-        assert!(short.stalled(now + Duration::from_secs(61), Duration::from_secs(60)).is_some());
+        assert_eq!(short.stalled(now, Duration::from_mins(1)), None);
+        assert!(long.stalled(now, Duration::from_mins(1)).is_some());
+        assert!(short.stalled(now + Duration::from_secs(61), Duration::from_mins(1)).is_some());
     }
 }

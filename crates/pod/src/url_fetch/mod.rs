@@ -63,7 +63,8 @@ impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let expected = "an http:// or https:// URL";
         let address = env::required(env, env::URL_SOURCE, expected)?;
-        let invalid = |name, problem: &str, expected| SettingError::Invalid { name, problem: problem.to_owned(), expected };
+        let invalid =
+            |name, problem: &str, expected| SettingError::Invalid { name, problem: problem.to_owned(), expected };
         let mut source =
             Url::parse(address.trim()).map_err(|error| invalid(env::URL_SOURCE, &error.to_string(), expected))?;
         let mut login = None;

@@ -1,0 +1,120 @@
+//! What runs inside Pods, as subcommands. Their settings come from the environment, which the controller writes.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use pod::{attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, shim, stop, url_fetch};
+
+use crate::exit_code;
+
+/// A helper inside a Pod.
+#[derive(Debug, Subcommand)]
+pub enum Helper {
+    /// Inside a Pod: put contexts in place.
+    ContextInit,
+    /// Inside a Pod: clone a repository.
+    GitInit,
+    /// Inside a Pod: follow a repository.
+    GitSync,
+    /// Inside a Pod: fetch a document.
+    UrlFetch,
+    /// Inside a Pod: install OpenCode plugins.
+    PluginInit,
+    /// Inside a Pod: do a Task on an Agent's server. Takes the arguments of `opencode run --attach`.
+    #[command(disable_help_flag = true)]
+    Attach {
+        /// As for `opencode`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Inside a Pod: run a command, forward signals to it, and judge how it ended.
+    Shim {
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+impl Helper {
+    /// Runs the helper.
+    pub fn run(self) -> ExitCode {
+        match self {
+            Self::Attach { arguments } => judged(async |env| attach::execute(&arguments, env).await),
+            Self::Shim { command } => judged(async |env| shim::execute(&command, env).await),
+            helper => exit_code(small_runtime().and_then(|runtime| runtime.block_on(helper.prepare()))),
+        }
+    }
+
+    /// The helpers that prepare something and say what they did.
+    async fn prepare(self) -> anyhow::Result<()> {
+        let env: pod::env::Lookup<'_> = &pod::env::process;
+        match self {
+            Self::ContextInit => {
+                let copied = context_init::run(&context_init::Settings::from_env(env)?)?;
+                say(&format!("{} files, {} bytes", copied.files, copied.bytes))
+            }
+            Self::GitInit => {
+                let prepared = git_init::run(&GitSettings::from_env(env)?).await?;
+                say(if prepared.fresh { "checked out" } else { "already there" })
+            }
+            Self::GitSync => {
+                let stopped = async {
+                    // Without handlers the default action of the signal ends the process, which is as good.
+                    if stop::requested().await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                };
+                Ok(git_sync::run(&GitSettings::from_env(env)?, stopped).await?)
+            }
+            Self::UrlFetch => {
+                let fetched = url_fetch::run(&url_fetch::Settings::from_env(env)?).await?;
+                say(&format!("{} bytes from {}", fetched.bytes, fetched.url))
+            }
+            Self::PluginInit => {
+                let packages = plugin_init::run(&plugin_init::Settings::from_env(env)?).await?;
+                say(&format!("{packages} packages"))
+            }
+            Self::Attach { .. } | Self::Shim { .. } => Ok(()),
+        }
+    }
+}
+
+/// If this program was started under the name `opencode`: the attach client.
+pub fn as_opencode() -> Option<ExitCode> {
+    let mut words = env::args();
+    let name = words.next()?;
+    if Path::new(&name).file_name()? != "opencode" {
+        return None;
+    }
+    let arguments: Vec<String> = words.collect();
+    Some(judged(async |env| attach::execute(&arguments, env).await))
+}
+
+/// Runs a helper that judges a run: its exit code is the outcome.
+fn judged(run: impl AsyncFnOnce(pod::env::Lookup<'_>) -> u8) -> ExitCode {
+    match small_runtime() {
+        Ok(runtime) => {
+            let code = runtime.block_on(run(&pod::env::process));
+            // A read of standard input may still be under way and must not keep the process.
+            runtime.shutdown_background();
+            ExitCode::from(code)
+        }
+        Err(error) => exit_code(Err(error)),
+    }
+}
+
+/// One thread is enough for a helper, and costs the Pod less.
+fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
+}
+
+fn say(what: &str) -> anyhow::Result<()> {
+    writeln!(io::stdout(), "{what}")?;
+    Ok(())
+}

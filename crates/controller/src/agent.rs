@@ -1,0 +1,342 @@
+//! Agents: fetch, validate, build, apply, status.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Agent, AgentStatus, AgentTemplate,
+    conditions::{reasons, types},
+    kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
+    names::{field_managers, labels},
+};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use kubeopencode_core::{
+    agent_workload::{AgentIdentity, AgentObjects, AgentWorkloadInput, agent_objects, agent_url, password_ref},
+    build::BuildError,
+    contexts::{self, ContextError, ContextInput},
+    names,
+    opencode::{CompiledConfig, ConfigError},
+    resolve::{ResolveError, resolve_agent},
+    resolved::ResolvedAgent,
+    status,
+};
+use serde_json::json;
+
+use crate::{
+    apply, bindings,
+    context::{Context, now},
+    task::queues::Target,
+    watch::{Key, Seen},
+    work::Next,
+};
+
+/// Why an Agent is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its settings cannot be resolved.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// Its contexts cannot be delivered.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// Something that it refers to cannot be used.
+    #[error(transparent)]
+    Bindings(#[from] bindings::Error),
+    /// OpenCode's configuration is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its Pods cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Its objects cannot be applied.
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    /// The API server did not answer.
+    #[error("the API server did not answer: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// Stable word for conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Resolve(error) => error.reason(),
+            Self::Context(error) => error.reason(),
+            Self::Bindings(error) => error.reason(),
+            Self::Config(error) => error.reason(),
+            Self::Build(error) => error.reason(),
+            Self::Apply(apply::Error::Taken { .. }) => reasons::NAME_CONFLICT,
+            Self::Apply(_) | Self::Api(_) => reasons::APPLY_FAILED,
+        }
+    }
+
+    /// The condition that tells of it.
+    fn condition(&self) -> &'static str {
+        match self {
+            Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => types::REFERENCES_RESOLVED,
+            Self::Config(_) | Self::Resolve(ResolveError::Config { .. }) => types::CONFIG_VALID,
+            _ => types::ACCEPTED,
+        }
+    }
+
+    /// Whether the next change of an object, and nothing else, can help.
+    fn waits_for_change(&self) -> bool {
+        match self {
+            Self::Resolve(_) | Self::Context(_) | Self::Config(_) | Self::Build(_) => true,
+            Self::Apply(apply::Error::Taken { .. } | apply::Error::Json { .. }) => true,
+            Self::Bindings(_) | Self::Apply(_) | Self::Api(_) => false,
+        }
+    }
+}
+
+/// One pass over an Agent.
+pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
+    let agent = match ctx.seen.agents.get(key) {
+        None => {
+            ctx.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
+            ctx.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Unreadable(why)) => {
+            ctx.report_unreadable::<Agent>(key, &why).await?;
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Object(agent)) => agent,
+    };
+    if agent.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Wait);
+    }
+    track_template(ctx, &agent).await?;
+    let done = reconcile(ctx, &agent).await;
+    let next = match &done {
+        Ok(_) => Next::Wait,
+        Err(error) if error.waits_for_change() => Next::Wait,
+        Err(_) => Next::Retry,
+    };
+    if let Err(error) = &done {
+        ctx.metrics.failed("agent", error.reason());
+        ctx.events.warning(&*agent, error.reason(), error.to_string());
+    }
+    report(ctx, &agent, done).await?;
+    Ok(next)
+}
+
+/// What was made true.
+struct Applied {
+    resolved: ResolvedAgent,
+    config: CompiledConfig,
+}
+
+async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
+    let platform = ctx.platform();
+    let key = Key::of(agent);
+    let template = ctx.template_of(agent);
+    let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
+
+    let needed = contexts::needed_config_maps(&resolved.contexts);
+    let config_maps = ctx.read_config_maps(&key.namespace, needed).await?;
+    let plan = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, &resolved, &config_maps))?;
+    let bindings = bindings::read(ctx, &key.namespace, &resolved).await?;
+    let config = bindings.compile(&resolved, &plan, &platform)?;
+    let password = password_ref(&key.name, agent.spec.server.as_ref());
+    if let Some(reference) = &password
+        && agent.spec.server.as_ref().is_none_or(|server| server.password_secret_ref.is_none())
+    {
+        ensure_password(ctx, agent, &reference.name, &reference.key).await?;
+    }
+    let uid = agent.uid().unwrap_or_default();
+    let objects = agent_objects(&AgentWorkloadInput {
+        agent: AgentIdentity { namespace: &key.namespace, name: &key.name, uid: &uid },
+        resolved: &resolved,
+        platform: &platform,
+        contexts: &plan,
+        config: &config,
+        port: agent.spec.port.unwrap_or(api::names::defaults::PORT),
+        suspended: agent.spec.suspend,
+        persistence: agent.spec.persistence.as_ref(),
+        password: password.as_ref(),
+        git_hashes: &BTreeMap::new(),
+        secrets_digest: None,
+    })?;
+    make_true(ctx, objects).await?;
+    Ok(Applied { resolved, config })
+}
+
+/// Applies everything, storage and contexts first, so that Pods find what they mount.
+async fn make_true(ctx: &Context, objects: AgentObjects) -> Result<(), Error> {
+    let AgentObjects { config_maps, claims, deployment, service } = objects;
+    let manager = field_managers::AGENT;
+    for config_map in &config_maps {
+        let live = ctx.seen.config_maps.object(&Key::of(config_map));
+        ctx.applied.apply(&ctx.client, manager, config_map, live.as_deref()).await?;
+    }
+    for claim in claims {
+        // A claim is created once: Kubernetes refuses most changes, and data hangs on it.
+        if ctx.seen.claims.object(&Key::of(&claim)).is_none() {
+            let api = ctx.api(&claim.namespace().unwrap_or_default());
+            match api.create(&PostParams::default(), &claim).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let live = ctx.seen.services.object(&Key::of(&service));
+    ctx.applied.apply(&ctx.client, manager, &service, live.as_deref()).await?;
+    let live = ctx.seen.deployments.object(&Key::of(&deployment));
+    ctx.applied.apply(&ctx.client, manager, &deployment, live.as_deref()).await?;
+    Ok(())
+}
+
+/// Labels an Agent with its template, so that people can find all Agents of one.
+async fn track_template(ctx: &Context, agent: &Agent) -> Result<(), kube::Error> {
+    let wanted = agent.spec.template_ref.as_ref().map(|template| template.name.clone());
+    if agent.labels().get(labels::AGENT_TEMPLATE) == wanted.as_ref() {
+        return Ok(());
+    }
+    let patch = json!({ "metadata": { "labels": { labels::AGENT_TEMPLATE: wanted } } });
+    let key = Key::of(agent);
+    ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Makes the password of an Agent's server, once.
+async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
+    let namespace = agent.namespace().unwrap_or_default();
+    let secrets = ctx.api::<Secret>(&namespace);
+    if let Some(existing) = secrets.get_metadata_opt(name).await? {
+        return if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
+            Ok(())
+        } else {
+            let (key, owner) = (Key::new(namespace, name), format!("Agent {}", agent.name_any()));
+            Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into())
+        };
+    }
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(namespace),
+            labels: Some(BTreeMap::from([
+                (labels::APP.to_owned(), labels::APP_VALUE.to_owned()),
+                (labels::AGENT.to_owned(), agent.name_any()),
+            ])),
+            owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::secret::password()?.into_bytes()))])),
+        ..Secret::default()
+    };
+    match secrets.create(&PostParams::default(), &secret).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn report(ctx: &Context, agent: &Agent, done: Result<Applied, Error>) -> Result<(), kube::Error> {
+    let key = Key::of(agent);
+    let before = agent.status.clone().unwrap_or_default();
+    let after = status_of(ctx, agent, &before, &done);
+    if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
+        ctx.seen.agents.learn(written);
+    }
+    if before.ready != after.ready || before.url != after.url {
+        let what = if after.ready == Some(true) { "Ready" } else { "NotReady" };
+        ctx.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
+        ctx.work.admissions.add(Target::agent(key));
+    }
+    Ok(())
+}
+
+fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
+    let (key, generation, now) = (Key::of(agent), agent.metadata.generation, now());
+    let platform = ctx.platform();
+    let mut after = before.clone();
+    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let service = ctx.seen.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
+    let available = deployment.as_ref().and_then(|d| d.status.as_ref()).and_then(|s| s.ready_replicas).unwrap_or(0) > 0;
+    let suspended = agent.spec.suspend;
+    let ready = available && !suspended;
+
+    after.observed_generation = generation;
+    after.deployment_name = Some(names::agent_deployment(&key.name));
+    after.service_name = Some(names::agent_service(&key.name));
+    let port = agent.spec.port.unwrap_or(api::names::defaults::PORT);
+    after.url = agent_url(&platform, &key.namespace, &key.name, port, service.as_deref());
+    after.ready = Some(ready);
+    after.suspended = Some(suspended);
+    after.phase = Some(match done {
+        Err(error) if error.waits_for_change() && !matches!(error, Error::Resolve(ResolveError::TemplateNotFound { .. })) => {
+            AgentPhase::Failed
+        }
+        Err(_) => AgentPhase::Pending,
+        Ok(_) if suspended => AgentPhase::Suspended,
+        Ok(_) if ready => AgentPhase::Running,
+        Ok(_) => AgentPhase::Pending,
+    });
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
+        status::set(&mut conditions, type_, holds, reason, message, generation, now);
+    };
+    match done {
+        Ok(applied) => {
+            after.config_hash = Some(applied.config.hash.clone());
+            after.resolved_model = applied.config.model.clone();
+            let own_image = applied.resolved.executor_image != platform.executor_image;
+            let mode = if own_image { RuntimeMode::Standard } else { RuntimeMode::Template };
+            after.runtime = Some(RuntimeStatus { mode });
+            set(types::ACCEPTED, true, reasons::VALID, "the spec is valid");
+            set(types::REFERENCES_RESOLVED, true, reasons::RESOLVED, "everything that it refers to was found");
+            set(types::CONFIG_VALID, true, reasons::VALID, "the configuration of OpenCode is valid");
+        }
+        Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
+    }
+    match (suspended, &deployment, available) {
+        (true, ..) => {
+            set(types::SERVER_READY, false, reasons::SUSPENDED, "the Agent is suspended");
+            set(types::SERVER_HEALTHY, false, reasons::SUSPENDED, "the Agent is suspended");
+        }
+        (false, None, _) => {
+            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "the Deployment does not exist yet");
+            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_FOUND, "the Deployment does not exist yet");
+        }
+        (false, Some(_), true) => {
+            set(types::SERVER_READY, true, reasons::DEPLOYMENT_READY, "the server is ready");
+            set(types::SERVER_HEALTHY, true, reasons::DEPLOYMENT_HEALTHY, "the server answers");
+        }
+        (false, Some(_), false) => {
+            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
+            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
+        }
+    }
+    let by_standby = crate::task::admission::suspended_by_standby(agent);
+    match (suspended, by_standby) {
+        (true, true) => set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it"),
+        (true, false) => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
+        (false, _) => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
+    }
+    after.conditions = Some(conditions);
+    after
+}
+
+/// Tells everything that uses a template that it changed.
+pub fn template_changed(ctx: &Context, key: &Key, template: Option<&AgentTemplate>) {
+    let users = ctx.seen.agents.all(|agent| {
+        agent.metadata.namespace.as_deref() == Some(&key.namespace)
+            && agent.spec.template_ref.as_ref().is_some_and(|reference| reference.name == key.name)
+    });
+    for agent in users {
+        ctx.work.agents.add(Key::of(&*agent));
+    }
+    if template.is_some() {
+        ctx.work.templates.add(key.clone());
+    }
+    ctx.work.admissions.add(Target::template(key.clone()));
+}

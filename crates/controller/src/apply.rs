@@ -1,0 +1,168 @@
+//! Server-side apply, sent only when something differs.
+
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    sync::{Mutex, PoisonError},
+};
+
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::watch::Key;
+
+/// Applies objects, and remembers what the API server made of them.
+///
+/// The API server writes some values in its own way (`1000m` becomes `1`), so that an object can differ from what was
+/// applied without anybody having changed it. What was applied last, and to which version of the object it led, settles
+/// that: applying the same again to the same version is never useful.
+#[derive(Debug, Default)]
+pub struct Applied(Mutex<HashMap<(String, Key), Memory>>);
+
+#[derive(Debug)]
+struct Memory {
+    wanted: Value,
+    led_to: Option<String>,
+}
+
+/// Why an object was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused it or did not answer.
+    #[error("{kind} {key} cannot be applied: {source}")]
+    Api {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        key: Key,
+        /// What the API server said.
+        source: kube::Error,
+    },
+    /// An object of that name belongs to somebody else.
+    #[error("{kind} {key} exists and does not belong to {owner}: delete or rename one of them")]
+    Taken {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        key: Key,
+        /// Who wanted it.
+        owner: String,
+    },
+    /// It cannot be written as JSON.
+    #[error("{kind} {key} cannot be written: {source}")]
+    Json {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        key: Key,
+        /// Why not.
+        source: serde_json::Error,
+    },
+}
+
+impl Applied {
+    /// Makes `wanted` true, given what is there now (`live`). Answers whether it wrote.
+    ///
+    /// An object of that name with another controller is left alone.
+    pub async fn apply<K>(&self, client: &Client, manager: &str, wanted: &K, live: Option<&K>) -> Result<bool, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let kind = K::kind(&()).into_owned();
+        let key = Key::of(wanted);
+        if let Some(live) = live
+            && controller_uid(live) != controller_uid(wanted)
+        {
+            let owner = wanted.owner_references().first().map(|o| format!("{} {}", o.kind, o.name)).unwrap_or_default();
+            return Err(Error::Taken { kind, key, owner });
+        }
+        let json = |object: &K| {
+            serde_json::to_value(object).map_err(|source| Error::Json { kind: kind.clone(), key: key.clone(), source })
+        };
+        let wanted_json = json(wanted)?;
+        let slot = (kind.clone(), key.clone());
+        if let Some(live) = live
+            && (self.settled(&slot, &wanted_json, live) || contains(&json(live)?, &wanted_json))
+        {
+            return Ok(false);
+        }
+        let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
+        let made = api
+            .patch(&key.name, &PatchParams::apply(manager).force(), &Patch::Apply(wanted))
+            .await
+            .map_err(|source| Error::Api { kind, key, source })?;
+        self.lock().insert(slot, Memory { wanted: wanted_json, led_to: made.resource_version() });
+        Ok(true)
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, kind: &str, key: &Key) {
+        self.lock().remove(&(kind.to_owned(), key.clone()));
+    }
+
+    fn settled(&self, slot: &(String, Key), wanted: &Value, live: &impl Resource) -> bool {
+        self.lock()
+            .get(slot)
+            .is_some_and(|memory| memory.wanted == *wanted && memory.led_to == live.meta().resource_version)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Key), Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// UID of the owner that controls an object.
+pub fn controller_uid(object: &impl Resource) -> Option<&str> {
+    let owners = object.meta().owner_references.as_ref()?;
+    owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
+}
+
+/// Whether everything that `wanted` says is so in `live`, which may say more.
+fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| live.get(key).map_or(is_nothing(value), |live| contains(live, value)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+        }
+        (live, wanted) => live == wanted,
+    }
+}
+
+/// The API server leaves out what says nothing.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_of_the_api_server_are_no_difference() {
+        let live = json!({"spec": {"replicas": 1, "containers": [{"name": "a", "image": "x", "pull": "Always"}]}});
+        for (wanted, same) in [
+            (json!({"spec": {"containers": [{"name": "a", "image": "x"}]}}), true),
+            (json!({"spec": {"containers": [{"name": "a", "image": "y"}]}}), false),
+            (json!({"spec": {"containers": []}}), false),
+            (json!({"spec": {"replicas": 1, "volumes": [], "labels": {}}}), true),
+            (json!({"spec": {"replicas": 0}}), false),
+            (json!({"spec": {"paused": true}}), false),
+        ] {
+            assert_eq!(contains(&live, &wanted), same, "{wanted}");
+        }
+    }
+}

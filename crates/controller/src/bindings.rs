@@ -1,0 +1,232 @@
+//! What an agent refers to: models, instructions and tools, read when they are needed.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Instruction, Model, ModelProvider, RemoteMCPServer,
+    conditions::reasons,
+    refs::{AllowedNamespaces, ObjectRef},
+    tools::{ToolBinding, ToolKind},
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, core::NamespaceResourceScope};
+use kubeopencode_core::{
+    contexts::ContextPlan,
+    opencode::{self, CompiledConfig, ConfigError, ConfigInput, InstructionText, ModelBinding, ToolServer, instruction_text},
+    platform::Platform,
+    references::may_refer,
+    resolved::ResolvedAgent,
+};
+
+use crate::context::Context;
+
+/// Everything that an agent refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    /// Its model.
+    pub model: Option<ModelBinding>,
+    /// Its model for small work.
+    pub small_model: Option<ModelBinding>,
+    /// Its instructions, in order.
+    pub instructions: Vec<InstructionText>,
+    /// Its tools.
+    pub tools: Vec<ToolServer>,
+}
+
+impl Bindings {
+    /// OpenCode's configuration for an agent with these models, instructions and tools.
+    pub fn compile(
+        &self,
+        agent: &ResolvedAgent,
+        contexts: &ContextPlan,
+        platform: &Platform,
+    ) -> Result<CompiledConfig, ConfigError> {
+        opencode::compile(&ConfigInput {
+            agent,
+            model: self.model.as_ref(),
+            small_model: self.small_model.as_ref(),
+            instructions: &self.instructions,
+            tools: &self.tools,
+            contexts,
+            llm_traces: platform.open_telemetry.as_ref().is_some_and(|otel| otel.enabled && otel.enable_llm_traces),
+        })
+    }
+}
+
+/// Why something that an agent refers to cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It does not exist.
+    #[error("{kind} '{name}' does not exist in namespace '{namespace}'")]
+    NotFound {
+        /// Its kind.
+        kind: &'static str,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Its owner does not allow it. The message does not tell whether it exists.
+    #[error("{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces")]
+    NotAllowed {
+        /// Its kind.
+        kind: &'static str,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Its key is in a Secret that Pods of this namespace cannot read.
+    #[error("ModelProvider '{name}' keeps its key in namespace '{namespace}', where Pods of this namespace cannot read it: create a ModelProvider here")]
+    SecretElsewhere {
+        /// Namespace of the provider.
+        namespace: String,
+        /// Name of the provider.
+        name: String,
+    },
+    /// The API server did not answer.
+    #[error("the API server did not answer: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// Stable word for conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => reasons::REFERENCE_NOT_FOUND,
+            Self::NotAllowed { .. } => reasons::REFERENCE_NOT_ALLOWED,
+            Self::SecretElsewhere { .. } => reasons::SECRET_MISSING,
+            Self::Api(_) => reasons::APPLY_FAILED,
+        }
+    }
+}
+
+/// Reads everything that the agent of `namespace` refers to.
+pub async fn read(ctx: &Context, namespace: &str, agent: &ResolvedAgent) -> Result<Bindings, Error> {
+    let mut bindings = Bindings::default();
+    if let Some(reference) = &agent.model {
+        bindings.model = Some(model(ctx, namespace, reference).await?);
+    }
+    if let Some(reference) = &agent.small_model {
+        bindings.small_model = Some(model(ctx, namespace, reference).await?);
+    }
+    for reference in &agent.instructions {
+        bindings.instructions.push(instruction(ctx, namespace, reference).await?);
+    }
+    for binding in &agent.tools {
+        bindings.tools.push(tool(ctx, namespace, binding).await?);
+    }
+    Ok(bindings)
+}
+
+async fn model(ctx: &Context, namespace: &str, reference: &ObjectRef) -> Result<ModelBinding, Error> {
+    let model: Model =
+        find(ctx, "Model", namespace, reference, |model: &Model| model.spec.allowed_namespaces.clone()).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let provider_ref = &model.spec.provider_ref;
+    let provider: ModelProvider = find(ctx, "ModelProvider", home, provider_ref, |provider: &ModelProvider| {
+        provider.spec.allowed_namespaces.clone()
+    })
+    .await?;
+    let provider_home = provider_ref.namespace.as_deref().unwrap_or(home);
+    let secret = provider.spec.api_key_secret_ref.is_some() || provider.spec.headers_from.is_some();
+    if secret && provider_home != namespace {
+        return Err(Error::SecretElsewhere { namespace: provider_home.into(), name: provider_ref.name.clone() });
+    }
+    Ok(ModelBinding::new(&provider_ref.name, &provider.spec, &model.spec))
+}
+
+async fn instruction(ctx: &Context, namespace: &str, reference: &ObjectRef) -> Result<InstructionText, Error> {
+    let found: Instruction =
+        find(ctx, "Instruction", namespace, reference, |i: &Instruction| i.spec.allowed_namespaces.clone()).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let text = match (&found.spec.text, &found.spec.config_map_key_ref) {
+        (Some(text), _) => text.clone(),
+        (None, Some(key)) => {
+            let missing = || Error::NotFound {
+                kind: "ConfigMap key",
+                namespace: home.into(),
+                name: format!("{}/{}", key.name, key.key),
+            };
+            let map = ctx.api::<ConfigMap>(home).get_opt(&key.name).await?.ok_or_else(missing)?;
+            map.data.unwrap_or_default().remove(&key.key).ok_or_else(missing)?
+        }
+        (None, None) => String::new(),
+    };
+    let values = found.spec.variables.clone().unwrap_or_default();
+    Ok(InstructionText { name: reference.name.clone(), text: instruction_text(&text, &values) })
+}
+
+async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding) -> Result<ToolServer, Error> {
+    // An MCPServer and an AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
+    let kind = match binding.reference.kind {
+        ToolKind::RemoteMCPServer => "RemoteMCPServer",
+        ToolKind::MCPServer => "MCPServer",
+        ToolKind::AgentTool => "AgentTool",
+        ToolKind::Agent => "Agent as a tool",
+    };
+    let reference =
+        ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
+    let server: RemoteMCPServer =
+        find(ctx, kind, namespace, &reference, |s: &RemoteMCPServer| s.spec.allowed_namespaces.clone()).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let mut secret_headers = if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };
+    let own = binding.headers_from.clone().unwrap_or_default();
+    secret_headers.retain(|header| !own.iter().any(|mine| mine.name.eq_ignore_ascii_case(&header.name)));
+    secret_headers.extend(own);
+    Ok(ToolServer {
+        name: reference.name,
+        url: address(&server, home, &ctx.platform().cluster_domain),
+        headers: server.spec.headers.clone().unwrap_or_default(),
+        secret_headers,
+        timeout: server.spec.timeout.map(api::Duration::to_std),
+        allowed: binding.tool_names.clone().unwrap_or_default(),
+        ask: binding.require_approval.clone().unwrap_or_default(),
+        enabled: binding.enabled,
+    })
+}
+
+fn address(server: &RemoteMCPServer, namespace: &str, domain: &str) -> String {
+    match (&server.spec.url, &server.spec.service_ref) {
+        (Some(url), _) => url.clone(),
+        (None, Some(service)) => {
+            let namespace = service.namespace.as_deref().unwrap_or(namespace);
+            let port = service.port.map(|port| format!(":{port}")).unwrap_or_default();
+            let path = server.spec.path.as_deref().unwrap_or("/mcp");
+            format!("http://{}.{namespace}.svc.{domain}{port}{path}", service.name)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// Reads an object, if its owner allows it. From outside, "forbidden" and "not there" look the same.
+async fn find<K>(
+    ctx: &Context,
+    kind: &'static str,
+    from: &str,
+    reference: &ObjectRef,
+    allowed: impl Fn(&K) -> Option<AllowedNamespaces>,
+) -> Result<K, Error>
+where
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let home = reference.namespace.as_deref().unwrap_or(from);
+    let (namespace, name) = (home.to_owned(), reference.name.clone());
+    let found: Option<K> = ctx.api::<K>(home).get_opt(&reference.name).await?;
+    if home == from {
+        return found.ok_or(Error::NotFound { kind, namespace, name });
+    }
+    let labels = namespace_labels(ctx, from).await?;
+    match found {
+        Some(object) if may_refer(from, &labels, home, allowed(&object).as_ref()) => Ok(object),
+        _ => Err(Error::NotAllowed { kind, namespace, name }),
+    }
+}
+
+async fn namespace_labels(ctx: &Context, name: &str) -> Result<BTreeMap<String, String>, kube::Error> {
+    let namespaces: Api<Namespace> = Api::all(ctx.client.clone());
+    Ok(namespaces.get_opt(name).await?.and_then(|namespace| namespace.metadata.labels).unwrap_or_default())
+}

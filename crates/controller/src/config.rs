@@ -1,0 +1,57 @@
+//! KubeOpenCodeConfig: the platform is as it says, at once.
+
+use api::{
+    KubeOpenCodeConfig,
+    conditions::{reasons, types},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use kubeopencode_core::status;
+
+use crate::{
+    context::{Context, now, status_patch},
+    task::queues::Target,
+    watch::{Change, Key},
+    work::Next,
+};
+
+/// Takes over a configuration, and lets everything that it concerns be looked at again.
+pub fn changed(ctx: &Context, change: &Change<'_, KubeOpenCodeConfig>) {
+    ctx.work.configs.add(change.key.clone());
+    // One that cannot be read changes nothing: the last good one stays.
+    if change.now.is_some() && change.object().is_none() {
+        return;
+    }
+    if !ctx.configure(change.object()) {
+        return;
+    }
+    for agent in ctx.seen.agents.all(|_| true) {
+        ctx.work.agents.add(Key::of(&*agent));
+        ctx.work.admissions.add(Target::agent(Key::of(&*agent)));
+    }
+    for template in ctx.seen.templates.all(|_| true) {
+        ctx.work.admissions.add(Target::template(Key::of(&*template)));
+    }
+    for namespace in ctx.finished.namespaces() {
+        ctx.work.cleanups.add(namespace);
+    }
+}
+
+/// Says that the configuration is in use.
+pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
+    let Some(config) = ctx.seen.configs.object(key) else { return Ok(Next::Wait) };
+    let before = config.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let generation = config.metadata.generation;
+    after.observed_generation = generation;
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    status::set(&mut conditions, types::APPLIED, true, reasons::VALID, "the controller uses it", generation, now());
+    after.conditions = Some(conditions);
+    if let Some(patch) = status_patch(&before, &after)? {
+        let configs: Api<KubeOpenCodeConfig> = Api::all(ctx.client.clone());
+        configs.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    Ok(Next::Wait)
+}

@@ -1,0 +1,10 @@
+//! Secrets that we make up ourselves.
+
+use std::{fs::File, io::Read as _};
+
+/// A password of 32 random bytes, as hexadecimal digits: it needs no quoting anywhere.
+pub fn password() -> Result<String, kube::Error> {
+    let mut bytes = [0_u8; 32];
+    File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).map_err(kube::Error::ReadEvents)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

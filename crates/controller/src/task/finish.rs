@@ -1,0 +1,166 @@
+//! The final status of a run: written once, then its slot is free.
+
+use api::{
+    Task, TaskPhase, TaskStatus,
+    conditions::{reasons, types},
+    kinds::task::{Session, TaskResult},
+};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
+use kube::ResourceExt as _;
+use kubeopencode_core::{names, outcome::Ending, pod_progress::Progress, retry::retry_after, status};
+
+use super::{follow::time, start::Error};
+use crate::{
+    context::{Context, instant, now},
+    watch::Key,
+    work::Next,
+};
+
+/// A run ended.
+pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, ending: Ending) -> Result<Next, Error> {
+    let progress = pod.map(Progress::of).unwrap_or_default();
+    let ended_at = progress.ended_at.unwrap_or_else(now);
+    let attempts = task.status.as_ref().and_then(|status| status.attempt).unwrap_or(1);
+    if let Some(pause) = retry_after(&ending, &ctx.retry(task), attempts) {
+        let again = ended_at + jiff::SignedDuration::try_from(pause).unwrap_or_default();
+        if now() < again {
+            return Ok(Next::At(instant(again)));
+        }
+        return try_again(ctx, task, &ending).await;
+    }
+    let key = Key::of(task);
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    note_progress(&mut after, pod, &progress);
+    after.phase = Some(ending.phase);
+    after.observed_generation = task.metadata.generation;
+    after.reason = Some(ending.reason.into());
+    after.message = Some(ending.message.clone());
+    after.exit_code = ending.exit_code;
+    after.completion_time = Some(Time(ended_at));
+    after.queue_position = None;
+    after.usage = ending.usage();
+    let title = names::session_title(&key.namespace, &key.name, &task.uid().unwrap_or_default());
+    after.session = ending.session().map(|session| Session { title: Some(title), ..session });
+    after.result = ending.summary().map(|words| TaskResult { summary: Some(words.to_owned()), ..TaskResult::default() });
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    let generation = task.metadata.generation;
+    let mut set = |type_: &str, holds: bool| {
+        status::set(&mut conditions, type_, holds, ending.reason, ending.message.clone(), generation, ended_at);
+    };
+    set(types::READY, ending.succeeded());
+    if ending.stopped {
+        set(types::STOPPED, true);
+    }
+    if ending.disrupted {
+        set(types::DISRUPTED, true);
+    }
+    after.conditions = Some(conditions);
+    write(ctx, task, epoch, &before, &after).await
+}
+
+/// A Task that waited was stopped by its user.
+pub async fn stopped_while_waiting(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error> {
+    let message = "it was stopped while it waited";
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = closed(task, TaskPhase::Completed, reasons::USER_STOPPED, message);
+    let conditions = after.conditions.get_or_insert_default();
+    status::set(conditions, types::STOPPED, true, reasons::USER_STOPPED, message, task.metadata.generation, now());
+    write(ctx, task, epoch, &before, &after).await
+}
+
+/// A Task can never run, or its Pod can never be made.
+pub async fn refused(ctx: &Context, task: &Task, epoch: i64, reason: &str, message: &str) -> Result<Next, Error> {
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = closed(task, TaskPhase::Failed, reason, message);
+    let conditions = after.conditions.get_or_insert_default();
+    status::set(conditions, types::READY, false, reason, message, task.metadata.generation, now());
+    write(ctx, task, epoch, &before, &after).await
+}
+
+/// The status of a Task that ends without having run.
+fn closed(task: &Task, phase: TaskPhase, reason: &str, message: &str) -> TaskStatus {
+    let mut after = task.status.clone().unwrap_or_default();
+    after.phase = Some(phase);
+    after.observed_generation = task.metadata.generation;
+    after.agent_ref.clone_from(&task.spec.agent_ref);
+    after.template_ref.clone_from(&task.spec.template_ref);
+    after.reason = Some(reason.into());
+    after.message = Some(message.into());
+    after.completion_time = Some(Time(now()));
+    after.queue_position = None;
+    let conditions = after.conditions.get_or_insert_default();
+    if status::find(conditions, types::QUEUED).is_some() {
+        status::set(conditions, types::QUEUED, false, reason, message, task.metadata.generation, now());
+    }
+    after
+}
+
+/// Puts the Task back into the queue: its retry policy covers this ending.
+async fn try_again(ctx: &Context, task: &Task, ending: &Ending) -> Result<Next, Error> {
+    let key = Key::of(task);
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    after.phase = Some(TaskPhase::Queued);
+    after.reason = Some(ending.reason.into());
+    after.message = Some(format!("it is tried again: {}", ending.message));
+    (after.start_time, after.pod_uid) = (None, None);
+    if let Some(timings) = &mut after.timings {
+        timings.queued_at = Some(Time(now()));
+    }
+    if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
+        ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());
+        ctx.learn_task(written);
+        ctx.observe_task(&key);
+    }
+    Ok(Next::Wait)
+}
+
+/// Writes the final status on the version that was seen, frees the slot, tells people and programs.
+async fn write(
+    ctx: &Context,
+    task: &Task,
+    epoch: i64,
+    before: &TaskStatus,
+    after: &TaskStatus,
+) -> Result<Next, Error> {
+    let key = Key::of(task);
+    let version = task.resource_version();
+    match ctx.write_status::<Task>(&key, before, after, version.as_deref()).await {
+        Ok(Some(written)) => ctx.learn_task(written),
+        Ok(None) => {}
+        // It changed since we looked (409), or is gone (404): the watch brings us back if there is anything left to do.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(Next::Retry),
+        Err(error) => return Err(error.into()),
+    }
+    ctx.made.forget(task, epoch);
+    if let Some(target) = ctx.queues.finished(&key, epoch) {
+        ctx.work.admissions.add(target);
+    }
+    let reason = after.reason.clone().unwrap_or_default();
+    let message = after.message.clone().unwrap_or_default();
+    if after.phase == Some(TaskPhase::Failed) {
+        ctx.events.warning(task, &reason, message);
+    } else {
+        ctx.events.normal(task, &reason, message);
+    }
+    let admitted = after.timings.as_ref().and_then(|timings| timings.admitted_at.as_ref());
+    let took = admitted.map(|at| now().duration_since(at.0).try_into().unwrap_or_default()).unwrap_or_default();
+    let phase = after.phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
+    ctx.metrics.ended(&key.namespace, &phase, &reason, took);
+    Ok(Next::Wait)
+}
+
+/// Puts into a status what its Pod tells.
+pub(super) fn note_progress(status: &mut TaskStatus, pod: Option<&Pod>, progress: &Progress) {
+    if let Some(pod) = pod {
+        status.pod_uid = pod.uid();
+    }
+    status.start_time = time(progress.started_at).or(status.start_time.take());
+    let timings = status.timings.get_or_insert_default();
+    let keep = |known: &mut Option<Time>, found: Option<Timestamp>| *known = time(found).or(known.take());
+    keep(&mut timings.pod_created_at, progress.created_at);
+    keep(&mut timings.scheduled_at, progress.scheduled_at);
+    keep(&mut timings.prepared_at, progress.prepared_at);
+}

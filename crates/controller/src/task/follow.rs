@@ -1,0 +1,212 @@
+//! While a Task runs: watch its Pod, and end it when its time is over.
+
+use std::{sync::Arc, time::Duration};
+
+use api::{Task, names::annotations};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use kubeopencode_core::{
+    names,
+    outcome::{Evidence, Stop, classify},
+    pod_progress::Progress,
+    startup::{Startup, startup},
+};
+use serde_json::json;
+
+use super::{
+    finish,
+    queues::{Target, TargetKind, stop_requested},
+    start::{self, Error},
+};
+use crate::{
+    apply::controller_uid,
+    context::{Context, instant, now},
+    watch::Key,
+    work::Next,
+};
+
+/// A run that lasts at least this long gets its start into the status while it runs; of a shorter one the final status
+/// tells it all, and a write is saved.
+const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(2);
+/// A Pod that was told to end has this long, its own grace period included; then it is deleted for good.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(75);
+
+/// One look at a run.
+pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
+    let admitted_at = admitted_at.unwrap_or_else(now);
+    let pod = match find(ctx, task, epoch).await? {
+        Found::Pod(pod) => Some(pod),
+        Found::Gone => None,
+        Found::NeverMade => match start::resume(ctx, task, epoch).await {
+            Ok(pod) => Some(pod),
+            Err(error) if error.is_permanent() => {
+                return finish::refused(ctx, task, epoch, error.reason(), &error.to_string()).await;
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
+    let stop = why_stop(ctx, task, &progress, now());
+    let evidence = Evidence {
+        pod: pod.as_deref(),
+        gone: pod.is_none(),
+        stop: stop.as_ref(),
+        report_required: ctx.leaves_a_report(task),
+    };
+    if let Some(ending) = classify(&evidence) {
+        return finish::ended(ctx, task, epoch, pod.as_deref(), ending).await;
+    }
+    let Some(pod) = pod else { return Ok(Next::Wait) };
+    if stop.is_some() {
+        return end(ctx, &pod).await;
+    }
+    match startup(Some(&pod), admitted_at, ctx.startup_timeout(task), now()) {
+        Startup::Started(at) => {
+            let tell_at = at + WORTH_TELLING;
+            if now() >= tell_at {
+                tell_start(ctx, task, &pod, &progress).await?;
+            }
+            let timeout = task.spec.timeout.map(|timeout| later(at, timeout.to_std()));
+            let told = task.status.as_ref().is_some_and(|status| status.start_time.is_some());
+            let wake = [timeout, (!told && now() < tell_at).then_some(tell_at)].into_iter().flatten().min();
+            Ok(wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+        }
+        Startup::Waiting { trouble, next_look } => {
+            if let Some(trouble) = trouble {
+                tell_trouble(ctx, task, trouble.reason, &trouble.message).await?;
+            }
+            Ok(Next::At(instant(next_look)))
+        }
+        Startup::Failed(trouble) => {
+            delete(ctx, &pod).await?;
+            let stop = Stop::Startup(trouble);
+            let evidence = Evidence { pod: Some(&pod), gone: true, stop: Some(&stop), report_required: false };
+            match classify(&evidence) {
+                Some(ending) => finish::ended(ctx, task, epoch, Some(&pod), ending).await,
+                None => Ok(Next::Retry),
+            }
+        }
+    }
+}
+
+enum Found {
+    Pod(Arc<Pod>),
+    Gone,
+    NeverMade,
+}
+
+/// The Pod of a run. Only a live look decides that it is gone: the watch may be behind.
+async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
+    let uid = task.metadata.uid.as_deref();
+    let key = Key::new(task.namespace().unwrap_or_default(), names::task_pod(&task.name_any(), epoch));
+    let ours = |pod: &Pod| controller_uid(pod) == uid;
+    if let Some(pod) = ctx.seen.pods.object(&key).filter(|pod| ours(pod)) {
+        ctx.made.note(task, epoch);
+        return Ok(Found::Pod(pod));
+    }
+    if let Some(pod) = ctx.api::<Pod>(&key.namespace).get_opt(&key.name).await?.filter(ours) {
+        ctx.made.note(task, epoch);
+        ctx.seen.pods.learn(pod.clone());
+        return Ok(Found::Pod(Arc::new(pod)));
+    }
+    let recorded = task.status.as_ref().is_some_and(|status| status.pod_uid.is_some());
+    Ok(if recorded || ctx.made.has(task, epoch) { Found::Gone } else { Found::NeverMade })
+}
+
+/// Whether the run must end before its own end. It is computed anew each time, so nothing has to be remembered.
+fn why_stop(ctx: &Context, task: &Task, progress: &Progress, now: Timestamp) -> Option<Stop> {
+    if stop_requested(task) {
+        return Some(Stop::User);
+    }
+    if let (Some(timeout), Some(started)) = (task.spec.timeout, progress.started_at) {
+        let limit = timeout.to_std();
+        if progress.ended_at.unwrap_or(now) >= later(started, limit) {
+            return Some(Stop::Timeout(limit));
+        }
+    }
+    let target = Target::of(task)?;
+    if target.kind == TargetKind::Agent && ctx.seen.agents.get(&target.key).is_none() && progress.ended_at.is_none() {
+        return Some(Stop::AgentGone(target.key.name));
+    }
+    None
+}
+
+/// Ends a Pod so that its log stays: the kubelet stops its containers when its deadline has passed, as gently as it stops
+/// those of a Pod that is deleted. A Pod that no kubelet has is deleted.
+async fn end(ctx: &Context, pod: &Pod) -> Result<Next, Error> {
+    let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    if !scheduled {
+        delete(ctx, pod).await?;
+        return Ok(Next::Wait);
+    }
+    let told = pod.annotations().get(annotations::ENDED_AT).and_then(|at| at.parse::<Timestamp>().ok());
+    match told {
+        Some(at) if now() >= at + PATIENCE => {
+            delete(ctx, pod).await?;
+            Ok(Next::Wait)
+        }
+        Some(at) => Ok(Next::At(instant(at + PATIENCE))),
+        None => {
+            let at = now();
+            let patch = json!({
+                "metadata": { "annotations": { annotations::ENDED_AT: at.to_string() } },
+                "spec": { "activeDeadlineSeconds": 1 },
+            });
+            let api = ctx.api::<Pod>(&pod.namespace().unwrap_or_default());
+            match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => Ok(Next::At(instant(at + PATIENCE))),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Next::Wait),
+                Err(error) => Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Deletes exactly this Pod, at once.
+async fn delete(ctx: &Context, pod: &Pod) -> Result<(), Error> {
+    let precondition = Preconditions { uid: pod.uid(), resource_version: None };
+    let params = DeleteParams { grace_period_seconds: Some(0), preconditions: Some(precondition), ..DeleteParams::default() };
+    match ctx.api::<Pod>(&pod.namespace().unwrap_or_default()).delete(&pod.name_any(), &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts the start of a run into its status.
+async fn tell_start(ctx: &Context, task: &Task, pod: &Pod, progress: &Progress) -> Result<(), Error> {
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    finish::note_progress(&mut after, Some(pod), progress);
+    (after.reason, after.message) = (None, None);
+    if let Some(written) = ctx.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
+        ctx.learn_task(written);
+    }
+    Ok(())
+}
+
+/// Says what holds up the start of a run.
+async fn tell_trouble(ctx: &Context, task: &Task, reason: &str, message: &str) -> Result<(), Error> {
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    after.reason = Some(reason.into());
+    after.message = Some(message.into());
+    if let Some(written) = ctx.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
+        ctx.learn_task(written);
+        ctx.events.warning(task, reason, message);
+    }
+    Ok(())
+}
+
+fn later(at: Timestamp, span: Duration) -> Timestamp {
+    SignedDuration::try_from(span).ok().and_then(|span| at.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// A moment as Kubernetes keeps it.
+pub(super) fn time(at: Option<Timestamp>) -> Option<Time> {
+    at.map(Time)
+}

@@ -1,0 +1,168 @@
+//! Tasks: from waiting to a final status.
+//!
+//! Read it in this order: [`queues`] (who waits), [`admission`] (who may start), [`start`] (claim and Pod), [`follow`]
+//! (while it runs), [`finish`] (the final status), [`cleanup`] (when it goes away).
+
+pub mod admission;
+pub mod cleanup;
+pub mod finish;
+pub mod follow;
+pub mod queues;
+pub mod start;
+
+use api::{
+    Task, TaskPhase, TaskSpec,
+    conditions::types,
+    kinds::task::TaskTimings,
+    names::annotations,
+};
+use k8s_openapi::{
+    api::core::v1::{Pod, PodSpec},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use kubeopencode_core::status;
+use serde_json::json;
+
+use self::{
+    queues::{Queued, Standing, Verdict, stop_requested},
+    start::Error,
+};
+use crate::{
+    context::{Context, now},
+    watch::{Key, Seen},
+    work::Next,
+};
+
+/// One pass over a Task.
+pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
+    let task = match ctx.seen.tasks.get(key) {
+        None => {
+            ctx.observe_task(key);
+            ctx.finished.observe(key, None);
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Unreadable(why)) => {
+            ctx.report_unreadable::<Task>(key, &why).await?;
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Object(task)) => task,
+    };
+    if task.metadata.deletion_timestamp.is_some() {
+        // Kubernetes deletes the Pod with it; its helper aborts the session when it is told to end.
+        return Ok(Next::Wait);
+    }
+    match Standing::of(&task) {
+        Standing::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(ctx, &task, epoch).await,
+        Standing::Waiting { epoch } => match ctx.queues.verdict(key, &task.uid().unwrap_or_default()) {
+            Verdict::Admitted(admission) => match start::start(ctx, &task, &admission).await {
+                Err(error) if error.is_permanent() => {
+                    finish::refused(ctx, &task, epoch, error.reason(), &error.to_string()).await
+                }
+                other => other,
+            },
+            Verdict::Refused(refusal) => finish::refused(ctx, &task, epoch, refusal.reason, &refusal.message).await,
+            Verdict::Waits(queued) => say_queued(ctx, &task, &queued).await,
+            Verdict::Undecided => Ok(Next::Wait),
+        },
+        Standing::Running { epoch, admitted_at } => follow::follow(ctx, &task, epoch, admitted_at).await,
+        Standing::Finished { epoch } => finished(ctx, &task, epoch).await,
+    }
+}
+
+/// Says in the status what the Task waits for.
+async fn say_queued(ctx: &Context, task: &Task, queued: &Queued) -> Result<Next, Error> {
+    let key = Key::of(task);
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let (generation, at) = (task.metadata.generation, now());
+    after.phase = Some(TaskPhase::Queued);
+    after.observed_generation = generation;
+    after.agent_ref.clone_from(&task.spec.agent_ref);
+    after.template_ref.clone_from(&task.spec.template_ref);
+    after.reason = Some(queued.reason.into());
+    after.message = Some(queued.message.clone());
+    after.queue_position = queued.position;
+    let timings = after.timings.get_or_insert_default();
+    timings.queued_at.get_or_insert(Time(at));
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    status::set(&mut conditions, types::QUEUED, true, queued.reason, &queued.message, generation, at);
+    after.conditions = Some(conditions);
+    if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
+        ctx.learn_task(written);
+    }
+    Ok(Next::Wait)
+}
+
+/// A finished Task: run it again if its user asks for it, or let it go when its time has come.
+async fn finished(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error> {
+    let key = Key::of(task);
+    ctx.queues.finished(&key, epoch);
+    let asked = task.annotations().get(annotations::RERUN);
+    let done = task.status.as_ref().and_then(|status| status.observed_rerun.as_ref());
+    if asked.is_some() && asked != done {
+        return rerun(ctx, task, asked.cloned()).await;
+    }
+    if ctx.finished.observe(&key, Some(task)) {
+        ctx.work.cleanups.add(key.namespace);
+    }
+    Ok(Next::Wait)
+}
+
+/// Puts a finished Task back into the queue. Its next run has the next epoch.
+async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next, Error> {
+    let key = Key::of(task);
+    if stop_requested(task) {
+        // The stop was meant for the run that is over.
+        let patch = json!({ "metadata": { "annotations": { annotations::STOP: null } } });
+        let api = ctx.api::<Task>(&key.namespace);
+        api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    ctx.finished.observe(&key, None);
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    after.phase = Some(TaskPhase::Queued);
+    after.observed_rerun = asked;
+    after.attempt = Some(0);
+    (after.reason, after.message, after.exit_code) = (None, None, None);
+    (after.start_time, after.completion_time) = (None, None);
+    after.timings = Some(TaskTimings { queued_at: Some(Time(now())), ..TaskTimings::default() });
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    conditions.retain(|condition| condition.type_ == types::QUEUED);
+    after.conditions = Some(conditions);
+    ctx.write_status::<Task>(&key, &before, &after, None).await?;
+    Ok(Next::Wait)
+}
+
+/// What of a Task is kept in memory. Of a finished one: what lists, cron and dependents ask for.
+pub fn slim(task: &mut Task) {
+    if let Some(status) = &mut task.status
+        && status.phase.is_some_and(TaskPhase::is_finished)
+    {
+        let spec = std::mem::take(&mut task.spec);
+        task.spec = TaskSpec {
+            agent_ref: spec.agent_ref,
+            template_ref: spec.template_ref,
+            depends_on: spec.depends_on,
+            ..TaskSpec::default()
+        };
+        if let Some(conditions) = &mut status.conditions {
+            conditions.retain(|condition| condition.type_ == types::STOPPED);
+        }
+        (status.message, status.session, status.usage, status.result) = (None, None, None, None);
+        (status.artifacts, status.logs, status.resolved) = (None, None, None);
+    }
+}
+
+/// What of a Pod is kept in memory: its status says all, of its spec only the node and the deadline count.
+pub fn slim_pod(pod: &mut Pod) {
+    let spec = pod.spec.take().unwrap_or_default();
+    pod.spec = Some(PodSpec {
+        node_name: spec.node_name,
+        active_deadline_seconds: spec.active_deadline_seconds,
+        ..PodSpec::default()
+    });
+}

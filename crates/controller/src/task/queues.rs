@@ -1,0 +1,410 @@
+//! Who waits for what: the queues of all Agents and templates, fed by the Task watch.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use api::{
+    Task, TaskPhase,
+    kinds::agent::TaskStart,
+    names::annotations,
+};
+use jiff::{SignedDuration, Timestamp};
+use kubeopencode_core::{
+    dependencies::{self, Other},
+    queue::{Admission, Decisions, Gate, Lane, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
+};
+
+use crate::watch::Key;
+
+/// Positions in a queue change with every admission; statuses follow this often at most.
+const POSITIONS: Duration = Duration::from_secs(10);
+
+/// An Agent or template that Tasks wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Which of the two.
+    pub kind: TargetKind,
+    /// Namespace and name.
+    pub key: Key,
+}
+
+/// What Tasks wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetKind {
+    /// An Agent.
+    Agent,
+    /// An AgentTemplate.
+    Template,
+}
+
+impl Target {
+    /// The Agent `name`.
+    pub fn agent(key: Key) -> Self {
+        Self { kind: TargetKind::Agent, key }
+    }
+
+    /// The template `name`.
+    pub fn template(key: Key) -> Self {
+        Self { kind: TargetKind::Template, key }
+    }
+
+    /// What a Task waits for or runs on.
+    pub fn of(task: &Task) -> Option<Self> {
+        let namespace = task.metadata.namespace.clone().unwrap_or_default();
+        match (&task.spec.agent_ref, &task.spec.template_ref) {
+            (Some(agent), _) => Some(Self::agent(Key::new(namespace, &agent.name))),
+            (None, Some(template)) => Some(Self::template(Key::new(namespace, &template.name))),
+            (None, None) => None,
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self.kind {
+            TargetKind::Agent => Lane::Agent(self.key.name.clone()),
+            TargetKind::Template => Lane::Template(self.key.name.clone()),
+        }
+    }
+}
+
+/// Where a Task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits for this run.
+    Waiting {
+        /// Number of the run.
+        epoch: i64,
+    },
+    /// This run was admitted.
+    Running {
+        /// Number of the run.
+        epoch: i64,
+        /// When.
+        admitted_at: Option<Timestamp>,
+    },
+    /// This run ended.
+    Finished {
+        /// Number of the run.
+        epoch: i64,
+    },
+}
+
+impl Standing {
+    /// Where `task` stands, by its status.
+    pub fn of(task: &Task) -> Self {
+        let status = task.status.as_ref();
+        let epoch = status.and_then(|status| status.run_epoch).unwrap_or(0);
+        match status.and_then(|status| status.phase) {
+            None | Some(TaskPhase::Pending | TaskPhase::Queued) => Self::Waiting { epoch: epoch + 1 },
+            Some(TaskPhase::Running) => {
+                let timings = status.and_then(|status| status.timings.as_ref());
+                Self::Running { epoch, admitted_at: timings.and_then(|t| t.admitted_at.as_ref()).map(|at| at.0) }
+            }
+            Some(TaskPhase::Completed | TaskPhase::Failed) => Self::Finished { epoch },
+        }
+    }
+}
+
+/// Whether its user asked to stop a Task.
+pub fn stop_requested(task: &Task) -> bool {
+    let annotations = task.metadata.annotations.as_ref();
+    annotations.and_then(|a| a.get(annotations::STOP)).is_some_and(|value| value == "true")
+}
+
+/// What a waiting Task's status should say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+    /// Place in the queue.
+    pub position: Option<i32>,
+}
+
+/// What was decided about a Task that waited.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It may start.
+    Admitted(Admission),
+    /// It can never run.
+    Refused(Refusal),
+    /// It waits.
+    Waits(Queued),
+    /// Nothing was decided yet.
+    Undecided,
+}
+
+/// The queues of all Agents and templates.
+#[derive(Default)]
+pub struct Queues(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    lines: HashMap<Target, Line>,
+    places: HashMap<Key, (TaskKey, Target)>,
+    /// Task -> Tasks that depend on it.
+    dependants: HashMap<Key, BTreeSet<Key>>,
+    admitted: HashMap<Key, Admission>,
+    refused: HashMap<Key, Refusal>,
+}
+
+struct Line {
+    queue: Queue,
+    /// What the last decision was made under; if it changes, so does what the statuses of waiting Tasks should say.
+    under: Option<(Gate, Limits)>,
+    /// Tasks that came since the last decision.
+    fresh: BTreeSet<Key>,
+    positions_told: Instant,
+}
+
+/// The circumstances of a decision.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// Whether anything may start.
+    pub gate: Gate,
+    /// How much may run.
+    pub limits: Limits,
+    /// Starts on record.
+    pub history: Vec<TaskStart>,
+    /// How long Tasks wait for a target that does not exist.
+    pub grace: Duration,
+}
+
+/// What a decision means for the Tasks of a target.
+#[derive(Debug, Default)]
+pub struct Decided {
+    /// The decision.
+    pub decisions: Decisions,
+    /// Tasks whose status may have to change: admitted, refused, or waiting for another reason than before.
+    pub concerned: Vec<Key>,
+    /// How many wait.
+    pub waiting: usize,
+    /// How many run.
+    pub running: usize,
+}
+
+impl Queues {
+    /// A Task changed, or is gone (`task` is `None`). Answers which targets need a decision.
+    ///
+    /// `find` looks up another Task of the same namespace.
+    pub fn observe(&self, key: &Key, task: Option<&Task>, grace: Duration, find: impl Fn(&Key) -> Option<Other>) -> Vec<Target> {
+        let mut state = self.lock();
+        let mut wake = Vec::new();
+        let now = task.and_then(|task| Some((TaskKey::of(task), Target::of(task)?)));
+        let before = state.places.get(key).cloned();
+        if before != now
+            && let Some((old, target)) = before
+        {
+            state.leave(key, &old, &target);
+            wake.push(target);
+        }
+        if let (Some(task), Some((task_key, target))) = (task, now) {
+            if task.metadata.deletion_timestamp.is_some() {
+                state.leave(key, &task_key, &target);
+            } else {
+                state.places.insert(key.clone(), (task_key.clone(), target.clone()));
+                state.stand(key, task, task_key, &target, grace, &find);
+            }
+            wake.push(target);
+        }
+        wake.extend(state.targets_of_dependants(key));
+        wake
+    }
+
+    /// Tasks that depend on `key`. Observe them again when it changes.
+    pub fn dependants(&self, key: &Key) -> Vec<Key> {
+        self.lock().dependants.get(key).into_iter().flatten().cloned().collect()
+    }
+
+    /// Decides which Tasks of `target` may start.
+    pub fn decide(&self, target: &Target, circumstances: Circumstances, now: Timestamp) -> Decided {
+        let mut state = self.lock();
+        let Some(line) = state.lines.get_mut(target) else { return Decided::default() };
+        let Circumstances { gate, limits, history, grace: _ } = circumstances;
+        line.queue.set_limits(limits);
+        line.queue.set_gate(gate);
+        line.queue.restore(&history);
+        let decisions = line.queue.decide(now);
+
+        let under = Some((sort_of(gate), limits));
+        let all_changed = line.under != under;
+        line.under = under;
+        let positions_due = line.positions_told.elapsed() >= POSITIONS;
+        let mut concerned: Vec<Key> = if all_changed || positions_due {
+            line.positions_told = Instant::now();
+            line.fresh.clear();
+            line.queue.waiting().map(|waiting| key_of(&waiting.key)).collect()
+        } else {
+            std::mem::take(&mut line.fresh).into_iter().collect()
+        };
+        let (waiting, running) = (line.queue.len(), line.queue.running_count());
+        for admission in &decisions.admit {
+            concerned.push(key_of(&admission.key));
+            state.admitted.insert(key_of(&admission.key), admission.clone());
+        }
+        for refusal in &decisions.fail {
+            concerned.push(key_of(&refusal.key));
+            state.refused.insert(key_of(&refusal.key), refusal.clone());
+        }
+        if waiting == 0 && running == 0 {
+            state.lines.remove(target);
+        }
+        Decided { decisions, concerned, waiting, running }
+    }
+
+    /// What was decided about a Task that waits.
+    pub fn verdict(&self, key: &Key, uid: &str) -> Verdict {
+        let state = self.lock();
+        if let Some(admission) = state.admitted.get(key).filter(|admission| admission.key.uid == uid) {
+            return Verdict::Admitted(admission.clone());
+        }
+        if let Some(refusal) = state.refused.get(key).filter(|refusal| refusal.key.uid == uid) {
+            return Verdict::Refused(refusal.clone());
+        }
+        let Some((task, target)) = state.places.get(key) else { return Verdict::Undecided };
+        let Some(line) = state.lines.get(target) else { return Verdict::Undecided };
+        match line.queue.why(task) {
+            Some(wait) if !line.fresh.contains(key) => Verdict::Waits(queued(&wait, line, task)),
+            _ => Verdict::Undecided,
+        }
+    }
+
+    /// An admitted Task was claimed: it runs now, whatever the watch still shows.
+    pub fn claimed(&self, key: &Key) {
+        self.lock().admitted.remove(key);
+    }
+
+    /// A claim was lost: the Task waits again as soon as the watch shows it.
+    pub fn withdraw(&self, key: &Key, admission: &Admission) {
+        let mut state = self.lock();
+        state.admitted.remove(key);
+        if let Some((_, target)) = state.places.get(key).cloned()
+            && let Some(line) = state.lines.get_mut(&target)
+        {
+            line.queue.withdraw(admission);
+        }
+    }
+
+    /// A run ended, and its status says so. Answers whose slot became free.
+    pub fn finished(&self, key: &Key, epoch: i64) -> Option<Target> {
+        let mut state = self.lock();
+        state.admitted.remove(key);
+        state.refused.remove(key);
+        let (task, target) = state.places.get(key).cloned()?;
+        state.lines.get_mut(&target)?.queue.finished(&task, epoch);
+        Some(target)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn leave(&mut self, key: &Key, task: &TaskKey, target: &Target) {
+        self.places.remove(key);
+        self.admitted.remove(key);
+        self.refused.remove(key);
+        if let Some(line) = self.lines.get_mut(target) {
+            line.queue.remove(task);
+            line.fresh.remove(key);
+        }
+        // Usually empty: few Tasks depend on others.
+        self.dependants.retain(|_, waiting| {
+            waiting.remove(key);
+            !waiting.is_empty()
+        });
+    }
+
+    fn stand(
+        &mut self,
+        key: &Key,
+        task: &Task,
+        task_key: TaskKey,
+        target: &Target,
+        grace: Duration,
+        find: &impl Fn(&Key) -> Option<Other>,
+    ) {
+        let standing = Standing::of(task);
+        if !self.lines.contains_key(target) {
+            if matches!(standing, Standing::Finished { .. }) {
+                return;
+            }
+            let line = Line {
+                queue: Queue::new(target.lane(), grace),
+                under: None,
+                fresh: BTreeSet::new(),
+                positions_told: Instant::now(),
+            };
+            self.lines.insert(target.clone(), line);
+        }
+        let Some(line) = self.lines.get_mut(target) else { return };
+        match standing {
+            Standing::Waiting { .. } if stop_requested(task) => line.queue.remove(&task_key),
+            Standing::Waiting { epoch } => {
+                for dependency in task.spec.depends_on.iter().flatten() {
+                    let other = Key::new(&key.namespace, &dependency.task);
+                    self.dependants.entry(other).or_default().insert(key.clone());
+                }
+                line.queue.upsert(waiting(task, task_key, epoch, grace, find));
+                line.fresh.insert(key.clone());
+            }
+            Standing::Running { epoch, admitted_at } => {
+                self.admitted.remove(key);
+                line.queue.running(task_key, epoch, admitted_at);
+            }
+            Standing::Finished { epoch } => {
+                self.admitted.remove(key);
+                self.refused.remove(key);
+                line.queue.finished(&task_key, epoch);
+            }
+        }
+    }
+
+    fn targets_of_dependants(&self, key: &Key) -> Vec<Target> {
+        let waiting = self.dependants.get(key).into_iter().flatten();
+        waiting.filter_map(|dependant| self.places.get(dependant)).map(|(_, target)| target.clone()).collect()
+    }
+}
+
+fn waiting(
+    task: &Task,
+    key: TaskKey,
+    epoch: i64,
+    grace: Duration,
+    find: &impl Fn(&Key) -> Option<Other>,
+) -> Waiting {
+    let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let queued_at = task.status.as_ref().and_then(|s| s.timings.as_ref()).and_then(|t| t.queued_at.as_ref());
+    let since = queued_at.map_or(created, |time| time.0);
+    let patience = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+    let missing_until = since.checked_add(patience).unwrap_or(Timestamp::MAX);
+    let look = |name: &str| find(&Key::new(&key.namespace, name));
+    let dependencies = dependencies::judge(task, &look, missing_until);
+    Waiting { key: key.clone(), epoch, priority: task.spec.priority, created, since, dependencies }
+}
+
+fn queued(wait: &Wait, line: &Line, task: &TaskKey) -> Queued {
+    let lane = line.queue.lane();
+    let position = line.queue.position(task).map(shown_position);
+    Queued {
+        reason: wait.reason(lane),
+        message: wait.message(lane),
+        position: position.and_then(|position| i32::try_from(position).ok()),
+    }
+}
+
+/// A gate without the moment since when: the moment does not change what statuses say.
+fn sort_of(gate: Gate) -> Gate {
+    match gate {
+        Gate::Missing { .. } => Gate::Missing { since: Timestamp::UNIX_EPOCH },
+        other => other,
+    }
+}
+
+fn key_of(task: &TaskKey) -> Key {
+    Key::new(&task.namespace, &task.name)
+}

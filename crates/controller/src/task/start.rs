@@ -1,0 +1,296 @@
+//! From admission to a Pod: resolve, build, claim, create.
+
+use std::sync::Arc;
+
+use api::{
+    Task, TaskPhase,
+    conditions::{reasons, types},
+    kinds::task::TaskTimings,
+    names::labels,
+    refs::LocalRef,
+};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Pod},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{
+    Resource, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use kubeopencode_core::{
+    contexts::{self, ConfigMaps, ContextError, ContextInput},
+    names,
+    opencode::ConfigError,
+    pod::{TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
+    queue::Admission,
+    resolve::{ResolveError, Target as On, resolve_task},
+    resolved::ResolvedTask,
+    status,
+};
+use serde_json::json;
+
+use super::queues::{Target, TargetKind};
+use crate::{
+    apply::controller_uid,
+    bindings,
+    context::{Context, now},
+    watch::Key,
+    work::Next,
+};
+
+/// Why a Task cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused something or did not answer.
+    #[error("the API server did not take a write: {0}")]
+    Api(#[from] kube::Error),
+    /// Its settings cannot be resolved.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// Its contexts cannot be delivered.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// Something that its agent refers to cannot be used.
+    #[error(transparent)]
+    Bindings(#[from] bindings::Error),
+    /// OpenCode's configuration is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its Pod cannot be built.
+    #[error(transparent)]
+    Build(#[from] kubeopencode_core::build::BuildError),
+    /// Its Agent or template vanished after it was admitted.
+    #[error("{0} does not exist any more")]
+    Gone(String),
+    /// An object of that name belongs to somebody else.
+    #[error("{kind} '{name}' exists and does not belong to this Task: delete it, or give the Task another name")]
+    Taken {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// An object of that name is going away.
+    #[error("{kind} '{name}' of an earlier Task is still being deleted")]
+    Leaving {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Error {
+    /// Stable word for conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Api(_) => reasons::POD_CREATION_ERROR,
+            Self::Resolve(error) => error.reason(),
+            Self::Context(error) => error.reason(),
+            Self::Bindings(error) => error.reason(),
+            Self::Config(error) => error.reason(),
+            Self::Build(error) => error.reason(),
+            Self::Gone(_) => reasons::AGENT_GONE,
+            Self::Taken { .. } | Self::Leaving { .. } => reasons::NAME_CONFLICT,
+        }
+    }
+
+    /// Whether trying again is useless.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            // The API server looked at it and said no: it will say no again.
+            Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
+            Self::Api(_) | Self::Leaving { .. } | Self::Bindings(bindings::Error::Api(_)) => false,
+            Self::Resolve(error) => error.is_permanent(),
+            Self::Bindings(_) | Self::Context(_) | Self::Config(_) | Self::Build(_) | Self::Gone(_) | Self::Taken { .. } => true,
+        }
+    }
+}
+
+/// Starts a run that was admitted.
+pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<Next, Error> {
+    let key = Key::of(task);
+    let labelled = label(ctx, task).await?;
+    let task = labelled.as_ref().unwrap_or(task);
+    // Everything that can be wrong with the Task itself is found before the run is claimed.
+    let objects = build(ctx, task, admission.epoch).await?;
+    let claimed = match claim(ctx, task, admission, &objects.resolved).await {
+        Ok(claimed) => claimed,
+        Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {
+            // Somebody changed the Task since we looked: the watch tells how, and it is decided anew.
+            ctx.queues.withdraw(&key, admission);
+            ctx.observe_task(&key);
+            return Ok(Next::Wait);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    ctx.queues.claimed(&key);
+    ctx.metrics.admitted(waited(&claimed, admission));
+    ctx.seen.tasks.learn(claimed.clone());
+    create(ctx, &claimed, admission.epoch, objects.made).await?;
+    Ok(Next::Wait)
+}
+
+/// Creates the Pod of a run that was claimed by a process that died before it could.
+pub async fn resume(ctx: &Context, task: &Task, epoch: i64) -> Result<Arc<Pod>, Error> {
+    let objects = build(ctx, task, epoch).await?;
+    create(ctx, task, epoch, objects.made).await
+}
+
+/// What a run needs, and the settings it was made from.
+struct Objects {
+    resolved: ResolvedTask,
+    made: TaskObjects,
+}
+
+async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+    let platform = ctx.platform();
+    let key = Key::of(task);
+    let target = Target::of(task).ok_or_else(|| Error::Gone("what the Task refers to".into()))?;
+    let (resolved, _origins) = match target.kind {
+        TargetKind::Agent => {
+            let agent = ctx.seen.agents.object(&target.key);
+            let agent = agent.ok_or_else(|| Error::Gone(format!("Agent '{}'", target.key.name)))?;
+            let template = ctx.template_of(&agent);
+            let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
+            resolve_task(task, On::Agent { agent: &agent, template: template.as_deref(), url: &url }, &platform)?
+        }
+        TargetKind::Template => {
+            let template = ctx.seen.templates.object(&target.key);
+            let template = template.ok_or_else(|| Error::Gone(format!("AgentTemplate '{}'", target.key.name)))?;
+            resolve_task(task, On::Template(&template), &platform)?
+        }
+    };
+    let config_maps = read_config_maps(ctx, &key, &resolved).await?;
+    let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
+    let plan = contexts::assemble(&input)?;
+    let uid = task.uid().unwrap_or_default();
+    let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
+    let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan };
+    let made = if attaches(&resolved) {
+        attach_pod(&input)?
+    } else {
+        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent).await?;
+        own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
+    };
+    for sentence in &plan.left_out {
+        ctx.events.normal(task, "ContextLeftOut", sentence);
+    }
+    Ok(Objects { resolved, made })
+}
+
+/// Reads the ConfigMaps that contexts name.
+async fn read_config_maps(ctx: &Context, key: &Key, task: &ResolvedTask) -> Result<ConfigMaps, kube::Error> {
+    let items: Vec<_> = if attaches(task) {
+        task.contexts.iter().collect()
+    } else {
+        task.agent.contexts.iter().chain(&task.contexts).collect()
+    };
+    ctx.read_config_maps(&key.namespace, contexts::needed_config_maps(items)).await
+}
+
+/// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.
+async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
+    let Some(target) = Target::of(task) else { return Ok(None) };
+    let label = match target.kind {
+        TargetKind::Agent => labels::AGENT,
+        TargetKind::Template => labels::AGENT_TEMPLATE,
+    };
+    if task.labels().get(label) == Some(&target.key.name) {
+        return Ok(None);
+    }
+    let patch = json!({ "metadata": { "labels": { label: target.key.name } } });
+    let api = ctx.api::<Task>(&target.key.namespace);
+    let written = api.patch(&task.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    ctx.seen.tasks.learn(written.clone());
+    Ok(Some(written))
+}
+
+/// Claims the run by a write that succeeds only on the version that was seen.
+async fn claim(
+    ctx: &Context,
+    task: &Task,
+    admission: &Admission,
+    resolved: &ResolvedTask,
+) -> Result<Task, kube::Error> {
+    let key = Key::of(task);
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let at = now();
+    after.phase = Some(TaskPhase::Running);
+    after.observed_generation = task.metadata.generation;
+    after.agent_ref = task.spec.agent_ref.as_ref().map(|agent| LocalRef::new(&agent.name));
+    after.template_ref = task.spec.template_ref.as_ref().map(|template| LocalRef::new(&template.name));
+    after.run_epoch = Some(admission.epoch);
+    after.attempt = Some(after.attempt.unwrap_or(0) + 1);
+    after.pod_name = Some(names::task_pod(&key.name, admission.epoch));
+    after.pod_uid = None;
+    after.queue_position = None;
+    (after.reason, after.message, after.exit_code) = (None, None, None);
+    (after.start_time, after.completion_time) = (None, None);
+    (after.session, after.usage, after.result) = (None, None, None);
+    after.resolved = Some(api::kinds::task::ResolvedStatus { hash: Some(resolved.hash()), reference: None });
+    after.timings = Some(TaskTimings {
+        queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),
+        admitted_at: Some(Time(admission.at)),
+        ..TaskTimings::default()
+    });
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    conditions.retain(|condition| condition.type_ != types::STOPPED && condition.type_ != types::READY);
+    if conditions.iter().any(|condition| condition.type_ == types::QUEUED) {
+        let message = "it waited and was admitted";
+        status::set(&mut conditions, types::QUEUED, false, reasons::CAPACITY_AVAILABLE, message, task.metadata.generation, at);
+    }
+    after.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
+    let version = task.resource_version();
+    let written = ctx.write_status::<Task>(&key, &before, &after, version.as_deref()).await?;
+    // The phase differs, so something was written.
+    Ok(written.unwrap_or_else(|| task.clone()))
+}
+
+fn waited(task: &Task, admission: &Admission) -> std::time::Duration {
+    let created = task.metadata.creation_timestamp.as_ref().map_or(admission.at, |time| time.0);
+    admission.at.duration_since(created).try_into().unwrap_or_default()
+}
+
+/// Creates what a run needs, once. What exists already is ours if its owner is.
+async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) -> Result<Arc<Pod>, Error> {
+    let TaskObjects { config_maps, pod } = objects;
+    let namespace = task.namespace().unwrap_or_default();
+    for config_map in config_maps {
+        create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
+    }
+    let pod = create_once::<Pod>(ctx, &namespace, task, pod).await?;
+    ctx.made.note(task, epoch);
+    ctx.seen.pods.learn(pod.clone());
+    Ok(Arc::new(pod))
+}
+
+async fn create_once<K>(ctx: &Context, namespace: &str, task: &Task, object: K) -> Result<K, Error>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
+{
+    let api = ctx.api::<K>(namespace);
+    let name = object.name_any();
+    match api.create(&PostParams::default(), &object).await {
+        Ok(created) => return Ok(created),
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+        Err(error) => return Err(error.into()),
+    }
+    let kind: &'static str = if K::kind(&()) == "Pod" { "Pod" } else { "ConfigMap" };
+    let Some(existing) = api.get_opt(&name).await? else { return Err(Error::Leaving { kind, name }) };
+    if controller_uid(&existing) == task.metadata.uid.as_deref() {
+        return Ok(existing);
+    }
+    // What belongs to an earlier Task of this name goes away with it; anything else does not.
+    let of_a_task = existing.owner_references().iter().any(|owner| owner.kind == "Task" && owner.name == task.name_any());
+    if existing.meta().deletion_timestamp.is_some() || of_a_task {
+        return Err(Error::Leaving { kind, name });
+    }
+    Err(Error::Taken { kind, name })
+}
+

@@ -1,0 +1,301 @@
+//! What a CronTask does now: one look at its Tasks and the clock.
+
+use std::collections::BTreeMap;
+
+use api::{
+    CronTask, CronTaskStatus, Task,
+    conditions::{reasons, types},
+    kinds::cron_task::ConcurrencyPolicy,
+    names::{GROUP, VERSION, annotations, labels},
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
+};
+
+use super::{Due, Timetable};
+use crate::status::{self, holds};
+
+/// A Task that the CronTask created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildTask {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// It has not ended.
+    pub active: bool,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// It ended well and was not stopped.
+    pub succeeded: bool,
+    /// Somebody, perhaps we, asked it to stop.
+    pub stop_requested: bool,
+}
+
+impl ChildTask {
+    /// What a CronTask needs to know about `task`.
+    pub fn of(task: &Task) -> Self {
+        let metadata = &task.metadata;
+        let status = task.status.clone().unwrap_or_default();
+        let phase = status.phase.unwrap_or_default();
+        let stopped = holds(status.conditions.as_deref(), types::STOPPED);
+        let stop = metadata.annotations.as_ref().and_then(|all| all.get(annotations::STOP));
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
+            active: !phase.is_finished(),
+            ended_at: status.completion_time.map(|time| time.0).filter(|_| phase.is_finished()),
+            succeeded: phase == api::TaskPhase::Completed && !stopped,
+            stop_requested: stop.is_some_and(|value| value == "true"),
+        }
+    }
+}
+
+/// What to do, in this order. If a step fails, stop and plan again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CronPlan {
+    /// Annotate these Tasks with `kubeopencode.io/stop=true`.
+    pub stop: Vec<String>,
+    /// Remove the annotation `kubeopencode.io/trigger` with the object's resource version. First, because a Task must
+    /// rather be missing than be created twice.
+    pub clear_trigger: bool,
+    /// Create this Task. One of that name that exists and belongs to the CronTask is as good.
+    pub create: Option<Task>,
+    /// Write this status if it differs.
+    pub status: CronTaskStatus,
+    /// Plan again at this time even if nothing happens before.
+    pub next_wake: Option<Timestamp>,
+}
+
+/// Plans the next step of `cron`. `children` are all Tasks that it owns, finished ones included.
+pub fn plan(cron: &CronTask, children: &[ChildTask], now: Timestamp) -> CronPlan {
+    Planner::new(cron, children, now).plan()
+}
+
+struct Planner<'a> {
+    cron: &'a CronTask,
+    children: &'a [ChildTask],
+    now: Timestamp,
+    plan: CronPlan,
+}
+
+/// Whether one more Task may be created.
+enum Room {
+    Free,
+    /// Too many Tasks exist.
+    Full,
+    /// One still runs, and the policy forbids another.
+    Occupied(String),
+    /// One still runs and is stopped first.
+    Clearing(String),
+}
+
+impl<'a> Planner<'a> {
+    fn new(cron: &'a CronTask, children: &'a [ChildTask], now: Timestamp) -> Self {
+        let old = cron.status.clone().unwrap_or_default();
+        let mut active: Vec<&ChildTask> = children.iter().filter(|child| child.active).collect();
+        active.sort_by(|a, b| a.name.cmp(&b.name));
+        let ended_well = children.iter().filter(|child| child.succeeded).filter_map(|child| child.ended_at);
+        let status = CronTaskStatus {
+            observed_generation: cron.metadata.generation,
+            active: Some(i32::try_from(active.len()).unwrap_or(i32::MAX)),
+            active_refs: Some(active.iter().map(|child| reference(cron, child)).collect()),
+            // A Task that is cleaned up was still a success.
+            last_successful_time: ended_well.max().map(Time).max(old.last_successful_time),
+            last_schedule_time: old.last_schedule_time,
+            next_schedule_time: None,
+            total_executions: Some(old.total_executions.unwrap_or(0)),
+            conditions: old.conditions,
+        };
+        let plan = CronPlan { stop: Vec::new(), clear_trigger: false, create: None, status, next_wake: None };
+        Self { cron, children, now, plan }
+    }
+
+    fn plan(mut self) -> CronPlan {
+        let spec = &self.cron.spec;
+        if spec.suspend == Some(true) {
+            self.ready(false, reasons::SUSPENDED, "the CronTask is suspended; set spec.suspend to false to resume it");
+        } else {
+            match Timetable::parse(&spec.schedule, spec.time_zone.as_deref()) {
+                Ok(timetable) => self.follow(&timetable),
+                Err(error) => self.ready(false, error.reason(), &error.to_string()),
+            }
+        }
+        if self.is_triggered() {
+            if self.plan.create.is_none() {
+                self.trigger();
+            } else {
+                // The time came and somebody pulled the trigger: one Task now, the other in the next look.
+                self.plan.next_wake = Some(self.now);
+            }
+        }
+        self.plan
+    }
+
+    /// Does what the timetable says.
+    fn follow(&mut self, timetable: &Timetable) {
+        let next = timetable.next_after(self.now);
+        self.plan.status.next_schedule_time = next.map(Time);
+        self.plan.next_wake = next;
+        self.ready(true, reasons::SCHEDULED, "waits for its next time");
+
+        let status = &self.plan.status;
+        let created = self.cron.metadata.creation_timestamp.as_ref();
+        let last = status.last_schedule_time.as_ref().or(created).map_or(self.now, |time| time.0);
+        let Some(due) = timetable.most_recent_due(last, self.now) else { return };
+        let name = self.name_at(due.at);
+        if self.children.iter().any(|child| child.name == name) {
+            // It was created, but the status does not say so yet.
+            self.record(due.at);
+        } else if self.is_too_late(due) {
+            let seconds = self.cron.spec.starting_deadline_seconds.unwrap_or(0);
+            let mut message =
+                format!("the time {} was missed by more than startingDeadlineSeconds ({seconds})", due.at);
+            if due.missed > 0 {
+                message = format!("{message}, and {} before it", due.missed);
+            }
+            self.ready(true, reasons::MISSED_DEADLINE, &message);
+        } else if !self.was_skipped(due) {
+            self.make_room(&name, due.at);
+        }
+    }
+
+    /// Creates a Task because somebody wants one now.
+    fn trigger(&mut self) {
+        let mut at = Timestamp::from_second(self.now.as_second()).unwrap_or(self.now);
+        while self.children.iter().any(|child| child.name == self.name_at(at)) {
+            at = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
+        }
+        let name = self.name_at(at);
+        self.make_room(&name, at);
+        // While an old Task is being stopped, the trigger stays pulled.
+        self.plan.clear_trigger = self.plan.create.is_some() || !self.is_clearing();
+    }
+
+    /// Creates the Task if limit and policy allow it, stops old ones first if the policy says so.
+    fn make_room(&mut self, name: &str, at: Timestamp) {
+        match self.room() {
+            Room::Free => {
+                self.plan.create = Some(self.task(name));
+                self.record(at);
+            }
+            Room::Full => {
+                let most = self.cron.spec.max_retained_tasks;
+                let message = format!(
+                    "it holds {most} Tasks (maxRetainedTasks) and creates no more; delete some, or set cleanup in the KubeOpenCodeConfig"
+                );
+                self.ready(false, reasons::MAX_RETAINED_TASKS_REACHED, &message);
+            }
+            Room::Occupied(task) => {
+                let message = format!("Task '{task}' still runs, and concurrencyPolicy Forbid allows no other");
+                self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
+            }
+            Room::Clearing(task) => {
+                let unasked = self.active().filter(|child| !child.stop_requested);
+                self.plan.stop = unasked.map(|child| child.name.clone()).collect();
+                let message = format!("Task '{task}' is being stopped; the next one replaces it then");
+                self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
+            }
+        }
+    }
+
+    fn room(&self) -> Room {
+        let most = usize::try_from(self.cron.spec.max_retained_tasks).unwrap_or(0).max(1);
+        let active = self.active().map(|child| child.name.clone()).min();
+        match (self.cron.spec.concurrency_policy, active) {
+            // A Task that will be stopped is not stopped for nothing.
+            _ if self.children.len() >= most => Room::Full,
+            (ConcurrencyPolicy::Forbid, Some(task)) => Room::Occupied(task),
+            (ConcurrencyPolicy::Replace, Some(task)) => Room::Clearing(task),
+            _ => Room::Free,
+        }
+    }
+
+    fn is_clearing(&self) -> bool {
+        matches!(self.room(), Room::Clearing(_))
+    }
+
+    fn active(&self) -> impl Iterator<Item = &ChildTask> {
+        self.children.iter().filter(|child| child.active)
+    }
+
+    /// Whether the deadline has passed. Time spent on stopping the Task that this one replaces does not count.
+    fn is_too_late(&self, due: Due) -> bool {
+        let Some(seconds) = self.cron.spec.starting_deadline_seconds else { return false };
+        let deadline = due.at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        let replaced = |child: &ChildTask| child.stop_requested && (child.active || child.ended_at >= Some(due.at));
+        let replacing =
+            self.cron.spec.concurrency_policy == ConcurrencyPolicy::Replace && self.children.iter().any(replaced);
+        self.now > deadline && !replacing
+    }
+
+    /// Whether the policy let this time pass while a Task ran that has ended since: skipped is skipped.
+    fn was_skipped(&self, due: Due) -> bool {
+        let ran_then = |child: &ChildTask| child.created <= due.at && child.ended_at.is_some_and(|end| end > due.at);
+        self.cron.spec.concurrency_policy == ConcurrencyPolicy::Forbid
+            && self.active().next().is_none()
+            && self.children.iter().any(ran_then)
+    }
+
+    fn is_triggered(&self) -> bool {
+        let value = self.cron.metadata.annotations.as_ref().and_then(|all| all.get(annotations::TRIGGER));
+        value.is_some_and(|value| value == "true")
+    }
+
+    fn record(&mut self, at: Timestamp) {
+        let status = &mut self.plan.status;
+        status.last_schedule_time = Some(Time(at)).max(status.last_schedule_time.take());
+        status.total_executions = status.total_executions.map(|total| total.saturating_add(1));
+    }
+
+    fn ready(&mut self, truth: bool, reason: &str, message: &str) {
+        let mut conditions = self.plan.status.conditions.take().unwrap_or_default();
+        status::set(&mut conditions, types::READY, truth, reason, message, self.cron.metadata.generation, self.now);
+        self.plan.status.conditions = Some(conditions);
+    }
+
+    fn name_at(&self, at: Timestamp) -> String {
+        format!("{}-{}", self.cron.metadata.name.as_deref().unwrap_or_default(), at.as_second())
+    }
+
+    fn task(&self, name: &str) -> Task {
+        let metadata = &self.cron.metadata;
+        let cron_name = metadata.name.clone().unwrap_or_default();
+        let template = self.cron.spec.task_template.clone();
+        let given = template.metadata.unwrap_or_default();
+        let mut all: BTreeMap<String, String> = given.labels.unwrap_or_default();
+        all.insert(labels::CRON_TASK.to_owned(), cron_name.clone());
+        let mut task = Task::new(name, template.spec);
+        task.metadata.namespace.clone_from(&metadata.namespace);
+        task.metadata.labels = Some(all);
+        task.metadata.annotations = given.annotations;
+        task.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: format!("{GROUP}/{VERSION}"),
+            kind: "CronTask".to_owned(),
+            name: cron_name,
+            uid: metadata.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }]);
+        task
+    }
+}
+
+fn reference(cron: &CronTask, child: &ChildTask) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(format!("{GROUP}/{VERSION}")),
+        kind: Some("Task".to_owned()),
+        name: Some(child.name.clone()),
+        namespace: cron.metadata.namespace.clone(),
+        uid: Some(child.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

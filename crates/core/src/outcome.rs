@@ -1,0 +1,274 @@
+//! How a run ended (invariant I5). Where several causes are true, the first of these counts:
+//! cancelled > timeout > disruption > preparation failure > exit code > missing result.
+
+use std::time::Duration;
+
+use api::{
+    TaskPhase,
+    conditions::reasons,
+    kinds::task::{Session, Usage},
+    run::RetryCause,
+};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+
+use crate::{
+    pod_progress::{phase, preparing, status, task_container, task_ended},
+    report::{RunReport, Verdict},
+    startup::Trouble,
+};
+
+mod disruption;
+
+/// A text from inside a Pod is cut to this many characters before it goes into a status.
+const LONGEST_QUOTE: usize = 1024;
+
+/// Everything that is known about a run that may have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Its Pod as it was seen last.
+    pub pod: Option<&'a Pod>,
+    /// The Pod does not exist any more.
+    pub gone: bool,
+    /// Why we end the run, if we do.
+    pub stop: Option<&'a Stop>,
+    /// The task container is ours and always leaves a report. Not so for a user's own attach image.
+    pub report_required: bool,
+}
+
+/// Why we end a run before its own end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Its user asked for it, or deleted the Task.
+    User,
+    /// `spec.timeout` passed.
+    Timeout(Duration),
+    /// The budget is used up; the text says which.
+    Budget(String),
+    /// The Agent of this name was deleted.
+    AgentGone(String),
+    /// The task cannot start.
+    Startup(Trouble),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// Completed or Failed.
+    pub phase: TaskPhase,
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+    /// Exit code of the task container, if it ended.
+    pub exit_code: Option<i32>,
+    /// It was ended before its own end: condition Stopped, with [`Ending::reason`].
+    pub stopped: bool,
+    /// The cluster ended it: condition Disrupted, with [`Ending::reason`].
+    pub disrupted: bool,
+    /// Which cause of `spec.retry` covers it; `None` is never tried again.
+    pub retry: Option<RetryCause>,
+    /// What the run said about itself.
+    pub report: Option<RunReport>,
+}
+
+impl Ending {
+    /// Whether the agent finished its work.
+    pub fn succeeded(&self) -> bool {
+        self.phase == TaskPhase::Completed && !self.stopped
+    }
+
+    /// Tokens and cost, for `status.usage`.
+    pub fn usage(&self) -> Option<Usage> {
+        self.report.as_ref().map(RunReport::usage)
+    }
+
+    /// The session, for `status.session`; the title is the controller's.
+    pub fn session(&self) -> Option<Session> {
+        self.report.as_ref().map(RunReport::session)
+    }
+
+    /// The agent's last words, for `status.result.summary`.
+    pub fn summary(&self) -> Option<&str> {
+        self.report.as_ref().map(|report| report.summary.as_str()).filter(|summary| !summary.is_empty())
+    }
+
+    fn failed(reason: &'static str, message: impl Into<String>, retry: Option<RetryCause>) -> Self {
+        Self {
+            phase: TaskPhase::Failed,
+            reason,
+            message: message.into(),
+            exit_code: None,
+            stopped: false,
+            disrupted: false,
+            retry,
+            report: None,
+        }
+    }
+
+    fn stopped(phase: TaskPhase, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { phase, stopped: true, ..Self::failed(reason, message, None) }
+    }
+}
+
+/// How the run ended, or `None` if it has not.
+pub fn classify(evidence: &Evidence<'_>) -> Option<Ending> {
+    if !has_ended(evidence) {
+        return None;
+    }
+    let terminated = evidence.pod.and_then(task_ended);
+    let report = terminated.and_then(|state| state.message.as_deref()).and_then(RunReport::read);
+    let mut ending = evidence
+        .stop
+        .map(by_us)
+        .or_else(|| evidence.pod.and_then(deadline))
+        .or_else(|| disruption::find(evidence, report.as_ref()))
+        .or_else(|| evidence.pod.and_then(preparation))
+        .unwrap_or_else(|| by_itself(terminated, report.as_ref(), evidence.report_required));
+    ending.exit_code = terminated.map(|state| state.exit_code);
+    ending.report = report;
+    Some(ending)
+}
+
+fn has_ended(evidence: &Evidence<'_>) -> bool {
+    let over = |pod: &Pod| task_ended(pod).is_some() || matches!(phase(pod), Some("Succeeded" | "Failed"));
+    evidence.gone || evidence.pod.is_some_and(over)
+}
+
+/// Cancelled, out of time, or ended by another decision of ours.
+fn by_us(stop: &Stop) -> Ending {
+    match stop {
+        Stop::User => Ending::stopped(TaskPhase::Completed, reasons::USER_STOPPED, "its user stopped the Task"),
+        Stop::Timeout(limit) => out_of_time(&spoken(*limit)),
+        Stop::Budget(what) => Ending::stopped(TaskPhase::Failed, reasons::BUDGET_EXCEEDED, what.clone()),
+        Stop::AgentGone(name) => {
+            Ending::failed(reasons::AGENT_GONE, format!("Agent '{name}' was deleted while the Task ran on it"), None)
+        }
+        Stop::Startup(trouble) => Ending::failed(trouble.reason, trouble.message.clone(), Some(RetryCause::Startup)),
+    }
+}
+
+/// The Pod's own deadline, which the node enforces when no controller is there to do it.
+fn deadline(pod: &Pod) -> Option<Ending> {
+    let limit = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+    let limit = Duration::from_secs(limit.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default());
+    (status(pod)?.reason.as_deref() == Some("DeadlineExceeded")).then(|| out_of_time(&spoken(limit)))
+}
+
+fn out_of_time(limit: &str) -> Ending {
+    let message = format!("the Task ran for {limit}, as long as spec.timeout allows, and was stopped");
+    Ending::stopped(TaskPhase::Completed, reasons::TIMEOUT, message)
+}
+
+/// What must be in place before the task could not be put there, or the task container could not be started.
+fn preparation(pod: &Pod) -> Option<Ending> {
+    let failed = |message| Some(Ending::failed(reasons::PREPARATION_FAILED, message, Some(RetryCause::Startup)));
+    if let Some(state) = task_ended(pod) {
+        // The runtime reports a command that is not in the image as an exit of the container.
+        let unstarted = matches!(state.reason.as_deref(), Some("StartError" | "ContainerCannotRun"));
+        let detail = quote(state.message.as_deref());
+        return if unstarted { failed(format!("the task container could not be started{detail}")) } else { None };
+    }
+    let started =
+        task_container(pod).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some());
+    if started {
+        return None;
+    }
+    for container in preparing(pod) {
+        let Some(state) = container.state.as_ref().and_then(|state| state.terminated.as_ref()) else { continue };
+        if state.exit_code != 0 {
+            let how = how_it_ended(state);
+            let detail = quote(state.message.as_deref());
+            return failed(format!("{} ({}) {how}{detail}", step(&container.name), container.name));
+        }
+    }
+    None
+}
+
+/// What a container of ours does, in words.
+fn step(container: &str) -> &'static str {
+    match container.split_once("-init").map_or(container, |(what, _)| what) {
+        "opencode" => "copying OpenCode into the Pod",
+        "context" => "putting contexts in place",
+        "git" => "cloning a repository",
+        "url" => "fetching a document",
+        "plugin" => "installing plugins",
+        _ => "a container that runs before the task",
+    }
+}
+
+fn how_it_ended(state: &ContainerStateTerminated) -> String {
+    match state.exit_code {
+        _ if state.reason.as_deref() == Some("OOMKilled") => "needed more memory than its limit".to_owned(),
+        137 => "was killed (exit code 137)".to_owned(),
+        143 => "was asked to stop (exit code 143)".to_owned(),
+        code => format!("failed with exit code {code}"),
+    }
+}
+
+/// The run's own end: by its exit code and its report. Success needs both.
+fn by_itself(state: Option<&ContainerStateTerminated>, report: Option<&RunReport>, report_required: bool) -> Ending {
+    let Some(state) = state else {
+        let message = "the Pod ended before the task container started; `kubectl describe pod` may say why";
+        return Ending::failed(reasons::PREPARATION_FAILED, message, Some(RetryCause::Startup));
+    };
+    let failed = |reason, message| Ending::failed(reason, message, Some(RetryCause::NonZeroExit));
+    if state.reason.as_deref() == Some("OOMKilled") {
+        let message = "the task needed more memory than its limit; raise podSpec.resources.limits.memory";
+        return failed(reasons::OOM_KILLED, message.to_owned());
+    }
+    match (state.exit_code, report) {
+        (_, Some(report)) if report.outcome == Verdict::Failed => {
+            let reason = report.known_reason().filter(|reason| *reason != reasons::SUCCEEDED);
+            let message = match shortened(&report.message) {
+                message if message.is_empty() => format!("the task {}", how_it_ended(state)),
+                message => message,
+            };
+            let retry = (reason != Some(reasons::BUDGET_EXCEEDED)).then_some(RetryCause::NonZeroExit);
+            Ending::failed(reason.unwrap_or(reasons::NON_ZERO_EXIT), message, retry)
+        }
+        (0, None) if report_required => {
+            failed(reasons::RESULT_MISSING, "the task ended without leaving a result; its log may say why".to_owned())
+        }
+        (0, _) => Ending {
+            phase: TaskPhase::Completed,
+            retry: None,
+            ..failed(reasons::SUCCEEDED, "the agent finished its work".to_owned())
+        },
+        (_, Some(_)) => {
+            let how = how_it_ended(state);
+            failed(reasons::NON_ZERO_EXIT, format!("the agent finished its work, but the task container {how}"))
+        }
+        (_, None) => {
+            let detail = quote(state.message.as_deref());
+            failed(reasons::NON_ZERO_EXIT, format!("the task command {}{detail}", how_it_ended(state)))
+        }
+    }
+}
+
+/// A detail from inside the Pod, appended to a sentence.
+fn quote(text: Option<&str>) -> String {
+    match shortened(text.unwrap_or_default()) {
+        text if text.is_empty() => String::new(),
+        text => format!(": {text}"),
+    }
+}
+
+/// The end of a long text: errors come last.
+fn shortened(text: &str) -> String {
+    let text = text.trim();
+    let length = text.chars().count();
+    if length <= LONGEST_QUOTE {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(length - LONGEST_QUOTE).collect();
+    format!("…{end}")
+}
+
+/// A span of time as people write it: `1h 30m`.
+pub(crate) fn spoken(span: Duration) -> String {
+    format!("{:#}", SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Ends that the cluster caused: the Pod is innocent, and another try may well succeed.
+
+use api::{TaskPhase, conditions::reasons, run::RetryCause};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Ending, Evidence, quote};
+use crate::{
+    pod_progress::{condition, phase, status, task_ended},
+    report::{RunReport, Verdict},
+};
+
+/// Whether and how the cluster ended the run. One that came too late to hurt counts for nothing: what the agent
+/// finished is finished.
+pub(super) fn find(evidence: &Evidence<'_>, report: Option<&RunReport>) -> Option<Ending> {
+    let Some(pod) = evidence.pod else {
+        return Some(lost("its Pod vanished before it was seen"));
+    };
+    let ended = task_ended(pod);
+    let done = ended.is_some_and(|state| state.exit_code == 0)
+        && report.is_none_or(|report| report.outcome == Verdict::Succeeded);
+    if done || phase(pod) == Some("Succeeded") {
+        return None;
+    }
+    if let Some((reason, message)) = by_status(pod).or_else(|| by_condition(pod)) {
+        let detail = quote(detail(pod));
+        return Some(disrupted(reason, format!("{message}{detail}")));
+    }
+    if pod.metadata.deletion_timestamp.is_some() && !by_own_fault(report) {
+        return Some(lost("somebody deleted its Pod while it ran"));
+    }
+    (evidence.gone && ended.is_none()).then(|| lost("its Pod vanished; the node may be gone, or somebody deleted it"))
+}
+
+/// A run that reports a failure of its own did not fail because of the deletion that followed.
+fn by_own_fault(report: Option<&RunReport>) -> bool {
+    report.and_then(RunReport::known_reason).is_some_and(|reason| reason != reasons::SESSION_ABORTED)
+}
+
+/// What the node says about the whole Pod.
+fn by_status(pod: &Pod) -> Option<(&'static str, &'static str)> {
+    match status(pod)?.reason.as_deref()? {
+        "Evicted" => Some((reasons::EVICTED, "the node evicted the Pod because it ran short of resources")),
+        "Preempting" | "Preempted" => {
+            Some((reasons::PREEMPTED, "the node gave the Pod's place to a more important one"))
+        }
+        "NodeLost" => Some((reasons::NODE_LOST, "the node stopped responding")),
+        "NodeShutdown" | "Shutdown" | "Terminated" => Some((reasons::NODE_LOST, "the node was shut down")),
+        "UnexpectedAdmissionError" | "NodeAffinity" | "NodePorts" | "TopologyAffinityError" => Some(REFUSED),
+        reason if reason.starts_with("OutOf") => Some(REFUSED),
+        _ => None,
+    }
+}
+
+const REFUSED: (&str, &str) = (reasons::UNSCHEDULABLE, "the node that was chosen for the Pod refused it");
+
+/// What the control plane says about the Pod.
+fn by_condition(pod: &Pod) -> Option<(&'static str, &'static str)> {
+    let condition = condition(pod, "DisruptionTarget").filter(|condition| condition.status == "True")?;
+    Some(match condition.reason.as_deref() {
+        Some("PreemptionByScheduler") => (reasons::PREEMPTED, "a more important Pod took its place"),
+        Some("DeletionByTaintManager") => (reasons::NODE_LOST, "the node got a taint that the Pod does not tolerate"),
+        Some("DeletionByPodGC") => (reasons::NODE_LOST, "the node is gone"),
+        _ => (reasons::EVICTED, "the Pod was evicted from its node"),
+    })
+}
+
+/// The cluster's own words.
+fn detail(pod: &Pod) -> Option<&str> {
+    let said = condition(pod, "DisruptionTarget").and_then(|condition| condition.message.as_deref());
+    status(pod)?.message.as_deref().or(said)
+}
+
+fn lost(message: &str) -> Ending {
+    disrupted(reasons::POD_LOST, message.to_owned())
+}
+
+fn disrupted(reason: &'static str, message: String) -> Ending {
+    Ending {
+        phase: TaskPhase::Failed,
+        disrupted: true,
+        ..Ending::failed(reason, message, Some(RetryCause::Disruption))
+    }
+}

@@ -1,0 +1,482 @@
+//! The queue of one Agent or template: which Tasks run now, and why the others wait (invariant I3).
+//!
+//! The controller keeps one [`Queue`] per Agent in memory, tells it what happens, and asks it to decide after each
+//! event. An event or an admission costs O(log n) with n waiting Tasks. What was just admitted counts as running at
+//! once, before the watch shows it; a claim that loses against another controller is taken back by [`Queue::withdraw`].
+//!
+//! Positions and reasons are not part of a decision: with 10,000 waiting Tasks each admission would move 9,999 of
+//! them. Ask [`Queue::position`] for one Task, [`Queue::positions`] for all in one pass, and write
+//! [`shown_position`] to a status, which changes rarely at the far end of the queue.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use api::{Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::{dependencies::Dependencies, resolved::ResolvedAgent};
+
+mod wait;
+pub use wait::{Wait, shown_position};
+
+/// One Task. A Task that is deleted and created again is another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    /// Namespace of the Task.
+    pub namespace: String,
+    /// Name of the Task.
+    pub name: String,
+    /// UID of the Task.
+    pub uid: String,
+}
+
+impl TaskKey {
+    /// The key of `task`.
+    pub fn of(task: &Task) -> Self {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let metadata = &task.metadata;
+        Self { namespace: text(&metadata.namespace), name: text(&metadata.name), uid: text(&metadata.uid) }
+    }
+}
+
+/// Whose queue it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Of the Agent of this name.
+    Agent(String),
+    /// Of the AgentTemplate of this name.
+    Template(String),
+}
+
+/// How much may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most Tasks at once.
+    pub max_concurrent: Option<u32>,
+    /// Most starts in a sliding window.
+    pub quota: Option<Quota>,
+}
+
+impl From<&ResolvedAgent> for Limits {
+    fn from(agent: &ResolvedAgent) -> Self {
+        Self { max_concurrent: agent.max_concurrent_tasks, quota: agent.quota }
+    }
+}
+
+/// Whether anything may start at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Yes.
+    Ready,
+    /// Its user suspended the Agent; only its user resumes it.
+    SuspendedByUser,
+    /// The Agent sleeps because nobody used it; a Task wakes it.
+    Standby,
+    /// The Agent's server is not ready.
+    ServerNotReady,
+    /// The Agent or template does not exist.
+    Missing {
+        /// Since when; of repeated reports the queue keeps the first.
+        since: Timestamp,
+    },
+}
+
+/// A Task that waits for its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Which Task.
+    pub key: TaskKey,
+    /// Number of the run that it waits for.
+    pub epoch: i64,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Older goes first.
+    pub created: Timestamp,
+    /// Since when it waits: the grace for a missing Agent counts from here.
+    pub since: Timestamp,
+    /// Where it stands with what it depends on.
+    pub dependencies: Dependencies,
+}
+
+/// What to do now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decisions {
+    /// Start these, in this order: claim the run by a status write, then create its Pod.
+    pub admit: Vec<Admission>,
+    /// Fail these. They are reported until they are gone from the queue.
+    pub fail: Vec<Refusal>,
+    /// The start history after these admissions, without what left the window; `None` when there is nothing to write.
+    pub history: Option<Vec<TaskStart>>,
+    /// The Agent sleeps and a Task could run: wake it.
+    pub resume: bool,
+    /// Decide again at this time even if nothing happens before.
+    pub next_wake: Option<Timestamp>,
+}
+
+/// A run that may start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Which Task.
+    pub key: TaskKey,
+    /// Number of the run.
+    pub epoch: i64,
+    /// When it was admitted, in whole seconds as Kubernetes keeps them. Write it to `timings.admittedAt`: the quota
+    /// is counted from it after a restart.
+    pub at: Timestamp,
+}
+
+/// A Task that can never run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which Task.
+    pub key: TaskKey,
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+/// Order of the queue: priority, then age, then name.
+type Rank = (Reverse<i32>, Timestamp, TaskKey);
+
+/// A run that holds a slot.
+#[derive(Clone, Debug)]
+struct Running {
+    epoch: i64,
+    admitted_at: Option<Timestamp>,
+    /// How it waited, until the watch shows that it runs.
+    unconfirmed: Option<Waiting>,
+}
+
+/// The queue of one Agent or template.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    lane: Lane,
+    grace: SignedDuration,
+    limits: Limits,
+    gate: Gate,
+    waiting: BTreeMap<TaskKey, Waiting>,
+    /// Those of `waiting` that only wait for a slot, in order.
+    eligible: BTreeSet<Rank>,
+    /// Those of `waiting` that can never run.
+    doomed: BTreeSet<TaskKey>,
+    /// Those of `waiting` that can still run, longest wait first.
+    by_wait: BTreeSet<(Timestamp, TaskKey)>,
+    /// Those of `waiting` that depend on a Task that does not exist, by when they give up.
+    by_missing: BTreeSet<(Timestamp, TaskKey)>,
+    running: BTreeMap<TaskKey, Running>,
+    /// Starts that count for the quota, oldest first. Empty without a quota.
+    history: Vec<TaskStart>,
+}
+
+impl Queue {
+    /// An empty queue that lets Tasks wait for `grace` when their Agent or template does not exist.
+    pub fn new(lane: Lane, grace: Duration) -> Self {
+        Self {
+            lane,
+            grace: SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX),
+            limits: Limits::default(),
+            gate: Gate::ServerNotReady,
+            waiting: BTreeMap::new(),
+            eligible: BTreeSet::new(),
+            doomed: BTreeSet::new(),
+            by_wait: BTreeSet::new(),
+            by_missing: BTreeSet::new(),
+            running: BTreeMap::new(),
+            history: Vec::new(),
+        }
+    }
+
+    /// A Task waits, or something about its waiting changed. Ignored for a run that was admitted already: the watch
+    /// may show it as waiting for a moment longer.
+    pub fn upsert(&mut self, task: Waiting) {
+        if self.running.get(&task.key).is_some_and(|running| running.epoch >= task.epoch) {
+            return;
+        }
+        self.forget(&task.key);
+        let key = task.key.clone();
+        match &task.dependencies {
+            Dependencies::Met => {
+                self.eligible.insert(rank(&task));
+            }
+            Dependencies::Waiting { missing_until: Some(until), .. } => {
+                self.by_missing.insert((*until, key.clone()));
+            }
+            Dependencies::Waiting { missing_until: None, .. } => {}
+            Dependencies::Failed { .. } => {
+                self.doomed.insert(key.clone());
+            }
+        }
+        if !matches!(task.dependencies, Dependencies::Failed { .. }) {
+            self.by_wait.insert((task.since, key.clone()));
+        }
+        self.waiting.insert(key, task);
+    }
+
+    /// A run holds a slot. `admitted_at` is what its status says; a start that the history misses, because a
+    /// controller died between two writes, is added to it.
+    pub fn running(&mut self, key: TaskKey, epoch: i64, admitted_at: Option<Timestamp>) {
+        if self.running.get(&key).is_some_and(|running| running.epoch > epoch) {
+            return;
+        }
+        if self.waiting.get(&key).is_some_and(|waiting| waiting.epoch <= epoch) {
+            self.forget(&key);
+        }
+        if let Some(at) = admitted_at {
+            self.note_start(&key, at);
+        }
+        self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None });
+    }
+
+    /// A run ended, or its Task gives its slot back. A word about an older run changes nothing.
+    pub fn finished(&mut self, key: &TaskKey, epoch: i64) {
+        if self.running.get(key).is_some_and(|running| running.epoch <= epoch) {
+            self.running.remove(key);
+        }
+        if self.waiting.get(key).is_some_and(|waiting| waiting.epoch <= epoch) {
+            self.forget(key);
+        }
+    }
+
+    /// The Task is gone, or no longer waits or runs here.
+    pub fn remove(&mut self, key: &TaskKey) {
+        self.running.remove(key);
+        self.forget(key);
+    }
+
+    /// The claim was refused, perhaps because another controller was faster: the admission never was, and the Task
+    /// waits as before. Let the watch catch up before the next decision, or it is admitted again.
+    pub fn withdraw(&mut self, admission: &Admission) {
+        let Some(running) = self.running.get(&admission.key) else { return };
+        let Some(task) = running.unconfirmed.clone().filter(|task| task.epoch == admission.epoch) else { return };
+        self.running.remove(&admission.key);
+        self.history.retain(|start| !is_start(start, &admission.key, admission.at));
+        self.upsert(task);
+    }
+
+    /// The limits may have changed.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        if limits.quota.is_none() {
+            self.history.clear();
+        }
+        let started: Vec<_> =
+            self.running.iter().filter_map(|(key, run)| Some((key.clone(), run.admitted_at?))).collect();
+        for (key, at) in started {
+            self.note_start(&key, at);
+        }
+    }
+
+    /// The Agent may have become ready, gone to sleep, vanished.
+    pub fn set_gate(&mut self, gate: Gate) {
+        if !matches!((self.gate, gate), (Gate::Missing { .. }, Gate::Missing { .. })) {
+            self.gate = gate;
+        }
+    }
+
+    /// The history in the Agent's or template's status: what it knows and memory does not is added. Set limits first.
+    pub fn restore(&mut self, history: &[TaskStart]) {
+        if self.limits.quota.is_none() {
+            return;
+        }
+        for start in history {
+            self.insert_start(start.clone());
+        }
+    }
+
+    /// Decides. Admitted Tasks hold their slots from now on.
+    pub fn decide(&mut self, now: Timestamp) -> Decisions {
+        self.prune(now);
+        let mut decisions = Decisions { fail: self.refusals(now), ..Decisions::default() };
+        match self.gate {
+            Gate::Ready => {
+                while !self.at_capacity() && !self.quota_used_up() {
+                    let Some((_, _, key)) = self.eligible.pop_first() else { break };
+                    let Some(task) = self.waiting.get(&key).cloned() else { continue };
+                    self.forget(&key);
+                    // Rounded up, so that a window is never shorter than promised once the fraction is lost.
+                    let admission = Admission { key: key.clone(), epoch: task.epoch, at: whole_second(now) };
+                    self.note_start(&key, admission.at);
+                    let (epoch, admitted_at) = (admission.epoch, Some(admission.at));
+                    self.running.insert(key, Running { epoch, admitted_at, unconfirmed: Some(task) });
+                    decisions.admit.push(admission);
+                }
+            }
+            Gate::Standby => decisions.resume = !self.eligible.is_empty(),
+            Gate::SuspendedByUser | Gate::ServerNotReady | Gate::Missing { .. } => {}
+        }
+        if self.limits.quota.is_some() && !decisions.admit.is_empty() {
+            decisions.history = Some(self.history.clone());
+        }
+        decisions.next_wake = self.next_wake(now);
+        decisions
+    }
+
+    /// Waiting Tasks.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether no Task waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Tasks that hold a slot.
+    pub fn running_count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Place of a Task in the queue, 1 being next. A Task that waits for another Task has none. O(place).
+    pub fn position(&self, key: &TaskKey) -> Option<usize> {
+        let rank = rank(self.waiting.get(key)?);
+        self.eligible.contains(&rank).then(|| self.eligible.range(..=rank).count())
+    }
+
+    /// Every Task that has a place, in order, the first being next. O(n) for all.
+    pub fn positions(&self) -> impl Iterator<Item = (usize, &TaskKey)> {
+        self.eligible.iter().enumerate().map(|(index, (_, _, key))| (index + 1, key))
+    }
+
+    /// All waiting Tasks, in no useful order.
+    pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.values()
+    }
+
+    /// Starts that count for the quota.
+    pub fn history(&self) -> &[TaskStart] {
+        &self.history
+    }
+
+    fn forget(&mut self, key: &TaskKey) {
+        let Some(task) = self.waiting.remove(key) else { return };
+        self.eligible.remove(&rank(&task));
+        self.doomed.remove(key);
+        if let Dependencies::Waiting { missing_until: Some(until), .. } = task.dependencies {
+            self.by_missing.remove(&(until, key.clone()));
+        }
+        self.by_wait.remove(&(task.since, task.key));
+    }
+
+    fn at_capacity(&self) -> bool {
+        self.limits.max_concurrent.is_some_and(|most| self.running.len() >= most as usize)
+    }
+
+    fn quota_used_up(&self) -> bool {
+        self.limits.quota.is_some_and(|quota| self.history.len() >= most_starts(quota))
+    }
+
+    /// When enough records leave the window for one more start.
+    fn quota_frees(&self) -> Option<Timestamp> {
+        let quota = self.limits.quota?;
+        let start = self.history.get(self.history.len().checked_sub(most_starts(quota))?)?;
+        Some(later(start.start_time.0, window(quota)))
+    }
+
+    fn prune(&mut self, now: Timestamp) {
+        if let Some(quota) = self.limits.quota {
+            let left = self.history.partition_point(|start| later(start.start_time.0, window(quota)) <= now);
+            self.history.drain(..left);
+        }
+    }
+
+    fn note_start(&mut self, key: &TaskKey, at: Timestamp) {
+        if self.limits.quota.is_some() {
+            self.insert_start(TaskStart {
+                task_name: key.name.clone(),
+                task_namespace: key.namespace.clone(),
+                start_time: Time(at),
+            });
+        }
+    }
+
+    /// Puts a start in its place, unless it is there already.
+    fn insert_start(&mut self, start: TaskStart) {
+        let same_time = self.history.partition_point(|other| other.start_time < start.start_time);
+        let place = self.history.partition_point(|other| other.start_time <= start.start_time);
+        if !self.history[same_time..place].contains(&start) {
+            self.history.insert(place, start);
+        }
+    }
+
+    fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let quota = match self.gate {
+            Gate::Ready if !self.eligible.is_empty() && !self.at_capacity() => self.quota_frees(),
+            _ => None,
+        };
+        let grace = self.by_wait.first().and_then(|(since, _)| self.grace_end(*since));
+        let missing = self.by_missing.first().map(|(until, _)| *until);
+        // What is due already was refused in this decision, and is reported until it is gone.
+        [quota, grace, missing].into_iter().flatten().filter(|wake| *wake > now).min()
+    }
+
+    /// Until when a Task that waits since `since` waits for a missing Agent.
+    fn grace_end(&self, since: Timestamp) -> Option<Timestamp> {
+        match self.gate {
+            Gate::Missing { since: gone } => Some(later(since.max(gone), self.grace)),
+            _ => None,
+        }
+    }
+
+    fn refusals(&self, now: Timestamp) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        for key in &self.doomed {
+            if let Some(Waiting { dependencies: Dependencies::Failed { reason, message }, .. }) = self.waiting.get(key)
+            {
+                refusals.push(Refusal { key: key.clone(), reason, message: message.clone() });
+            }
+        }
+        for (_, key) in self.by_missing.iter().take_while(|(until, _)| *until <= now) {
+            let message =
+                "a Task that this one depends on does not exist; create it first, or remove it from dependsOn";
+            refusals.push(Refusal {
+                key: key.clone(),
+                reason: reasons::DEPENDENCY_FAILED,
+                message: message.to_owned(),
+            });
+        }
+        let expired = |since: Timestamp| self.grace_end(since).is_some_and(|end| end <= now);
+        for (_, key) in self.by_wait.iter().take_while(|(since, _)| expired(*since)) {
+            let (reason, message) = wait::gone(&self.lane, self.grace);
+            refusals.push(Refusal { key: key.clone(), reason, message });
+        }
+        refusals.sort_by(|a, b| a.key.cmp(&b.key));
+        refusals.dedup_by(|b, a| a.key == b.key);
+        refusals
+    }
+}
+
+fn rank(task: &Waiting) -> Rank {
+    (Reverse(task.priority), task.created, task.key.clone())
+}
+
+fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
+    start.start_time.0 == at && start.task_name == key.name && start.task_namespace == key.namespace
+}
+
+fn most_starts(quota: Quota) -> usize {
+    // The schema admits no less than 1; what slips through it must not stop an Agent for ever.
+    usize::try_from(quota.max_task_starts).unwrap_or(0).max(1)
+}
+
+fn window(quota: Quota) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(quota.window_seconds.max(0)))
+}
+
+fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+fn whole_second(time: Timestamp) -> Timestamp {
+    let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
+    if second < time { later(second, SignedDuration::from_secs(1)) } else { second }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

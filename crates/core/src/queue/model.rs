@@ -1,0 +1,212 @@
+//! The queue against a model that is too simple to be wrong: lists, sorted from scratch for each decision.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Waits { task: u8, priority: i32, created: i64, blocked: bool },
+    Ends(u8),
+    Vanishes(u8),
+    LosesClaim,
+    Limits { max: Option<u32>, quota: Option<(i32, i32)> },
+    Gate(Gate),
+    TimePasses(i64),
+    WakesUp,
+    Restarts,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let task = 0..12_u8;
+    let event = prop_oneof![
+        8 => (task.clone(), -1..2_i32, 0..3_i64, prop::bool::weighted(0.2))
+            .prop_map(|(task, priority, created, blocked)| Event::Waits { task, priority, created, blocked }),
+        5 => task.clone().prop_map(Event::Ends),
+        1 => task.prop_map(Event::Vanishes),
+        1 => Just(Event::LosesClaim),
+        2 => (prop::option::of(1..4_u32), prop::option::of((1..4_i32, 60..120_i32)))
+            .prop_map(|(max, quota)| Event::Limits { max, quota }),
+        2 => prop_oneof![3 => Just(Gate::Ready), 1 => Just(Gate::Standby), 1 => Just(Gate::ServerNotReady)]
+            .prop_map(Event::Gate),
+        4 => (1..40_i64).prop_map(Event::TimePasses),
+        2 => Just(Event::WakesUp),
+        1 => Just(Event::Restarts),
+    ];
+    prop::collection::vec(event, 1..80)
+}
+
+/// What a restarted controller can see: Tasks, their status, and the history in the Agent's status.
+#[derive(Default)]
+struct World {
+    waiting: Vec<Waiting>,
+    running: Vec<(TaskKey, i64, Timestamp)>,
+    /// As last written to the Agent's status.
+    written: Vec<TaskStart>,
+    epochs: BTreeMap<u8, i64>,
+    /// Every start of the time in which the current quota holds.
+    starts: Vec<Timestamp>,
+}
+
+fn key(task: u8) -> TaskKey {
+    TaskKey { namespace: "ns".into(), name: format!("t{task:02}"), uid: "u".into() }
+}
+
+fn fresh(world: &World, limits: Limits, gate: Gate) -> Queue {
+    let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_secs(60));
+    queue.set_limits(limits);
+    queue.restore(&world.written);
+    queue.set_gate(gate);
+    for (key, epoch, at) in &world.running {
+        queue.running(key.clone(), *epoch, Some(*at));
+    }
+    for task in &world.waiting {
+        queue.upsert(task.clone());
+    }
+    queue
+}
+
+/// Who should be admitted now: sort the eligible, take as many as the limits leave.
+fn expected(world: &World, limits: Limits, gate: Gate, history: usize) -> Vec<TaskKey> {
+    if gate != Gate::Ready {
+        return Vec::new();
+    }
+    let mut eligible: Vec<&Waiting> =
+        world.waiting.iter().filter(|task| task.dependencies == Dependencies::Met).collect();
+    eligible.sort_by_key(|task| (-task.priority, task.created, task.key.name.clone()));
+    let slots = limits.max_concurrent.map_or(usize::MAX, |max| (max as usize).saturating_sub(world.running.len()));
+    let starts = limits.quota.map_or(usize::MAX, |quota| most_starts(quota).saturating_sub(history));
+    eligible.into_iter().take(slots.min(starts)).map(|task| task.key.clone()).collect()
+}
+
+fn run(events: Vec<Event>) -> Result<(), TestCaseError> {
+    let mut world = World::default();
+    let (mut limits, mut gate) = (Limits::default(), Gate::Ready);
+    let mut queue = fresh(&world, limits, gate);
+    let mut now = 1000;
+    let mut wake: Option<Timestamp> = None;
+    let mut last: Option<Admission> = None;
+    for event in events {
+        let mut woken = false;
+        match event {
+            Event::Waits { task, priority, created, blocked } => {
+                let running = world.running.iter().any(|(other, ..)| *other == key(task));
+                let epoch = *world.epochs.entry(task).or_insert(1);
+                let dependencies = if blocked {
+                    Dependencies::Waiting { on: vec!["x".into()], missing_until: None }
+                } else {
+                    Dependencies::Met
+                };
+                let (created, since) = (Timestamp::from_second(created).unwrap(), Timestamp::UNIX_EPOCH);
+                let waiting = Waiting { key: key(task), epoch, priority, created, since, dependencies };
+                // A late word of the watch about a run that was admitted: the world does not change.
+                if !running {
+                    world.waiting.retain(|other| other.key != waiting.key);
+                    world.waiting.push(waiting.clone());
+                }
+                queue.upsert(waiting);
+            }
+            Event::Ends(task) => {
+                let epoch = *world.epochs.entry(task).or_insert(1);
+                queue.finished(&key(task), epoch);
+                world.running.retain(|(other, ..)| *other != key(task));
+                world.waiting.retain(|other| other.key != key(task));
+                world.epochs.insert(task, epoch + 1);
+            }
+            Event::Vanishes(task) => {
+                queue.remove(&key(task));
+                world.running.retain(|(other, ..)| *other != key(task));
+                world.waiting.retain(|other| other.key != key(task));
+            }
+            Event::LosesClaim => {
+                // Only a claim that was not confirmed can be lost; nothing happened since, so it is the last one.
+                if let Some(admission) = last.take() {
+                    queue.withdraw(&admission);
+                    prop_assert!(queue.position(&admission.key).is_some());
+                    queue.remove(&admission.key);
+                    world.running.retain(|(other, ..)| *other != admission.key);
+                    world.written.retain(|start| !is_start(start, &admission.key, admission.at));
+                    world.starts.pop();
+                }
+            }
+            Event::Limits { max, quota } => {
+                let quota = quota.map(|(max_task_starts, window_seconds)| Quota { max_task_starts, window_seconds });
+                if quota != limits.quota {
+                    world.starts.clear();
+                }
+                if quota.is_none() {
+                    world.written.clear();
+                }
+                limits = Limits { max_concurrent: max, quota };
+                queue.set_limits(limits);
+                world.written = queue.history().to_vec();
+            }
+            Event::Gate(new) => {
+                gate = new;
+                queue.set_gate(gate);
+            }
+            Event::TimePasses(seconds) => now += seconds,
+            Event::WakesUp => {
+                if let Some(wake) = wake {
+                    now = wake.as_second();
+                    woken = true;
+                }
+            }
+            Event::Restarts => queue = fresh(&world, limits, gate),
+        }
+
+        let time = Timestamp::from_second(now).unwrap();
+        let in_window = limits.quota.map_or(0, |quota| {
+            world.written.iter().filter(|start| later(start.start_time.0, window(quota)) > time).count()
+        });
+        let expected = expected(&world, limits, gate, in_window);
+        let mut restarted = fresh(&world, limits, gate);
+        let decisions = queue.decide(time);
+        let admitted: Vec<TaskKey> = decisions.admit.iter().map(|admission| admission.key.clone()).collect();
+        prop_assert_eq!(&admitted, &expected, "in order, as many as the limits leave, and no fewer");
+        if woken {
+            prop_assert!(!admitted.is_empty(), "a wake-up is never in vain");
+        }
+        prop_assert_eq!(&restarted.decide(time), &decisions, "a restart changes nothing");
+
+        if let Some(history) = &decisions.history {
+            world.written.clone_from(history);
+        }
+        for admission in &decisions.admit {
+            world.waiting.retain(|task| task.key != admission.key);
+            world.running.push((admission.key.clone(), admission.epoch, admission.at));
+            world.starts.push(admission.at);
+        }
+        last = decisions.admit.last().cloned();
+        wake = decisions.next_wake;
+
+        if let Some(max) = limits.max_concurrent {
+            prop_assert!(admitted.is_empty() || world.running.len() <= max as usize);
+        }
+        if let Some(quota) = limits.quota {
+            let recent = world.starts.iter().filter(|start| later(**start, window(quota)) > time).count();
+            prop_assert!(recent <= most_starts(quota), "{recent} starts in the window");
+        }
+        // Nothing that could run is left without a reason or a wake-up.
+        for (position, key) in queue.positions() {
+            prop_assert_eq!(queue.position(key), Some(position));
+            let why = queue.why(key);
+            prop_assert!(why.is_some(), "{key:?} waits for nothing");
+            if matches!(why, Some(Wait::QuotaExceeded { .. })) {
+                prop_assert!(decisions.next_wake.is_some());
+            }
+        }
+        prop_assert_eq!(queue.running_count(), world.running.len());
+        prop_assert_eq!(queue.len(), world.waiting.len());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_queue_does_what_the_model_does(events in events()) {
+        run(events)?;
+    }
+}

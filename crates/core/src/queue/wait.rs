@@ -1,0 +1,156 @@
+//! Why a Task waits, in words.
+
+use api::conditions::reasons;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Gate, Lane, Queue, TaskKey, window};
+use crate::dependencies::Dependencies;
+
+/// Why a Task waits. The sentences hold no numbers that change while it waits: each change would be a status write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As many Tasks run as may.
+    AtCapacity {
+        /// Most Tasks at once.
+        max: u32,
+    },
+    /// As many Tasks started in the window as may.
+    QuotaExceeded {
+        /// Most starts in the window.
+        max: i32,
+        /// Length of the window.
+        window: SignedDuration,
+        /// When the next can start.
+        until: Timestamp,
+    },
+    /// Its user suspended the Agent.
+    Suspended,
+    /// The Agent sleeps and is being woken.
+    Waking,
+    /// The Agent's server is not ready.
+    ServerNotReady,
+    /// The Agent or template does not exist.
+    Missing {
+        /// The Task fails if that is still so at this time.
+        until: Timestamp,
+    },
+    /// Other Tasks must end first.
+    Dependencies {
+        /// Their names.
+        on: Vec<String>,
+    },
+}
+
+impl Queue {
+    /// Why a Task waits; `None` if it does not, or if the next decision admits or fails it.
+    pub fn why(&self, key: &TaskKey) -> Option<Wait> {
+        let task = self.waiting.get(key)?;
+        match &task.dependencies {
+            Dependencies::Met => {}
+            Dependencies::Waiting { on, .. } => return Some(Wait::Dependencies { on: on.clone() }),
+            Dependencies::Failed { .. } => return None,
+        }
+        match self.gate {
+            Gate::SuspendedByUser => return Some(Wait::Suspended),
+            Gate::Standby => return Some(Wait::Waking),
+            Gate::ServerNotReady => return Some(Wait::ServerNotReady),
+            Gate::Missing { .. } => return self.grace_end(task.since).map(|until| Wait::Missing { until }),
+            Gate::Ready => {}
+        }
+        if let Some(max) = self.limits.max_concurrent.filter(|_| self.at_capacity()) {
+            return Some(Wait::AtCapacity { max });
+        }
+        let until = self.quota_frees()?;
+        self.limits.quota.map(|quota| Wait::QuotaExceeded { max: quota.max_task_starts, window: window(quota), until })
+    }
+
+    /// Whose queue it is.
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl Wait {
+    /// Stable word for the condition `Queued`.
+    pub fn reason(&self, lane: &Lane) -> &'static str {
+        match (self, lane) {
+            (Self::AtCapacity { .. }, Lane::Agent(_)) => reasons::AGENT_AT_CAPACITY,
+            (Self::AtCapacity { .. }, Lane::Template(_)) => reasons::TEMPLATE_AT_CAPACITY,
+            (Self::QuotaExceeded { .. }, _) => reasons::QUOTA_EXCEEDED,
+            (Self::Suspended | Self::Waking, _) => reasons::AGENT_SUSPENDED,
+            (Self::ServerNotReady, _) => reasons::AGENT_SERVER_NOT_READY,
+            (Self::Missing { .. }, Lane::Agent(_)) => reasons::AGENT_NOT_FOUND,
+            (Self::Missing { .. }, Lane::Template(_)) => reasons::TEMPLATE_NOT_FOUND,
+            (Self::Dependencies { .. }, _) => reasons::WAITING_FOR_DEPENDENCY,
+        }
+    }
+
+    /// The same as a sentence.
+    pub fn message(&self, lane: &Lane) -> String {
+        let who = who(lane);
+        match self {
+            Self::AtCapacity { max: 1 } => format!("{who} runs one Task at a time and is busy"),
+            Self::AtCapacity { max } => format!("{who} runs at most {max} Tasks at a time and is busy"),
+            Self::QuotaExceeded { max, window, .. } => {
+                let starts = if *max == 1 { "one Task".to_owned() } else { format!("{max} Tasks") };
+                format!("{who} may start {starts} in {window:#} and has done so")
+            }
+            Self::Suspended => format!("{who} is suspended; set spec.suspend to false to resume it"),
+            Self::Waking => format!("{who} was idle and is waking up"),
+            Self::ServerNotReady => format!("the server of {who} is not ready"),
+            Self::Missing { until } => format!("{who} does not exist; the Task fails at {until} if it is not created"),
+            Self::Dependencies { on } => match on.as_slice() {
+                [one] => format!("Task '{one}' must end first"),
+                [first, others @ ..] => format!("Task '{first}' and {} more must end first", others.len()),
+                [] => "another Task must end first".to_owned(),
+            },
+        }
+    }
+}
+
+/// Reason and message for a Task whose Agent or template did not appear in time.
+pub(super) fn gone(lane: &Lane, grace: SignedDuration) -> (&'static str, String) {
+    let reason = match lane {
+        Lane::Agent(_) => reasons::AGENT_NOT_FOUND,
+        Lane::Template(_) => reasons::TEMPLATE_NOT_FOUND,
+    };
+    (reason, format!("{} does not exist in this namespace and was not created within {grace:#}", who(lane)))
+}
+
+fn who(lane: &Lane) -> String {
+    match lane {
+        Lane::Agent(name) => format!("Agent '{name}'"),
+        Lane::Template(name) => format!("AgentTemplate '{name}'"),
+    }
+}
+
+/// A position as a status shows it: exact up to 20, then rounded up to one leading digit. So an admission moves the
+/// shown position of about 20 Tasks and a few at round numbers, however long the queue is.
+pub fn shown_position(position: usize) -> i32 {
+    let mut step = 10;
+    while step <= position / 10 {
+        step *= 10;
+    }
+    let shown = if position <= 20 { position } else { position.div_ceil(step) * step };
+    i32::try_from(shown).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_positions_are_rounded() {
+        let shown =
+            [(1, 1), (20, 20), (21, 30), (30, 30), (95, 100), (100, 100), (101, 200), (2345, 3000), (9999, 10_000)];
+        for (position, expected) in shown {
+            assert_eq!(shown_position(position), expected, "{position}");
+        }
+    }
+
+    #[test]
+    fn few_statuses_change_when_a_long_queue_moves() {
+        let moved = (1..10_000).filter(|position| shown_position(*position) != shown_position(position + 1)).count();
+        assert!(moved < 60, "{moved}");
+    }
+}

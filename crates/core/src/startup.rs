@@ -1,0 +1,256 @@
+//! Whether a run that was admitted gets to its start, and what holds it up.
+
+use std::time::Duration;
+
+use api::conditions::reasons;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use crate::{
+    outcome::spoken,
+    pod_progress::{Progress, condition, preparing, status, task_container},
+};
+
+/// Registries hiccup. The kubelet tries again after 10, 20 and 40 seconds; what fails for longer is wrong.
+const IMAGE_GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Where a run stands before its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Startup {
+    /// The task container started at this time.
+    Started(Timestamp),
+    /// Not yet.
+    Waiting {
+        /// What holds it up, if something does. It may still pass.
+        trouble: Option<Trouble>,
+        /// Look again at this time even if nothing happens before.
+        next_look: Timestamp,
+    },
+    /// It will not start: stop the run with [`crate::outcome::Stop::Startup`].
+    Failed(Trouble),
+}
+
+/// What holds a run up, or ends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+/// Where a run stands that was admitted at `admitted_at` and should start within `limit`. Ask
+/// [`crate::outcome::classify`] first: a Pod that has ended is not waiting.
+pub fn startup(pod: Option<&Pod>, admitted_at: Timestamp, limit: Duration, now: Timestamp) -> Startup {
+    let progress = pod.map(Progress::of).unwrap_or_default();
+    if let Some(at) = progress.started_at {
+        return Startup::Started(at);
+    }
+    let deadline = later(admitted_at, SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX));
+    let held_up = pod.and_then(hold_up);
+    let mut next_look = deadline;
+    if let Some(HoldUp { trouble, heals: Heals::Perhaps }) = &held_up
+        && trouble.reason == reasons::IMAGE_PULL_FAILED
+    {
+        let grace = later(progress.scheduled_at.unwrap_or(admitted_at), IMAGE_GRACE);
+        if now >= grace {
+            return Startup::Failed(trouble.clone());
+        }
+        next_look = next_look.min(grace);
+    }
+    match held_up {
+        Some(HoldUp { trouble, heals: Heals::Never }) => Startup::Failed(trouble),
+        held_up if now >= deadline => Startup::Failed(too_late(held_up.map(|held| held.trouble), pod, limit)),
+        held_up => Startup::Waiting { trouble: held_up.map(|held| held.trouble), next_look },
+    }
+}
+
+/// The cause where one is known, else that time is up.
+fn too_late(trouble: Option<Trouble>, pod: Option<&Pod>, limit: Duration) -> Trouble {
+    let limit = spoken(limit);
+    if let Some(Trouble { reason, message }) = trouble {
+        return Trouble { reason, message: format!("the task did not start within {limit}: {message}") };
+    }
+    let busy =
+        pod.and_then(|pod| preparing(pod).find(|container| is_running(container) && !is_started_sidecar(container)));
+    let cause = match busy {
+        Some(container) => format!("container {} still prepares the Pod", container.name),
+        None if pod.is_none() => "its Pod was not created".to_owned(),
+        None => "the Pod is not ready".to_owned(),
+    };
+    Trouble {
+        reason: reasons::STARTUP_TIMEOUT,
+        message: format!("the task did not start within {limit} (startupTimeout): {cause}"),
+    }
+}
+
+/// Something that holds a Pod up.
+struct HoldUp {
+    trouble: Trouble,
+    heals: Heals,
+}
+
+/// Whether it can pass without anybody changing the Task.
+#[derive(PartialEq, Eq)]
+enum Heals {
+    Perhaps,
+    Never,
+}
+
+fn hold_up(pod: &Pod) -> Option<HoldUp> {
+    unscheduled(pod).or_else(|| preparing(pod).chain(task_container(pod)).find_map(stuck))
+}
+
+fn unscheduled(pod: &Pod) -> Option<HoldUp> {
+    let condition = condition(pod, "PodScheduled").filter(|condition| condition.status == "False")?;
+    let detail =
+        condition.message.as_deref().or(status(pod)?.message.as_deref()).unwrap_or("the scheduler gives no reason");
+    let trouble = Trouble { reason: reasons::UNSCHEDULABLE, message: format!("no node takes the Pod: {detail}") };
+    Some(HoldUp { trouble, heals: Heals::Perhaps })
+}
+
+/// Why a container does not start.
+fn stuck(container: &ContainerStatus) -> Option<HoldUp> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let (name, image) = (&container.name, &container.image);
+    let detail = waiting.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+    let (reason, message, heals) = match waiting.reason.as_deref()? {
+        "InvalidImageName" => (
+            reasons::IMAGE_PULL_FAILED,
+            format!("image '{image}' of container {name} has no valid name{detail}"),
+            Heals::Never,
+        ),
+        "ErrImageNeverPull" => (
+            reasons::IMAGE_PULL_FAILED,
+            format!("image '{image}' of container {name} is not on the node, and its pull policy is Never{detail}"),
+            Heals::Never,
+        ),
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "RegistryUnavailable"
+        | "ImageInspectError"
+        | "SignatureValidationFailed" => (
+            reasons::IMAGE_PULL_FAILED,
+            format!("image '{image}' of container {name} cannot be pulled{detail}"),
+            Heals::Perhaps,
+        ),
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" | "CrashLoopBackOff" => {
+            (reasons::PREPARATION_FAILED, format!("container {name} cannot be started{detail}"), Heals::Perhaps)
+        }
+        _ => return None,
+    };
+    Some(HoldUp { trouble: Trouble { reason, message }, heals })
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    container.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+/// A service beside the task runs from before its start to after its end; once started it holds nobody up.
+fn is_started_sidecar(container: &ContainerStatus) -> bool {
+    container.started == Some(true) && container.ready
+}
+
+fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ADMITTED: i64 = 1000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn container(name: &str, state: Value) -> Value {
+        json!({"name": name, "image": "img:1", "imageID": "", "ready": false, "restartCount": 0, "state": state})
+    }
+
+    fn waiting(reason: &str, message: &str) -> Value {
+        json!({"containerStatuses": [container("agent", json!({"waiting": {"reason": reason, "message": message}}))]})
+    }
+
+    fn look(status: &Value, after: i64) -> Startup {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
+        startup(Some(&pod), at(ADMITTED), Duration::from_secs(300), at(ADMITTED + after))
+    }
+
+    /// Looks at a Pod `after` seconds; expects what is said, and whether that is the end.
+    #[track_caller]
+    fn check(status: &Value, after: i64, fatal: bool, reason: Option<&'static str>, message: &str) {
+        let (found, trouble) = match look(status, after) {
+            Startup::Failed(trouble) => (true, Some(trouble)),
+            Startup::Waiting { trouble, .. } => (false, trouble),
+            Startup::Started(at) => panic!("started at {at}"),
+        };
+        let expected = reason.map(|reason| Trouble { reason, message: message.to_owned() });
+        assert_eq!((found, trouble), (fatal, expected));
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_pulled_fails_after_a_grace() {
+        let message = "image 'img:1' of container agent cannot be pulled: 404";
+        for word in ["ErrImagePull", "ImagePullBackOff"] {
+            check(&waiting(word, "404"), 59, false, Some(reasons::IMAGE_PULL_FAILED), message);
+            check(&waiting(word, "404"), 60, true, Some(reasons::IMAGE_PULL_FAILED), message);
+        }
+        let Startup::Waiting { next_look, .. } = look(&waiting("ErrImagePull", ""), 1) else { panic!() };
+        assert_eq!(next_look, at(ADMITTED + 60));
+        let message = "image 'img:1' of container agent has no valid name: bad";
+        check(&waiting("InvalidImageName", "bad"), 0, true, Some(reasons::IMAGE_PULL_FAILED), message);
+    }
+
+    #[test]
+    fn the_grace_counts_from_when_a_node_took_the_pod() {
+        let mut status = waiting("ErrImagePull", "x");
+        status["conditions"] = json!([
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(ADMITTED + 100).to_string()}
+        ]);
+        assert!(matches!(look(&status, 159), Startup::Waiting { .. }));
+        assert!(matches!(look(&status, 160), Startup::Failed(_)));
+    }
+
+    #[test]
+    fn a_pod_that_no_node_takes_is_waited_for_until_time_is_up() {
+        let status = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}]});
+        let message = "no node takes the Pod: 0/3 nodes are available";
+        check(&status, 299, false, Some(reasons::UNSCHEDULABLE), message);
+        let message = "the task did not start within 5m: no node takes the Pod: 0/3 nodes are available";
+        check(&status, 300, true, Some(reasons::UNSCHEDULABLE), message);
+    }
+
+    #[test]
+    fn a_missing_secret_is_named_when_time_is_up() {
+        let status = waiting("CreateContainerConfigError", "secret \"s\" not found");
+        let message = "container agent cannot be started: secret \"s\" not found";
+        check(&status, 10, false, Some(reasons::PREPARATION_FAILED), message);
+        let message = "the task did not start within 5m: container agent cannot be started: secret \"s\" not found";
+        check(&status, 300, true, Some(reasons::PREPARATION_FAILED), message);
+    }
+
+    #[test]
+    fn a_start_that_takes_too_long_names_what_is_not_done() {
+        check(&json!({}), 299, false, None, "");
+        let message = "the task did not start within 5m (startupTimeout): the Pod is not ready";
+        check(&json!({}), 300, true, Some(reasons::STARTUP_TIMEOUT), message);
+        let init = container("git-init-0", json!({"running": {}}));
+        let status = json!({"initContainerStatuses": [init]});
+        let message = "the task did not start within 5m (startupTimeout): container git-init-0 still prepares the Pod";
+        check(&status, 300, true, Some(reasons::STARTUP_TIMEOUT), message);
+        let nothing = startup(None, at(0), Duration::from_secs(300), at(300));
+        let message = "the task did not start within 5m (startupTimeout): its Pod was not created";
+        assert_eq!(nothing, Startup::Failed(Trouble { reason: reasons::STARTUP_TIMEOUT, message: message.into() }));
+    }
+
+    #[test]
+    fn a_started_container_has_started_whatever_the_clock_says() {
+        let state = json!({"running": {"startedAt": at(ADMITTED + 5).to_string()}});
+        let status = json!({"containerStatuses": [container("agent", state)]});
+        assert_eq!(look(&status, 9999), Startup::Started(at(ADMITTED + 5)));
+    }
+}

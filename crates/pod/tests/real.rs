@@ -1,0 +1,31 @@
+//! The helpers with real parts: real git, real npm, real HTTP, real processes, and a real OpenCode against the scripted
+//! model. Everything is on loopback; what is started is ended.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that fails says so"
+)]
+
+mod support;
+
+#[path = "real/attach.rs"]
+mod attach;
+#[path = "real/git.rs"]
+mod git;
+#[path = "real/plugins.rs"]
+mod plugins;
+#[path = "real/shim.rs"]
+mod shim;
+#[path = "real/shim_opencode.rs"]
+mod shim_opencode;
+#[path = "real/url.rs"]
+mod url;
+
+/// Not a test: what [`support::helper`] starts.
+#[test]
+#[ignore = "the test program becomes a helper with it"]
+fn helper_process() {
+    support::helper::become_helper();
+}

@@ -1,0 +1,384 @@
+//! attach against a real OpenCode server: every ending of the exit table in the reference.
+//!
+//! Two tests, each with one server: most endings do not disturb each other and run at the same time on the first one;
+//! the second one is killed, frozen and restarted. A model that always answers 500 is retried by OpenCode for 71 s; with a
+//! short stall timeout it ends as NoProgress at once, which is the rule that is under test here.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use kubeopencode_pod::attach::{self, Arguments, Settings};
+use kubeopencode_pod::env;
+use kubeopencode_pod::opencode::show::{Format, Log};
+use kubeopencode_pod::outcome::{Outcome, Reason};
+use kubeopencode_pod::redact::Redactor;
+use local::scripted_model::ScriptedModel;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::helper::{Helper, command, outcome};
+use crate::support::opencode::{PASSWORD, Server, free_port};
+use crate::support::{lookup, until};
+
+/// Commands that begin with `ask-me` need a permission; everything else is allowed.
+fn config(model: &ScriptedModel) -> Value {
+    let mut config = model.opencode_config();
+    config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask"}});
+    config
+}
+
+/// One run of the client, inside of this process.
+struct Client<'a> {
+    url: String,
+    password: &'a str,
+    words: Vec<&'a str>,
+    environment: Vec<(&'a str, String)>,
+}
+
+impl<'a> Client<'a> {
+    fn new(url: String) -> Self {
+        Self { url, password: PASSWORD, words: Vec::new(), environment: Vec::new() }
+    }
+
+    fn word(mut self, word: &'a str) -> Self {
+        self.words.push(word);
+        self
+    }
+
+    fn set(mut self, name: &'a str, value: &str) -> Self {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
+    async fn run(self) -> (Outcome, String) {
+        self.run_until(std::future::pending()).await
+    }
+
+    async fn run_until(self, stop: impl Future<Output = ()>) -> (Outcome, String) {
+        let mut words = vec!["--attach", self.url.as_str()];
+        words.extend(self.words);
+        let arguments = Arguments::parse(&words).unwrap();
+        let settings = Settings::from_env(&lookup(&self.environment)).unwrap();
+        let password = Some(self.password.to_owned());
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let run = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, stop);
+        let outcome = tokio::time::timeout(Duration::from_secs(100), run).await.expect("every wait is bounded");
+        (outcome, String::from_utf8(out).unwrap())
+    }
+}
+
+/// An ending: a prompt, settings, and what must come out.
+struct Ending {
+    prompt: &'static str,
+    words: &'static [&'static str],
+    setting: Option<(&'static str, &'static str)>,
+    reason: Reason,
+    message: &'static str,
+}
+
+const fn ending(prompt: &'static str, reason: Reason, message: &'static str) -> Ending {
+    Ending { prompt, words: &[], setting: None, reason, message }
+}
+
+const fn ending_with(
+    prompt: &'static str,
+    setting: (&'static str, &'static str),
+    reason: Reason,
+    message: &'static str,
+) -> Ending {
+    Ending { prompt, words: &[], setting: Some(setting), reason, message }
+}
+
+const ENDINGS: &[Ending] = &[
+    ending("[[say fine]]", Reason::Succeeded, "finished"),
+    ending("[[bash cmd=\"exit 3\"]] [[say the tool failed, I did not]]", Reason::Succeeded, "finished"),
+    ending("[[status 400]]", Reason::ModelError, "HTTP 400: scripted refusal"),
+    ending("[[status 401]]", Reason::ModelError, "HTTP 401: scripted refusal"),
+    ending("[[status 404]]", Reason::ModelError, "HTTP 404: scripted refusal"),
+    ending("[[status 429 times=1]] [[say after 429]]", Reason::Succeeded, "finished"),
+    ending("[[status 500 times=1]] [[say after 500]]", Reason::Succeeded, "finished"),
+    ending_with("[[status 500]]", (env::STALL_TIMEOUT_SECONDS, "4"), Reason::NoProgress, "asked again"),
+    ending("[[html]]", Reason::NoProgress, "baseURL"),
+    ending_with("[[hang]] silence", (env::STALL_TIMEOUT_SECONDS, "3"), Reason::NoProgress, "nothing happened for 3 s"),
+    ending("[[cut]] [[say a text that is long enough to be cut in two]]", Reason::Succeeded, "finished"),
+    ending("[[length]] [[say half of]]", Reason::LengthLimit, "output limit"),
+    ending("[[content-filter]] [[say no]]", Reason::ContentFiltered, "content filter"),
+    ending("[[bash cmd=\"ask-me please\"]] [[say no]]", Reason::PermissionRejected, "permission"),
+    ending_with(
+        "[[bash cmd=\"ask-me again\"]] [[say allowed]]",
+        (env::APPROVAL_MODE, "Approve"),
+        Reason::Succeeded,
+        "finished",
+    ),
+    Ending {
+        prompt: "[[say x]]",
+        words: &["--model", "nope/x"],
+        setting: None,
+        reason: Reason::SessionError,
+        message: "Model not found: nope/x",
+    },
+    Ending {
+        prompt: "[[say x]]",
+        words: &["--agent", "nope"],
+        setting: None,
+        reason: Reason::SessionError,
+        message: "Agent not found",
+    },
+    Ending {
+        prompt: "[[say x]]",
+        words: &["--session", "ses_0000000000000000000000000000"],
+        setting: None,
+        reason: Reason::SessionGone,
+        message: "not found",
+    },
+];
+
+async fn check_ending(server: &Server, number: usize, ending: &Ending) -> Result<(), String> {
+    let title = format!("ending {number}");
+    let mut client = Client::new(server.url()).word("--title").word(&title);
+    client.words.extend(ending.words);
+    if let Some((name, value)) = ending.setting {
+        client = client.set(name, value);
+    }
+    let (outcome, log) = client.word(ending.prompt).run().await;
+    if outcome.reason == ending.reason && outcome.message.contains(ending.message) {
+        return Ok(());
+    }
+    Err(format!("{}\n  expected {:?} ({})\n  got {outcome:?}\n{log}", ending.prompt, ending.reason, ending.message))
+}
+
+async fn check_tool_call(server: &Server) {
+    let client =
+        Client::new(server.url()).set(env::TASK_NAME, "hello").set(env::TASK_UID, "uid-1").set(env::TASK_EPOCH, "2");
+    let system = server.home.path().join("context.md");
+    std::fs::write(&system, "The colour is heliotrope.").unwrap();
+    let client = client.set(env::KUBEOPENCODE_SYSTEM_FILE, &system.display().to_string());
+    let (outcome, log) = client.word("[[write path=hello.txt text=\"hi there\"]] [[say All is written]]").run().await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    assert_eq!(std::fs::read_to_string(server.workspace.join("hello.txt")).unwrap(), "hi there");
+    assert_eq!(
+        (outcome.summary.as_str(), outcome.usage.messages, outcome.usage.files_changed),
+        ("All is written", 2, 1)
+    );
+    assert!(outcome.usage.tokens.input > 1000 && outcome.usage.cost > 0.0, "{:?}", outcome.usage);
+    assert!(log.contains("[tool] write hello.txt\n") && log.contains("All is written\n"), "{log}");
+    let session = outcome.session.unwrap();
+    let stored = server.call("GET", &format!("/session/{session}"), &Value::Null).await.unwrap();
+    let task = json!({"namespace": null, "name": "hello", "uid": "uid-1", "epoch": "2"});
+    assert_eq!((&stored["title"], &stored["metadata"]["task"]), (&json!("hello"), &task));
+
+    let (again, _) =
+        Client::new(server.url()).word("--session").word(&session).word("[[say Second answer]]").run().await;
+    assert_eq!((again.summary.as_str(), again.usage.messages), ("Second answer", 1), "only the new answer counts");
+    assert_eq!(again.session, Some(session));
+}
+
+/// The prompt and the contexts reach the model as they were written.
+async fn check_bytes(server: &Server, model: &ScriptedModel) {
+    let prompt = "  [[say ok]] \"quoted\"\r\n\tsecond 'line' $(cat) é \n\n";
+    let file = server.home.path().join("prompt");
+    std::fs::write(&file, prompt).unwrap();
+    let (outcome, log) = Client::new(server.url()).set(env::PROMPT_FILE, &file.display().to_string()).run().await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    let requests: Vec<String> = model.requests().iter().map(Value::to_string).collect();
+    let sent = Value::from(prompt).to_string();
+    assert!(requests.iter().any(|request| request.contains(&sent)), "the prompt was changed");
+    assert!(requests.iter().any(|request| request.contains("The colour is heliotrope.")), "the context is missing");
+}
+
+async fn check_abort(server: &Server, title: &str, method: &str, path: &str, expected: Reason) {
+    let run = Client::new(server.url()).word("--title").word(title).word("[[hang]] until it is disturbed").run();
+    let disturb = async {
+        let session = until("the session is busy", Duration::from_mins(1), || async {
+            let session = server.session(title).await?;
+            server.is_busy(&session).await.then_some(session)
+        })
+        .await;
+        server.call(method, &path.replace("ID", &session), &json!({})).await;
+    };
+    let ((outcome, log), ()) = tokio::join!(run, disturb);
+    assert_eq!(outcome.reason, expected, "{outcome:?}\n{log}");
+}
+
+async fn check_person(server: &Server) {
+    let run = Client::new(server.url())
+        .set(env::APPROVAL_MODE, "Wait")
+        .word("--title")
+        .word("person")
+        .word("[[bash cmd=\"ask-me nicely\"]] [[say somebody said yes]]")
+        .run();
+    let person = async {
+        let session = until("the session", Duration::from_mins(1), || async { server.session("person").await }).await;
+        let request = until("the request", Duration::from_mins(1), || async {
+            let all = server.call("GET", "/permission", &Value::Null).await?;
+            let ours = all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str())?;
+            Some(ours["id"].as_str()?.to_owned())
+        })
+        .await;
+        server.call("POST", &format!("/permission/{request}/reply"), &json!({"reply": "once"})).await;
+    };
+    let ((outcome, log), ()) = tokio::join!(run, person);
+    assert_eq!((outcome.reason, outcome.summary.as_str()), (Reason::Succeeded, "somebody said yes"), "{log}");
+    assert!(log.contains("ask-me nicely): waits for a person"), "{log}");
+}
+
+async fn check_stop_inside(server: &Server) {
+    let stop = async {
+        until("the session is busy", Duration::from_mins(1), || async {
+            let session = server.session("stop inside").await?;
+            server.is_busy(&session).await.then_some(())
+        })
+        .await;
+    };
+    let client = Client::new(server.url()).word("--title").word("stop inside").word("[[hang]] until stopped");
+    let (outcome, _) = client.run_until(stop).await;
+    assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Stopped, 143));
+    assert!(!server.is_busy(&outcome.session.unwrap()).await, "the session still works");
+}
+
+async fn check_five_at_once(server: &Server) {
+    let prompts: Vec<String> =
+        (0..5).map(|number| format!("[[write path=five-{number}.txt text={number}]] [[say done {number}]]")).collect();
+    let runs = prompts.iter().map(|prompt| Client::new(server.url()).word(prompt).run());
+    for (number, (outcome, log)) in join_all(runs).await.into_iter().enumerate() {
+        assert_eq!((outcome.reason, outcome.summary), (Reason::Succeeded, format!("done {number}")), "{log}");
+        let file = server.workspace.join(format!("five-{number}.txt"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), number.to_string());
+    }
+}
+
+/// As a process: SIGTERM aborts the session on the server, the tool it runs is gone, exit code 143, record written.
+async fn check_sigterm(server: &Server) {
+    let record = server.home.path().join("outcome");
+    let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
+    let url = server.url();
+    let words = ["run", "--attach", &url, "--title", "sigterm", "--format", "json", prompt];
+    let record_path = record.display().to_string();
+    let environment = [(env::OUTCOME_FILE, record_path.as_str()), (env::OPENCODE_SERVER_PASSWORD, PASSWORD)];
+    let helper = Helper::start(command("attach", &words, &environment));
+    let pid = until("the tool runs", Duration::from_mins(1), || async {
+        let text = std::fs::read_to_string(server.workspace.join("tool.pid")).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    })
+    .await;
+    helper.signal(Signal::TERM);
+    let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(20))).await.unwrap();
+    assert_eq!(finished.code, Some(143), "{}{}", finished.stdout, finished.stderr);
+    assert!(!finished.stdout.contains(PASSWORD) && !finished.stderr.contains(PASSWORD));
+    let last = finished.stdout.lines().rfind(|line| line.starts_with('{')).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(last).unwrap()["outcome"]["reason"], "Stopped");
+    let outcome = outcome(&record);
+    assert_eq!((outcome.reason, outcome.message.contains("session aborted")), (Reason::Stopped, true), "{outcome:?}");
+    let session = outcome.session.unwrap();
+    until("the session is idle", Duration::from_secs(5), || async { (!server.is_busy(&session).await).then_some(()) })
+        .await;
+    until("the tool is gone", Duration::from_secs(5), || async {
+        (!Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+    })
+    .await;
+}
+
+async fn check_refusals(server: &Server) {
+    let mut wrong = Client::new(server.url()).word("[[say x]]");
+    wrong.password = "wrong";
+    let (outcome, _) = wrong.run().await;
+    assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Unauthorized, 13), "{outcome:?}");
+    let (outcome, _) = Client::new(server.url()).run().await;
+    assert_eq!(outcome.reason, Reason::BadInvocation, "an empty prompt: {outcome:?}");
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let (outcome, _) = Client::new(nobody).set(env::START_TIMEOUT_SECONDS, "1").word("x").run().await;
+    assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}");
+}
+
+async fn check_broken_config() {
+    let server = Server::start(json!({"model": 42}));
+    let (outcome, log) = Client::new(server.url()).word("[[say x]]").run().await;
+    assert_eq!(outcome.reason, Reason::ServerMisconfigured, "{outcome:?}\n{log}");
+    assert!(outcome.message.contains("ConfigInvalidError"), "{}", outcome.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attach_judges_every_ending_rightly() {
+    let model = ScriptedModel::start().await.unwrap();
+    let server = Server::start(config(&model));
+    // The first run starts together with the server: the start-up race is part of the test.
+    check_tool_call(&server).await;
+    check_bytes(&server, &model).await;
+    let endings = ENDINGS.iter().enumerate().map(|(number, ending)| check_ending(&server, number, ending));
+    let (results, ..) = tokio::join!(
+        join_all(endings),
+        check_abort(&server, "aborted", "POST", "/session/ID/abort", Reason::SessionAborted),
+        check_abort(&server, "deleted", "DELETE", "/session/ID", Reason::SessionGone),
+        check_person(&server),
+        check_stop_inside(&server),
+        check_refusals(&server),
+    );
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{} endings are judged wrongly:\n{}", failures.len(), failures.join("\n"));
+    check_five_at_once(&server).await;
+    check_sigterm(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attach_survives_what_happens_to_a_server() {
+    let model = ScriptedModel::start().await.unwrap();
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}");
+
+    // The client is there before the server.
+    let early = Client::new(url.clone()).word("[[say here I am]]").run();
+    let config = config(&model);
+    let start = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        Server::start_on(port, config)
+    };
+    let ((outcome, log), mut server) = tokio::join!(early, start);
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    assert!(log.contains("[info] waiting for"), "{log}");
+
+    let busy = async |server: &Server, title: &str| {
+        until("the session is busy", Duration::from_mins(1), || async {
+            let session = server.session(title).await?;
+            server.is_busy(&session).await.then_some(())
+        })
+        .await;
+    };
+    let hanging = |title: &'static str, lost: &'static str| {
+        Client::new(url.clone()).set(env::SERVER_LOST_SECONDS, lost).word("--title").word(title).word("[[hang]] here")
+    };
+
+    // Frozen: nothing answers, nothing closes the connection.
+    let freeze = async {
+        busy(&server, "frozen").await;
+        server.signal(Signal::STOP);
+        Instant::now()
+    };
+    let ((outcome, log), since) = tokio::join!(hanging("frozen", "3").run(), freeze);
+    assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}\n{log}");
+    assert!(since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
+    server.signal(Signal::CONT);
+
+    // Killed and back before the patience ends: the session is there, but its answer was never finished.
+    let run = hanging("restarted", "60").run();
+    let restart = async {
+        busy(&server, "restarted").await;
+        server.restart();
+    };
+    let ((outcome, log), ()) = tokio::join!(run, restart);
+    assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}\n{log}");
+    assert!(outcome.message.contains("never completed"), "{}", outcome.message);
+
+    // Killed for good.
+    let run = hanging("killed", "2").run();
+    let kill = async {
+        busy(&server, "killed").await;
+        server.kill();
+    };
+    let ((outcome, log), ()) = tokio::join!(run, kill);
+    assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}\n{log}");
+    assert!(outcome.message.contains("out of reach for 2 s"), "{}", outcome.message);
+
+    check_broken_config().await;
+}

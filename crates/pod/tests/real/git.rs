@@ -1,0 +1,323 @@
+//! git-init and git-sync with real repositories.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kubeopencode_pod::env;
+use kubeopencode_pod::git_init::{self, Settings};
+use kubeopencode_pod::git_sync::{Follower, Look};
+
+use crate::support::git::{HttpServer, Origin, git};
+use crate::support::helper::{Helper, command};
+use crate::support::lookup;
+
+/// A Pod's directories for one repository.
+struct Pod {
+    base: tempfile::TempDir,
+    pairs: Vec<(&'static str, String)>,
+}
+
+impl Pod {
+    fn new(url: &str) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let pairs = vec![
+            (env::GIT_REPO, url.to_owned()),
+            (env::GIT_ROOT, base.path().join("git").display().to_string()),
+            (env::GIT_ALLOW_FILE, "true".to_owned()),
+            (env::GIT_CLONE_RETRY_DELAY, "10ms".to_owned()),
+        ];
+        Self { base, pairs }
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.pairs.retain(|(key, _)| *key != name);
+        self.pairs.push((name, value.to_owned()));
+        self
+    }
+
+    fn with_workspace(self) -> Self {
+        let workspace = self.base.path().join("ws").display().to_string();
+        self.with(env::GIT_WORKSPACE_DIR, &workspace)
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::from_env(&lookup(&self.pairs)).unwrap()
+    }
+
+    async fn init(&self) -> Result<git_init::Prepared, git_init::Error> {
+        git_init::run(&self.settings()).await
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.base.path().join("git/repo")
+    }
+
+    fn ws(&self) -> PathBuf {
+        self.base.path().join("ws")
+    }
+}
+
+fn read(directory: &Path, file: &str) -> String {
+    std::fs::read_to_string(directory.join(file)).unwrap()
+}
+
+#[tokio::test]
+async fn every_kind_of_ref_is_checked_out() {
+    let origin = Origin::new();
+    let full = git(&origin.path, &["rev-parse", "main~2"]);
+    for (reference, depth, content, commits) in [
+        ("HEAD", "1", "three\n", "1"),
+        ("HEAD", "0", "three\n", "3"),
+        ("main", "2", "three\n", "2"),
+        ("feature", "1", "two\n", "1"),
+        ("v1", "1", "two\n", "1"),
+        ("refs/heads/feature", "1", "two\n", "1"),
+        (full.as_str(), "1", "one\n", "1"),
+        (&full[..8], "1", "one\n", "1"),
+    ] {
+        let pod = Pod::new(&origin.url()).with(env::GIT_REF, reference).with(env::GIT_DEPTH, depth);
+        let prepared = pod.init().await.unwrap_or_else(|error| panic!("{reference}: {error}"));
+        assert!(prepared.fresh);
+        assert_eq!(read(&pod.repo(), "README.md"), content, "{reference}");
+        assert_eq!(git(&pod.repo(), &["rev-list", "--count", "HEAD"]), commits, "{reference} depth {depth}");
+        assert_eq!(prepared.commit, git(&pod.repo(), &["rev-parse", "HEAD"]));
+        assert!(pod.base.path().join("git/.repo.ok").exists());
+        assert!(read(&pod.base.path().join("git"), ".gitconfig").contains("directory = *"));
+    }
+}
+
+#[tokio::test]
+async fn a_branch_is_a_branch_that_the_agent_can_push() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with(env::GIT_REF, "feature");
+    pod.init().await.unwrap();
+    assert_eq!(git(&pod.repo(), &["rev-parse", "--abbrev-ref", "HEAD@{upstream}"]), "origin/feature");
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_named() {
+    let origin = Origin::new();
+    let missing = "0123456789012345678901234567890123456789";
+    for reference in ["nope", "abcdef1", missing] {
+        let error = Pod::new(&origin.url()).with(env::GIT_REF, reference).init().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("no branch, tag or commit `{reference}`")), "{error}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    git(empty.path(), &["init", "--quiet", "--bare"]);
+    let error = Pod::new(&format!("file://{}", empty.path().display())).init().await.unwrap_err().to_string();
+    assert!(error.contains("is empty"), "{error}");
+}
+
+#[tokio::test]
+async fn a_half_done_checkout_is_never_used_and_a_whole_one_is_kept() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url());
+    std::fs::create_dir_all(pod.repo()).unwrap();
+    std::fs::write(pod.repo().join("README.md"), "half").unwrap();
+    assert!(pod.init().await.unwrap().fresh);
+    assert_eq!(read(&pod.repo(), "README.md"), "three\n");
+
+    std::fs::write(pod.repo().join("README.md"), "the agent's work").unwrap();
+    origin.commit("README.md", "four\n");
+    assert!(!pod.init().await.unwrap().fresh);
+    assert_eq!(read(&pod.repo(), "README.md"), "the agent's work");
+
+    let other = pod.with(env::GIT_REF, "feature");
+    let error = other.init().await.unwrap_err().to_string();
+    assert!(error.contains("local changes"), "{error}");
+    git(&other.repo(), &["checkout", "--quiet", "."]);
+    assert!(other.init().await.unwrap().fresh);
+    assert_eq!(read(&other.repo(), "feature.txt"), "feature\n");
+}
+
+#[tokio::test]
+async fn a_merge_at_the_workspace_root_is_done_once_and_loses_nothing() {
+    let origin = Origin::new();
+    origin.commit("task.md", "not the prompt\n");
+    origin.commit(".kubeopencode/context.md", "not the context\n");
+    let pod = Pod::new(&origin.url()).with_workspace();
+    std::fs::create_dir_all(pod.ws().join(".kubeopencode")).unwrap();
+    std::fs::write(pod.ws().join("task.md"), "the prompt").unwrap();
+    std::fs::write(pod.ws().join(".kubeopencode/context.md"), "the context").unwrap();
+    assert!(pod.init().await.unwrap().merged.is_some());
+    assert_eq!(read(&pod.ws(), "task.md"), "the prompt");
+    assert_eq!(read(&pod.ws(), ".kubeopencode/context.md"), "the context");
+    assert_eq!(read(&pod.ws(), "README.md"), "three\n");
+    assert_eq!(git(&pod.ws(), &["rev-parse", "HEAD"]), origin.head());
+
+    // A new Pod on the same workspace volume: /git is empty, the agent's work is there.
+    std::fs::write(pod.ws().join("README.md"), "the agent's work").unwrap();
+    std::fs::remove_file(pod.ws().join("feature.txt")).ok();
+    std::fs::remove_dir_all(pod.base.path().join("git")).unwrap();
+    origin.commit("README.md", "four\n");
+    let again = pod.init().await.unwrap();
+    assert_eq!((again.fresh, again.merged), (false, None));
+    assert_eq!(read(&pod.ws(), "README.md"), "the agent's work");
+    assert!(pod.base.path().join("git/.gitconfig").exists());
+}
+
+#[tokio::test]
+async fn submodules_are_checked_out_on_request() {
+    let inner = Origin::new();
+    let outer = Origin::new();
+    git(&outer.path, &["submodule", "--quiet", "add", &inner.url(), "inner"]);
+    git(&outer.path, &["commit", "--quiet", "-m", "submodule"]);
+    let with = Pod::new(&outer.url()).with(env::GIT_RECURSE_SUBMODULES, "true");
+    with.init().await.unwrap();
+    assert_eq!(read(&with.repo(), "inner/README.md"), "three\n");
+    let without = Pod::new(&outer.url());
+    without.init().await.unwrap();
+    assert!(!without.repo().join("inner/README.md").exists());
+}
+
+#[tokio::test]
+async fn a_password_opens_the_repository_and_stays_secret() {
+    let origin = Origin::new();
+    let password = "p@ss:w/rd #1%";
+    let server = HttpServer::start(origin.base.path(), Some(("me", password)), 0).await;
+    let url = server.url("origin.git");
+    let pod = Pod::new(&url).with(env::GIT_USERNAME, "me").with(env::GIT_PASSWORD, password);
+    pod.init().await.unwrap();
+    assert_eq!(read(&pod.repo(), "README.md"), "three\n");
+    let config = read(&pod.repo(), ".git/config");
+    assert!(!config.contains("p@ss") && !config.contains("p%40ss") && !config.contains("credential"), "{config}");
+
+    let in_url = url.replace("http://", "http://me:p%40ss%3Aw%2Frd%20%231%25@");
+    let pod = Pod::new(&in_url);
+    pod.init().await.unwrap();
+    assert!(!read(&pod.repo(), ".git/config").contains("p%40ss"));
+
+    for wrong in [None, Some("hunter2-hunter2")] {
+        let before = server.requests();
+        let mut pod = Pod::new(&url).with(env::GIT_CLONE_RETRIES, "5");
+        if let Some(wrong) = wrong {
+            pod = pod.with(env::GIT_USERNAME, "me").with(env::GIT_PASSWORD, wrong);
+        }
+        let error = pod.init().await.unwrap_err().to_string();
+        assert!(error.contains("keys `username` and `password`"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+        assert!(server.requests() - before <= 3, "a refusal is not tried again");
+        assert!(!pod.base.path().join("git/.repo.ok").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_passing_trouble_is_tried_again() {
+    let origin = Origin::new();
+    let server = HttpServer::start(origin.base.path(), None, 2).await;
+    Pod::new(&server.url("origin.git")).with(env::GIT_CLONE_RETRIES, "3").init().await.unwrap();
+    let server = HttpServer::start(origin.base.path(), None, 1000).await;
+    let error = Pod::new(&server.url("origin.git")).init().await.unwrap_err().to_string();
+    assert!(error.contains("500"), "{error}");
+    assert_eq!(server.requests(), 3);
+}
+
+#[tokio::test]
+async fn a_commit_is_found_also_on_a_server_that_does_not_hand_out_commits() {
+    let origin = Origin::new();
+    let commit = git(&origin.path, &["rev-parse", "main~2"]);
+    // Protocol 0 with the default settings refuses commits that no ref points at.
+    let server = HttpServer::start(origin.base.path(), None, 0).await;
+    git(&origin.path, &["config", "uploadpack.allowReachableSHA1InWant", "false"]);
+    let pod = Pod::new(&server.url("origin.git")).with(env::GIT_REF, &commit);
+    assert_eq!(pod.init().await.unwrap().commit, commit);
+}
+
+#[tokio::test]
+async fn sync_moves_a_clean_checkout_and_keeps_the_agents_work() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url());
+    pod.init().await.unwrap();
+    let settings = pod.settings();
+    let follower = Follower::new(&settings).unwrap();
+    assert_eq!(follower.look().await.unwrap(), Look::Unchanged);
+
+    let (from, to) = (origin.head(), origin.commit("README.md", "four\n"));
+    assert_eq!(follower.look().await.unwrap(), Look::Moved { from, to: to.clone() });
+    assert_eq!(read(&pod.repo(), "README.md"), "four\n");
+    assert_eq!(follower.look().await.unwrap(), Look::Unchanged);
+
+    origin.commit("README.md", "five\n");
+    std::fs::write(pod.repo().join("README.md"), "the agent's edit").unwrap();
+    assert_eq!(follower.look().await.unwrap(), Look::KeptEdits(vec!["README.md".to_owned()]));
+    assert_eq!(read(&pod.repo(), "README.md"), "the agent's edit");
+
+    git(&pod.repo(), &["commit", "--quiet", "--all", "-m", "the agent's commit"]);
+    let head = git(&pod.repo(), &["rev-parse", "HEAD"]);
+    assert_eq!(follower.look().await.unwrap(), Look::KeptCommits { head: head.clone() });
+    assert_eq!(git(&pod.repo(), &["rev-parse", "HEAD"]), head);
+
+    // Thrown away by the agent: the next look follows again, also over a rewritten history.
+    git(&pod.repo(), &["reset", "--quiet", "--hard", &to]);
+    git(&origin.path, &["reset", "--quiet", "--hard", "HEAD~2"]);
+    let rewritten = origin.commit("README.md", "rewritten\n");
+    assert_eq!(follower.look().await.unwrap(), Look::Moved { from: to, to: rewritten });
+    assert_eq!(read(&pod.repo(), "README.md"), "rewritten\n");
+}
+
+#[tokio::test]
+async fn sync_runs_nothing_that_the_agent_put_into_the_repository() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url());
+    pod.init().await.unwrap();
+    let trap = pod.base.path().join("trap");
+    let bite = format!("touch {}", trap.display());
+    for hook in ["post-checkout", "post-merge", "reference-transaction", "post-index-change"] {
+        let path = pod.repo().join(".git/hooks").join(hook);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\n{bite}\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    for (name, value) in [
+        ("core.fsmonitor", bite.as_str()),
+        ("core.sshCommand", &bite),
+        ("credential.helper", &format!("!{bite}")),
+        ("filter.trap.smudge", &bite),
+        ("filter.trap.clean", &bite),
+        ("filter.trap.required", "true"),
+    ] {
+        git(&pod.repo(), &["config", name, value]);
+    }
+    std::fs::write(pod.repo().join(".git/info/attributes"), "* filter=trap\n").unwrap();
+    origin.commit("README.md", "four\n");
+    let settings = pod.settings();
+    let look = Follower::new(&settings).unwrap().look().await.unwrap();
+    assert!(matches!(look, Look::Moved { .. }), "{look:?}");
+    assert_eq!(read(&pod.repo(), "README.md"), "four\n");
+    assert!(!trap.exists(), "something of the agent was executed");
+}
+
+#[tokio::test]
+async fn sync_as_a_sidecar_follows_and_ends_at_once() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with(env::GIT_SYNC_INTERVAL, "100ms");
+    let pairs: Vec<(&str, &str)> = pod.pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let helper = Helper::start(command("git-sync", &[], &pairs));
+    let readme = pod.repo().join("README.md");
+    let wait_for = |content: &str| {
+        let start = Instant::now();
+        while std::fs::read_to_string(&readme).unwrap_or_default() != content {
+            assert!(start.elapsed() < Duration::from_secs(20), "{content:?} did not arrive");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for("three\n");
+    origin.commit("README.md", "four\n");
+    wait_for("four\n");
+    let start = Instant::now();
+    helper.signal(rustix::process::Signal::TERM);
+    assert_eq!(helper.finish(Duration::from_secs(5)).code, Some(0));
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn sync_follows_a_repository_that_was_merged_into_the_workspace() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with_workspace();
+    pod.init().await.unwrap();
+    origin.commit("README.md", "four\n");
+    let settings = pod.settings();
+    let look = Follower::new(&settings).unwrap().look().await.unwrap();
+    assert!(matches!(look, Look::Moved { .. }), "{look:?}");
+    assert_eq!(read(&pod.ws(), "README.md"), "four\n");
+}

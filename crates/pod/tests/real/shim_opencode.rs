@@ -1,0 +1,141 @@
+//! shim around a real `opencode run --format json`: the exit table of the reference for standalone Pods.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use kubeopencode_pod::env;
+use kubeopencode_pod::outcome::{Outcome, Reason};
+use local::scripted_model::ScriptedModel;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::helper::{Finished, Helper, command, outcome};
+use crate::support::opencode::{environment, program};
+use crate::support::until;
+
+/// A standalone Pod: its own home, a workspace, a prompt file.
+struct Pod {
+    home: tempfile::TempDir,
+}
+
+impl Pod {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("workspace")).unwrap();
+        Self { home }
+    }
+
+    fn workspace(&self) -> std::path::PathBuf {
+        self.home.path().join("workspace")
+    }
+
+    fn record(&self) -> std::path::PathBuf {
+        self.home.path().join("outcome")
+    }
+
+    fn start(&self, config: &Value, prompt: &str, stall: &str) -> Helper {
+        let file = self.home.path().join("task.md");
+        std::fs::write(&file, prompt).unwrap();
+        let (file, record) = (file.display().to_string(), self.record().display().to_string());
+        let program = program().display().to_string();
+        let words = [program.as_str(), "run", "--format", "json", "--title", "standalone"];
+        let mut pairs = environment(self.home.path(), config);
+        let workspace = self.workspace().display().to_string();
+        for (name, value) in [
+            (env::SHIM_FORMAT, "opencode-json"),
+            (env::SHIM_STDIN_FILE, &file),
+            (env::OUTCOME_FILE, &record),
+            (env::STALL_TIMEOUT_SECONDS, stall),
+            (env::SHIM_GRACE_SECONDS, "5"),
+            // `opencode run` trusts PWD over the real directory.
+            ("PWD", &workspace),
+        ] {
+            pairs.push((name.to_owned(), value.to_owned()));
+        }
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let mut command = command("shim", &words, &pairs);
+        command.current_dir(self.workspace());
+        Helper::start(command)
+    }
+}
+
+async fn finish(pod: &Pod, helper: Helper) -> (Finished, Outcome) {
+    let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(90))).await.unwrap();
+    let outcome = outcome(&pod.record());
+    (finished, outcome)
+}
+
+async fn run(config: &Value, prompt: &str, stall: &str) -> (Pod, Finished, Outcome) {
+    let pod = Pod::new();
+    let helper = pod.start(config, prompt, stall);
+    let (finished, outcome) = finish(&pod, helper).await;
+    (pod, finished, outcome)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shim_judges_every_ending_rightly() {
+    let model = ScriptedModel::start().await.unwrap();
+    let mut config = model.opencode_config();
+    config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask"}});
+
+    let prompt = "[[write path=hello.txt text=\"hi there\"]] [[say All is \"written\"]]\n";
+    let (pod, finished, outcome) = run(&config, prompt, "60").await;
+    assert_eq!((finished.code, outcome.reason), (Some(0), Reason::Succeeded), "{}{}", finished.stdout, finished.stderr);
+    assert_eq!(std::fs::read_to_string(pod.workspace().join("hello.txt")).unwrap(), "hi there");
+    assert_eq!((outcome.summary.as_str(), outcome.usage.files_changed), ("All is \"written\"", 1));
+    assert!(outcome.usage.cost > 0.0 && outcome.session.is_some(), "{outcome:?}");
+    assert!(
+        finished.stdout.contains("[tool] write") && finished.stdout.contains("\nAll is \"written\"\n"),
+        "{}",
+        finished.stdout
+    );
+    let sent = Value::from(prompt).to_string();
+    assert!(model.requests().iter().any(|request| request.to_string().contains(&sent)), "the prompt was changed");
+
+    let endings = [
+        ("[[hang]]", "8", 8, Reason::NoProgress, "no event for 8 s"),
+        ("[[status 401]]", "60", 1, Reason::ModelError, "HTTP 401: scripted refusal"),
+        ("[[length]] [[say half]]", "60", 4, Reason::LengthLimit, "output limit"),
+        ("[[bash cmd=\"ask-me please\"]] [[say no]]", "60", 3, Reason::PermissionRejected, "bash (ask-me please)"),
+        ("[[html]]", "60", 8, Reason::NoProgress, "baseURL"),
+    ];
+    // Two at a time: each takes a whole core for five seconds.
+    let runs = endings.map(|(prompt, stall, code, reason, message)| {
+        let config = &config;
+        async move {
+            let (_pod, finished, outcome) = run(config, prompt, stall).await;
+            assert_eq!(
+                (finished.code, outcome.reason, outcome.message.contains(message)),
+                (Some(code), reason, true),
+                "{prompt}: {outcome:?}\n{}{}",
+                finished.stdout,
+                finished.stderr
+            );
+        }
+    });
+    futures::stream::iter(runs).buffer_unordered(2).collect::<Vec<()>>().await;
+
+    let (_pod, finished, outcome) = run(&json!({"model": 42}), "x", "60").await;
+    assert_eq!((finished.code, outcome.reason), (Some(1), Reason::CommandFailed), "{outcome:?}");
+    assert!(outcome.message.contains("model"), "{}", outcome.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_standalone_task_leaves_no_tool_behind() {
+    let model = ScriptedModel::start().await.unwrap();
+    let pod = Pod::new();
+    let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
+    let helper = pod.start(&model.opencode_config(), prompt, "60");
+    let pid = until("the tool runs", Duration::from_mins(1), || async {
+        let text = std::fs::read_to_string(pod.workspace().join("tool.pid")).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    })
+    .await;
+    helper.signal(Signal::TERM);
+    let start = Instant::now();
+    let (finished, outcome) = finish(&pod, helper).await;
+    assert_eq!((finished.code, outcome.reason), (Some(143), Reason::Stopped), "{}", finished.stdout);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "the tool still runs");
+}

@@ -1,0 +1,122 @@
+//! Helpers as processes of their own: the test program starts itself again and becomes the helper.
+//!
+//! Needed where a test is about the process: signals, exit codes, reaping, the process environment.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kubeopencode_pod::{attach, env, git_sync, shim, stop, url_fetch};
+
+const ROLE: &str = "POD_TEST_ROLE";
+const WORDS: &str = "POD_TEST_WORDS";
+
+/// The body of the ignored test that becomes the helper; does nothing in a normal run.
+pub fn become_helper() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let words: Vec<String> = serde_json::from_str(&std::env::var(WORDS).unwrap()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let code = runtime.block_on(async {
+        match role.as_str() {
+            "attach" => attach::execute(&words, &env::process).await,
+            "shim" => shim::execute(&words, &env::process).await,
+            "git-sync" => {
+                let settings = git_sync::Settings::from_env(&env::process).unwrap();
+                let stop = async { stop::requested().await.unwrap() };
+                git_sync::run(&settings, stop).await.map_or(1, |()| 0)
+            }
+            "url-fetch" => {
+                let settings = url_fetch::Settings::from_env(&env::process).unwrap();
+                match url_fetch::run(&settings).await {
+                    Ok(_) => 0,
+                    Err(error) => {
+                        eprintln!("{error}");
+                        1
+                    }
+                }
+            }
+            other => panic!("no helper {other}"),
+        }
+    });
+    std::process::exit(i32::from(code));
+}
+
+/// A helper that runs; killed when dropped.
+pub struct Helper {
+    child: Child,
+}
+
+/// How a helper ended.
+pub struct Finished {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// The command line of a helper.
+pub fn command(role: &str, words: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "helper_process", "--ignored", "--nocapture", "--quiet"])
+        .env(ROLE, role)
+        .env(WORDS, serde_json::to_string(words).unwrap())
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Helper {
+    pub fn start(mut command: Command) -> Self {
+        Self { child: command.spawn().unwrap() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end, with a limit.
+    pub fn finish(mut self, limit: Duration) -> Finished {
+        let mut stdout = self.child.stdout.take().unwrap();
+        let mut stderr = self.child.stderr.take().unwrap();
+        let out = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stdout.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let err = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(start.elapsed() < limit, "the helper did not end within {limit:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        Finished { code: status.code(), stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The record that a helper wrote.
+pub fn outcome(path: &Path) -> kubeopencode_pod::outcome::Outcome {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}

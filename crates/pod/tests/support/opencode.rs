@@ -1,0 +1,176 @@
+//! A real OpenCode, against the scripted model and nothing else.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+const VERSION: &str = "1.18.33";
+/// The password of every test server.
+pub const PASSWORD: &str = "sesame-open-1";
+
+/// The program: `OPENCODE_BIN`, then the cache, then npm, once for all processes.
+pub fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("OPENCODE_BIN") {
+        return PathBuf::from(path);
+    }
+    let home = std::env::var("HOME").expect("HOME is not set, so there is no cache for OpenCode; set OPENCODE_BIN");
+    let cache = Path::new(&home).join(".cache/kubeopencode/opencode").join(VERSION);
+    let program = cache.join("opencode");
+    std::fs::create_dir_all(&cache).unwrap();
+    let lock = File::create(cache.join(".lock")).unwrap();
+    lock.lock().unwrap();
+    if !program.exists() {
+        let work = tempfile::tempdir_in(&cache).unwrap();
+        let run = |command: &mut Command| {
+            let output = command.current_dir(work.path()).output().unwrap_or_else(|error| {
+                panic!(
+                    "{} cannot be started ({error}): these tests need OpenCode {VERSION}; install npm or set OPENCODE_BIN",
+                    command.get_program().display()
+                )
+            });
+            assert!(
+                output.status.success(),
+                "OpenCode {VERSION} cannot be fetched: {}; set OPENCODE_BIN to a copy of it",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        };
+        let package = format!("opencode-linux-x64@{VERSION}");
+        run(Command::new("npm").args(["pack", "--silent", &package]));
+        run(Command::new("tar").args(["-xzf", &format!("opencode-linux-x64-{VERSION}.tgz"), "package/bin/opencode"]));
+        std::fs::rename(work.path().join("package/bin/opencode"), &program).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    program
+}
+
+/// The environment that keeps OpenCode offline and away from the developer's own files.
+pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
+    let mut environment: Vec<(String, String)> = [
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "OPENCODE_DISABLE_FFF",
+    ]
+    .map(|name| (name.to_owned(), "1".to_owned()))
+    .to_vec();
+    environment.push(("npm_config_offline".to_owned(), "true".to_owned()));
+    environment.push(("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string()));
+    for (name, below) in [
+        ("HOME", ""),
+        ("TMPDIR", "tmp"),
+        ("XDG_DATA_HOME", "data"),
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("XDG_STATE_HOME", "state"),
+    ] {
+        let path = home.join(below);
+        std::fs::create_dir_all(&path).unwrap();
+        environment.push((name.to_owned(), path.display().to_string()));
+    }
+    environment
+}
+
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// `opencode serve`, killed when dropped and after five minutes at the latest.
+pub struct Server {
+    pub port: u16,
+    pub home: tempfile::TempDir,
+    pub workspace: PathBuf,
+    config: Value,
+    child: Child,
+}
+
+impl Server {
+    pub fn start(config: Value) -> Self {
+        Self::start_on(free_port(), config)
+    }
+
+    pub fn start_on(port: u16, config: Value) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let workspace = home.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        let child = serve(port, home.path(), &workspace, &config);
+        Self { port, home, workspace, config, child }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends a signal to the server and what it started.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let group = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+
+    pub fn kill(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again with the same state.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = serve(self.port, self.home.path(), &self.workspace, &self.config);
+    }
+
+    /// A request of the test itself.
+    pub async fn call(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = client
+            .request(method.clone(), format!("{}{path}", self.url()))
+            .timeout(std::time::Duration::from_secs(5))
+            .basic_auth("opencode", Some(PASSWORD));
+        if method != reqwest::Method::GET {
+            request = request.json(body);
+        }
+        request.send().await.ok()?.json().await.ok()
+    }
+
+    /// The id of the session with this title.
+    pub async fn session(&self, title: &str) -> Option<String> {
+        let all = self.call("GET", "/session?limit=1000", &Value::Null).await?;
+        let found = all.as_array()?.iter().find(|session| session["title"] == title)?;
+        Some(found["id"].as_str()?.to_owned())
+    }
+
+    /// Whether the session works.
+    pub async fn is_busy(&self, session: &str) -> bool {
+        self.call("GET", "/session/status", &Value::Null).await.is_some_and(|all| all.get(session).is_some())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn serve(port: u16, home: &Path, workspace: &Path, config: &Value) -> Child {
+    let log = File::options().create(true).append(true).open(home.join("serve.log")).unwrap();
+    Command::new("timeout")
+        .args(["--foreground", "--kill-after=1", "300"])
+        .arg(program())
+        .args(["serve", "--hostname", "127.0.0.1", "--port", &port.to_string()])
+        .current_dir(workspace)
+        .envs(environment(home, config))
+        .env("OPENCODE_SERVER_PASSWORD", PASSWORD)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .expect("`timeout` of coreutils is needed to run OpenCode in tests")
+}

@@ -1,0 +1,132 @@
+//! Hostile input: each gets a 4xx with a sentence, and the API server lives on.
+
+use blackbox::{
+    ApiServer as _, Kind, Request, Response,
+    probe::{Change, Places},
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::suite::Suite;
+
+const MIB: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    let kind = Kind::named("Task")?;
+    let task = |spec: &str| {
+        format!(r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Task","metadata":{{"name":"hostile"}},"spec":{spec}}}"#)
+    };
+    let described = |description: &str| task(&format!(r#"{{"agentRef":{{"name":"a"}},"description":{description}}}"#));
+    let bodies: Vec<(&str, Vec<u8>)> = vec![
+        ("nothing", Vec::new()),
+        ("an empty object", b"{}".into()),
+        ("a list", b"[]".into()),
+        ("a number", b"7".into()),
+        ("null", b"null".into()),
+        ("broken JSON", task(r#"{"agentRef":{"name":"a"}"#).into()),
+        ("something after the object", format!("{}{{}}", described("\"\"")).into()),
+        ("bytes that are no UTF-8", [task("{\"description\":\"").as_bytes(), b"\xff\xfe\"}}"].concat()),
+        ("a program", b"\x7fELF\x02\x01\x01\x00".into()),
+        ("the same key twice", task(r#"{"agentRef":{"name":"a"},"priority":1,"priority":2}"#).into()),
+        ("another version", described("\"\"").replace("v1alpha1", "v9").into()),
+        ("another group", described("\"\"").replace("kubeopencode.io", "example.com").into()),
+        ("another kind", described("\"\"").replace("\"Task\"", "\"Agent\"").into()),
+        ("no kind", described("\"\"").replace("\"kind\":\"Task\",", "").into()),
+        ("no name", described("\"\"").replace("\"name\":\"hostile\"", "").into()),
+        ("a name with a slash", described("\"\"").replace("hostile", "../hostile").into()),
+        ("a name in capitals", described("\"\"").replace("hostile", "HOSTILE").into()),
+        ("a name of 254 characters", described("\"\"").replace("hostile", &"x".repeat(254)).into()),
+        ("another namespace", described("\"\"").replace("\"name\":\"hostile\"", "\"name\":\"a\",\"namespace\":\"b\"").into()),
+        ("metadata that is a text", described("\"\"").replace("{\"name\":\"hostile\"}", "\"hostile\"").into()),
+        ("a spec that is a list", task("[]").into()),
+        ("a spec that is null", task("null").into()),
+        ("a number beyond all floats", task(r#"{"agentRef":{"name":"a"},"priority":1e400}"#).into()),
+        ("a number of 400 digits", task(&format!(r#"{{"agentRef":{{"name":"a"}},"priority":{}}}"#, "9".repeat(400))).into()),
+        ("a number of 65 bits", task(r#"{"agentRef":{"name":"a"},"priority":36893488147419103232}"#).into()),
+        ("half a number", task(r#"{"agentRef":{"name":"a"},"priority":0.5}"#).into()),
+        ("a duration below zero", task(r#"{"agentRef":{"name":"a"},"timeout":"-1h"}"#).into()),
+        ("a duration as a number", task(r#"{"agentRef":{"name":"a"},"timeout":3600}"#).into()),
+        ("a NUL byte in a text", described("\"a\\u0000b\"").into()),
+        ("a NUL byte in a name", described("\"\"").replace("hostile", "hos\\u0000tile").into()),
+        ("half a character", task(r#"{"agentRef":{"name":"\ud800"},"templateRef":{"name":"b"}}"#).into()),
+        ("a text of 1 MiB and one byte", described(&format!("\"{}\"", "x".repeat(MIB + 1))).into()),
+        ("a body of 4 MiB", described(&format!("\"{}\"", "x".repeat(4 * MIB))).into()),
+        ("20,000 levels of lists", task(&format!("{}{}", "[".repeat(20_000), "]".repeat(20_000))).into()),
+        ("5,000 levels of lists in a text", described(&format!("{}{}", "[".repeat(5_000), "]".repeat(5_000))).into()),
+        ("10,000 labels", described("\"\"").replace("\"name\":\"hostile\"", &labels(10_000)).into()),
+    ];
+    let mut lines = Vec::new();
+    for (name, body) in bodies {
+        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        lines.push(format!("{name}\n    {}", refusal(name, &response)));
+    }
+    alive(&suite).await?;
+    insta::with_settings!({ filters => vec![(suite.namespace.as_str(), "[namespace]")] }, {
+        insta::assert_snapshot!("hostile", lines.join("\n"));
+    });
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_of_an_unknown_type_gets_a_sentence() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    let kind = Kind::named("Task")?;
+    let mut lines = Vec::new();
+    for content_type in ["text/html", "application/xml", "multipart/form-data"] {
+        let request = Request::try_create(&kind, &suite.namespace, &json!({}));
+        let response = suite.server.send(Request { content_type, ..request }).await?;
+        lines.push(format!("{content_type}\n    {}", refusal(content_type, &response)));
+    }
+    insta::assert_snapshot!("hostile-types", lines.join("\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    for kind in Kind::all() {
+        let places = Places::of(&kind)?;
+        let lists = kind.nodes().into_iter().filter(|(path, node)| path.starts_with("spec") && node["type"] == "array");
+        let requests = lists.filter_map(|(path, _)| {
+            let position = places.find(&path).first()?;
+            let items = Value::Array(vec![json!({}); 10_000]);
+            let object = places.changed(position, &Change::Set(items));
+            Some((path, Request::try_create(&kind, &suite.namespace, &object)))
+        });
+        stream::iter(requests)
+            .map(|(path, request)| {
+                let suite = &suite;
+                async move { Ok::<_, anyhow::Error>((path, suite.server.send(request).await?)) }
+            })
+            .buffer_unordered(4)
+            .try_for_each(|(path, response)| async move {
+                let message = response.message();
+                assert_eq!(response.code, 422, "{path}: {message:.400}");
+                assert!(message.contains("Too many: 10000"), "{path}: {message:.400}");
+                Ok(())
+            })
+            .await?;
+    }
+    alive(&suite).await
+}
+
+/// The answer as a line, after a look at whether it is one: a client's mistake, explained, and without an end of pages.
+fn refusal(name: &str, response: &Response) -> String {
+    let message = response.message();
+    assert!((400..500).contains(&response.code), "{name}: {} {message:.400}", response.code);
+    assert!(message.len() > 10, "{name}: {} {message}", response.code);
+    let short = message.chars().take(300).collect::<String>();
+    format!("{} {}{}", response.code, short.replace('\n', " "), if short.len() < message.len() { "…" } else { "" })
+}
+
+fn labels(count: usize) -> String {
+    let labels = (0..count).map(|index| format!("\"label-{index}/{}\":\"a b\"", "x".repeat(30))).collect::<Vec<_>>();
+    format!("\"name\":\"hostile\",\"labels\":{{{}}}", labels.join(","))
+}
+
+async fn alive(suite: &Suite) -> anyhow::Result<()> {
+    suite.server.send(Request::get("/readyz")).await?.granted()?;
+    Ok(())
+}
