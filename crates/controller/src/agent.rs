@@ -1,6 +1,6 @@
 //! Agents: fetch, validate, build, apply, status.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use api::{
     Agent, AgentStatus, AgentTemplate,
@@ -14,8 +14,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Resource as _, ResourceExt as _,
+    Resource, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
 };
 use kubeopencode_core::{
     agent_workload::{AgentIdentity, AgentObjects, AgentWorkloadInput, agent_objects, agent_url, password_ref},
@@ -27,13 +28,14 @@ use kubeopencode_core::{
     resolved::ResolvedAgent,
     status,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
     apply, bindings,
     context::{Context, now},
     task::queues::Target,
-    watch::{Key, Seen},
+    watch::{Key, Kind, Seen},
     work::Next,
 };
 
@@ -172,10 +174,8 @@ async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
 /// Applies everything, storage and contexts first, so that Pods find what they mount.
 async fn make_true(ctx: &Context, objects: AgentObjects) -> Result<(), Error> {
     let AgentObjects { config_maps, claims, deployment, service } = objects;
-    let manager = field_managers::AGENT;
     for config_map in &config_maps {
-        let live = ctx.seen.config_maps.object(&Key::of(config_map));
-        ctx.applied.apply(&ctx.client, manager, config_map, live.as_deref()).await?;
+        apply(ctx, &ctx.seen.config_maps, config_map).await?;
     }
     for claim in claims {
         // A claim is created once: Kubernetes refuses most changes, and data hangs on it.
@@ -188,10 +188,19 @@ async fn make_true(ctx: &Context, objects: AgentObjects) -> Result<(), Error> {
             }
         }
     }
-    let live = ctx.seen.services.object(&Key::of(&service));
-    ctx.applied.apply(&ctx.client, manager, &service, live.as_deref()).await?;
-    let live = ctx.seen.deployments.object(&Key::of(&deployment));
-    ctx.applied.apply(&ctx.client, manager, &deployment, live.as_deref()).await?;
+    apply(ctx, &ctx.seen.services, &service).await?;
+    apply(ctx, &ctx.seen.deployments, &deployment).await
+}
+
+/// Applies one object, and remembers it ahead of the watch.
+async fn apply<K>(ctx: &Context, seen: &Kind<K>, wanted: &K) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let live = seen.object(&Key::of(wanted));
+    if let Some(made) = ctx.applied.apply(&ctx.client, field_managers::AGENT, wanted, live.as_deref()).await? {
+        seen.learn(made);
+    }
     Ok(())
 }
 

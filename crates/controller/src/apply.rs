@@ -66,10 +66,10 @@ pub enum Error {
 }
 
 impl Applied {
-    /// Makes `wanted` true, given what is there now (`live`). Answers whether it wrote.
+    /// Makes `wanted` true, given what is there now (`live`). Answers what it wrote.
     ///
     /// An object of that name with another controller is left alone.
-    pub async fn apply<K>(&self, client: &Client, manager: &str, wanted: &K, live: Option<&K>) -> Result<bool, Error>
+    pub async fn apply<K>(&self, client: &Client, manager: &str, wanted: &K, live: Option<&K>) -> Result<Option<K>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
     {
@@ -89,7 +89,7 @@ impl Applied {
         if let Some(live) = live
             && (self.settled(&slot, &wanted_json, live) || contains(&json(live)?, &wanted_json))
         {
-            return Ok(false);
+            return Ok(None);
         }
         let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
         let made = api
@@ -97,7 +97,7 @@ impl Applied {
             .await
             .map_err(|source| Error::Api { kind, key, source })?;
         self.lock().insert(slot, Memory { wanted: wanted_json, led_to: made.resource_version() });
-        Ok(true)
+        Ok(Some(made))
     }
 
     /// Forgets an object that is gone.

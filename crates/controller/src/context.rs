@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 
 use crate::{
     apply::Applied,
+    cron::Children,
     events::Events,
     metrics::Metrics,
     task::{
@@ -66,6 +67,8 @@ pub struct Context {
     pub made: Made,
     /// Finished Tasks, oldest first.
     pub finished: Finished,
+    /// Tasks of CronTasks.
+    pub children: Children,
     platform: RwLock<Arc<Platform>>,
     environment: fn(&str) -> Option<String>,
 }
@@ -132,6 +135,7 @@ impl Context {
             applied: Applied::default(),
             made: Made::default(),
             finished: Finished::default(),
+            children: Children::default(),
             platform: RwLock::new(Arc::new(Platform::from(None, &environment))),
             environment,
         }

@@ -8,6 +8,7 @@
 //! | [`task`] | admitted Tasks have one Pod, ended ones a final status |
 //! | [`agent`] | an Agent has its Deployment, Service, claims, contexts and password |
 //! | [`template`] | an AgentTemplate says whether it can be used, and by how many it is |
+//! | [`cron`] | Tasks are created by the clock |
 //! | [`config`] | the platform is as KubeOpenCodeConfig says |
 //!
 //! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision a target at a time), I5
@@ -18,7 +19,9 @@ pub mod apply;
 pub mod bindings;
 pub mod config;
 pub mod context;
+pub mod cron;
 pub mod events;
+mod failpoint;
 pub mod fence;
 pub mod http;
 pub mod lease;
@@ -166,6 +169,8 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
         agent::template_changed(&told, change.key, change.object());
     }));
     let told = Arc::clone(ctx);
+    watches.spawn(seen.crons.follow(client.clone(), all(), |_| (), move |change| told.work.crons.add(change.key.clone())));
+    let told = Arc::clone(ctx);
     watches.spawn(seen.configs.follow(client.clone(), all(), |_| (), move |change: &Change<'_, KubeOpenCodeConfig>| {
         config::changed(&told, change);
     }));
@@ -184,6 +189,7 @@ async fn all_complete(ctx: &Context) {
     seen.pods.complete().await;
     seen.agents.complete().await;
     seen.templates.complete().await;
+    seen.crons.complete().await;
     seen.configs.complete().await;
     seen.deployments.complete().await;
     seen.services.complete().await;
@@ -195,6 +201,9 @@ fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
     ctx.observe_task(change.key);
     for dependant in ctx.queues.dependants(change.key) {
         ctx.observe_task(&dependant);
+    }
+    if let Some(cron) = ctx.children.observe(change) {
+        ctx.work.crons.add(cron);
     }
     let Some(task) = change.object() else {
         ctx.work.tasks.add(change.key.clone());
@@ -237,6 +246,9 @@ fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool
     }));
     workers.spawn(drive(ctx, &work.templates, 4, stop, "template", async |ctx, key| {
         template::pass(&ctx, &key).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(ctx, &work.crons, 8, stop, "crontask", async |ctx, key| {
+        cron::pass(&ctx, &key).await.map_err(Failure::from)
     }));
     workers.spawn(drive(ctx, &work.configs, 1, stop, "config", async |ctx, key| {
         config::pass(&ctx, &key).await.map_err(Failure::from)

@@ -10,6 +10,7 @@
 
 pub mod agent_workload;
 pub mod build;
+pub mod cleanup;
 mod containers;
 pub mod contexts;
 pub mod cron;
@@ -30,6 +31,8 @@ pub mod resolve;
 pub mod resolved;
 pub mod retry;
 mod security;
+pub mod share;
+pub mod standby;
 pub mod startup;
 pub mod status;
 mod volumes;

@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-use api::{Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
+use api::{Agent, Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::{dependencies::Dependencies, resolved::ResolvedAgent};
+use crate::{dependencies::Dependencies, resolved::ResolvedAgent, standby::Suspension};
 
 mod wait;
 pub use wait::{Wait, shown_position};
@@ -83,6 +83,19 @@ pub enum Gate {
         /// Since when; of repeated reports the queue keeps the first.
         since: Timestamp,
     },
+}
+
+impl Gate {
+    /// The gate of an Agent that exists.
+    pub fn of(agent: &Agent) -> Self {
+        let ready = agent.status.as_ref().and_then(|status| status.ready) == Some(true);
+        match Suspension::of(agent) {
+            Suspension::ByUser => Self::SuspendedByUser,
+            Suspension::ByStandby => Self::Standby,
+            Suspension::Awake if ready => Self::Ready,
+            Suspension::Awake => Self::ServerNotReady,
+        }
+    }
 }
 
 /// A Task that waits for its run.

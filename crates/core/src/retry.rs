@@ -9,7 +9,7 @@ use crate::outcome::Ending;
 /// Wait before the first retry where the Task says nothing.
 const BACKOFF: Duration = Duration::from_secs(30);
 /// No wait is longer than this, however often a run failed.
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_hours(1);
 /// Causes that are covered where the Task names none: those in which the agent did not decide its end itself.
 const CAUSES: [RetryCause; 2] = [RetryCause::Disruption, RetryCause::Startup];
 

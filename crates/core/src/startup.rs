@@ -177,7 +177,7 @@ mod tests {
 
     fn look(status: &Value, after: i64) -> Startup {
         let pod: Pod = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
-        startup(Some(&pod), at(ADMITTED), Duration::from_secs(300), at(ADMITTED + after))
+        startup(Some(&pod), at(ADMITTED), Duration::from_mins(5), at(ADMITTED + after))
     }
 
     /// Looks at a Pod `after` seconds; expects what is said, and whether that is the end.
@@ -242,7 +242,7 @@ mod tests {
         let status = json!({"initContainerStatuses": [init]});
         let message = "the task did not start within 5m (startupTimeout): container git-init-0 still prepares the Pod";
         check(&status, 300, true, Some(reasons::STARTUP_TIMEOUT), message);
-        let nothing = startup(None, at(0), Duration::from_secs(300), at(300));
+        let nothing = startup(None, at(0), Duration::from_mins(5), at(300));
         let message = "the task did not start within 5m (startupTimeout): its Pod was not created";
         assert_eq!(nothing, Startup::Failed(Trouble { reason: reasons::STARTUP_TIMEOUT, message: message.into() }));
     }

@@ -1,26 +1,23 @@
-use blackbox::{ApiServer as _, Kind, Request, probe::{Change, Places}};
-use serde_json::{Value, json};
+use blackbox::{ApiServer as _, Kind, Request, typed};
 use crate::suite::Suite;
 #[tokio::test]
 async fn timing() -> anyhow::Result<()> {
     let suite = Suite::start().await?;
-    for kind in [Kind::named("Task")?] {
-        let places = Places::of(&kind)?;
-        for (path, node) in kind.nodes() {
-            if !path.starts_with("spec") || node["type"] != "array" { continue; }
-            let position = places.find(&path).first().unwrap();
-            for n in [100usize, 1000, 10000] {
-            for valid in [true, false] {
-                let mut o = places.manifests()[position.manifest].clone();
-                let item = blackbox::probe::at_mut(&mut o, &position.way).unwrap()[0].clone();
-                let items = Value::Array(vec![if valid { item } else { json!({}) }; n]);
-                let object = places.changed(position, &Change::Set(items));
-                let t = std::time::Instant::now();
-                let r = suite.server.send(Request::try_create(&kind, &suite.namespace, &object)).await?;
-                println!("{path} {n} {valid} {:?} {} {}", t.elapsed(), r.code, r.message().len());
-                if t.elapsed().as_secs() > 20 { break; }
-            }}
-        }
+    let kind = Kind::named("Agent")?;
+    for n in [100usize, 200, 900, 5000, 9000, 20000] {
+        let body = format!(r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Agent","metadata":{{"name":"deep{n}"}},"spec":{{"config":{}1{}}}}}"#, "{\"a\":".repeat(n), "}".repeat(n));
+        let t = std::time::Instant::now();
+        let r = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body.clone())).await?;
+        println!("dry {n} {:?} {} {} {:.300}", t.elapsed(), r.code, r.body.is_string(), r.body["message"].to_string());
+        let mut q = Request::try_create_text(&kind, &suite.namespace, body);
+        q.path = kind.path(&suite.namespace);
+        let r = suite.server.send(q).await?;
+        println!("real {n} {} {} {:.300}", r.code, r.body.is_string(), r.message());
+        let r = suite.server.send(Request::get(format!("{}/deep{n}", kind.path(&suite.namespace)))).await?;
+        println!("get {n} {} {} {:.100}", r.code, r.body.is_string(), r.message());
+        let _ = typed::reread(&r.body);
     }
+    let r = suite.server.send(Request::get(kind.path(&suite.namespace))).await?;
+    println!("list {} {} {:.100}", r.code, r.body.is_string(), r.message());
     Ok(())
 }

@@ -13,6 +13,7 @@ use kubeopencode_core::{names, outcome::Ending, pod_progress::Progress, retry::r
 use super::{follow::time, start::Error};
 use crate::{
     context::{Context, instant, now},
+    failpoint,
     watch::Key,
     work::Next,
 };
@@ -127,6 +128,7 @@ async fn write(
 ) -> Result<Next, Error> {
     let key = Key::of(task);
     let version = task.resource_version();
+    failpoint::reach("run-ended");
     match ctx.write_status::<Task>(&key, before, after, version.as_deref()).await {
         Ok(Some(written)) => ctx.learn_task(written),
         Ok(None) => {}
@@ -134,6 +136,7 @@ async fn write(
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(Next::Retry),
         Err(error) => return Err(error.into()),
     }
+    failpoint::reach("finished");
     ctx.made.forget(task, epoch);
     if let Some(target) = ctx.queues.finished(&key, epoch) {
         ctx.work.admissions.add(target);

@@ -34,6 +34,7 @@ use crate::{
     apply::controller_uid,
     bindings,
     context::{Context, now},
+    failpoint,
     watch::Key,
     work::Next,
 };
@@ -112,6 +113,7 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
     let key = Key::of(task);
     let labelled = label(ctx, task).await?;
     let task = labelled.as_ref().unwrap_or(task);
+    failpoint::reach("labelled");
     // Everything that can be wrong with the Task itself is found before the run is claimed.
     let objects = build(ctx, task, admission.epoch).await?;
     let claimed = match claim(ctx, task, admission, &objects.resolved).await {
@@ -124,6 +126,7 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
         }
         Err(error) => return Err(error.into()),
     };
+    failpoint::reach("claimed");
     ctx.queues.claimed(&key);
     ctx.metrics.admitted(waited(&claimed, admission));
     ctx.seen.tasks.learn(claimed.clone());
@@ -260,7 +263,9 @@ async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) ->
     for config_map in config_maps {
         create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
     }
+    failpoint::reach("contexts-made");
     let pod = create_once::<Pod>(ctx, &namespace, task, pod).await?;
+    failpoint::reach("pod-made");
     ctx.made.note(task, epoch);
     ctx.seen.pods.learn(pod.clone());
     Ok(Arc::new(pod))

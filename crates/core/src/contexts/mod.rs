@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     conditions::reasons,
-    context::{ContextItem, ContextType, GitContext, GitSync, SkillSource},
+    context::{ContextItem, ContextType, GitSync, SkillSource},
 };
 
 use crate::resolved::{ResolvedAgent, ResolvedTask};
@@ -23,6 +23,7 @@ pub use assembly::assemble;
 pub(crate) use bundle::hex;
 pub use bundle::{Bundle, FileMapping, pack};
 pub use paths::BadPath;
+#[cfg(test)]
 pub(crate) use paths::within;
 
 /// What the controller read: the data of a ConfigMap by its name, `None` if it does not exist.

@@ -262,7 +262,7 @@ fn our_own_stops_win_over_everything() {
     for (stop, phase, reason, message, stopped) in [
         (Stop::User, TaskPhase::Completed, reasons::USER_STOPPED, "its user stopped the Task", true),
         (
-            Stop::Timeout(Duration::from_secs(5400)),
+            Stop::Timeout(Duration::from_mins(90)),
             TaskPhase::Completed,
             reasons::TIMEOUT,
             "the Task ran for 1h 30m, as long as spec.timeout allows, and was stopped",

@@ -53,7 +53,7 @@ fn key(task: u8) -> TaskKey {
 }
 
 fn fresh(world: &World, limits: Limits, gate: Gate) -> Queue {
-    let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_secs(60));
+    let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_mins(1));
     queue.set_limits(limits);
     queue.restore(&world.written);
     queue.set_gate(gate);

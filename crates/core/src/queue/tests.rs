@@ -19,7 +19,7 @@ fn blocked(name: &str, on: &str) -> Waiting {
 }
 
 fn queue(max: Option<u32>, quota: Option<(i32, i32)>) -> Queue {
-    let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_secs(60));
+    let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_mins(1));
     let quota = quota.map(|(max_task_starts, window_seconds)| Quota { max_task_starts, window_seconds });
     queue.set_limits(Limits { max_concurrent: max, quota });
     queue.set_gate(Gate::Ready);

@@ -169,8 +169,8 @@ fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_pla
 
     let plain = task(json!({"agentRef": {"name": "a"}, "description": "do"}));
     let (run, origins) = full_task(&agent, Some(&template), &plain);
-    assert_eq!(run.agent.stall_timeout, Duration::from_secs(120));
-    assert_eq!(run.startup_timeout, Duration::from_secs(240));
+    assert_eq!(run.agent.stall_timeout, Duration::from_mins(2));
+    assert_eq!(run.startup_timeout, Duration::from_mins(4));
     assert_eq!(run.workspace, run.agent.workspace);
     let by_agent = Origin::Agent("a".into());
     let by_template = Origin::Template("t".into());
@@ -196,8 +196,8 @@ fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_pla
         "instructionRefs": [{"name": "j"}],
     }));
     let (run, origins) = full_task(&agent, Some(&template), &own);
-    assert_eq!(run.agent.stall_timeout, Duration::from_secs(60));
-    assert_eq!((run.timeout, run.startup_timeout), (Some(Duration::from_secs(3600)), Duration::from_secs(60)));
+    assert_eq!(run.agent.stall_timeout, Duration::from_mins(1));
+    assert_eq!((run.timeout, run.startup_timeout), (Some(Duration::from_hours(1)), Duration::from_mins(1)));
     assert_eq!((run.artifacts.len(), run.outputs.len()), (0, 1));
     assert_eq!(run.agent.tools.iter().map(|tool| tool.enabled).collect::<Vec<_>>(), [false, true]);
     assert_eq!(run.agent.instructions.len(), 2);

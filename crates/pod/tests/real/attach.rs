@@ -99,7 +99,7 @@ const ENDINGS: &[Ending] = &[
     ending("[[status 404]]", Reason::ModelError, "HTTP 404: scripted refusal"),
     ending("[[status 429 times=1]] [[say after 429]]", Reason::Succeeded, "finished"),
     ending("[[status 500 times=1]] [[say after 500]]", Reason::Succeeded, "finished"),
-    ending_with("[[status 500]]", (env::STALL_TIMEOUT_SECONDS, "4"), Reason::NoProgress, "asked again"),
+    ending_with("[[status 500]]", (env::STALL_TIMEOUT_SECONDS, "15"), Reason::NoProgress, "asked again"),
     ending("[[html]]", Reason::NoProgress, "baseURL"),
     ending_with("[[hang]] silence", (env::STALL_TIMEOUT_SECONDS, "3"), Reason::NoProgress, "nothing happened for 3 s"),
     ending("[[cut]] [[say a text that is long enough to be cut in two]]", Reason::Succeeded, "finished"),

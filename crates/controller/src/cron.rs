@@ -1,0 +1,110 @@
+//! CronTasks: create Tasks by the clock.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use api::{CronTask, Task, names::annotations};
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use kubeopencode_core::cron::{ChildTask, CronPlan, plan};
+use serde_json::json;
+
+use crate::{
+    apply::controller_uid,
+    context::{Context, instant, now},
+    watch::{Change, Key, Seen},
+    work::Next,
+};
+
+/// Which Tasks each CronTask owns, so that a pass looks at no others.
+#[derive(Debug, Default)]
+pub struct Children(Mutex<HashMap<Key, BTreeSet<Key>>>);
+
+impl Children {
+    /// A Task changed. Answers the CronTask that owns it.
+    pub fn observe(&self, change: &Change<'_, Task>) -> Option<Key> {
+        let owners = change.last()?.metadata.owner_references.as_ref()?;
+        let owner = owners.iter().find(|owner| owner.kind == "CronTask" && owner.controller == Some(true))?;
+        let cron = Key::new(&change.key.namespace, &owner.name);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if change.object().is_some() {
+            all.entry(cron.clone()).or_default().insert(change.key.clone());
+        } else if let Some(children) = all.get_mut(&cron) {
+            children.remove(change.key);
+            if children.is_empty() {
+                all.remove(&cron);
+            }
+        }
+        Some(cron)
+    }
+
+    fn of(&self, cron: &Key) -> Vec<Key> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(cron).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// One pass over a CronTask. The plan is carried out in the order of its fields; if a step fails, it is planned anew.
+pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
+    let cron = match ctx.seen.crons.get(key) {
+        None => return Ok(Next::Wait),
+        Some(Seen::Unreadable(why)) => {
+            ctx.report_unreadable::<CronTask>(key, &why).await?;
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Object(cron)) => cron,
+    };
+    if cron.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Wait);
+    }
+    let uid = cron.metadata.uid.as_deref();
+    let children: Vec<ChildTask> = ctx
+        .children
+        .of(key)
+        .iter()
+        .filter_map(|task| ctx.seen.tasks.object(task))
+        .filter(|task| controller_uid(&**task) == uid)
+        .map(|task| ChildTask::of(&task))
+        .collect();
+    let CronPlan { stop, clear_trigger, create, status, next_wake } = plan(&cron, &children, now());
+
+    let tasks = ctx.api::<Task>(&key.namespace);
+    for name in stop {
+        let patch = json!({ "metadata": { "annotations": { annotations::STOP: "true" } } });
+        match tasks.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if clear_trigger {
+        let patch = json!({ "metadata": { "annotations": { annotations::TRIGGER: null } } });
+        let crons = ctx.api::<CronTask>(&key.namespace);
+        let written = crons.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        ctx.seen.crons.learn(written);
+    }
+    if let Some(task) = create {
+        let made = match tasks.create(&PostParams::default(), &task).await {
+            Ok(made) => Some(made),
+            // An earlier pass made it and could not say so.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => None,
+            Err(error) => {
+                ctx.events.warning(&*cron, "TaskNotCreated", error.to_string());
+                return Err(error);
+            }
+        };
+        if let Some(made) = made {
+            ctx.events.normal(&*cron, "TaskCreated", format!("created Task '{}'", made.name_any()));
+            ctx.learn_task(made);
+        }
+    }
+    let before = cron.status.clone().unwrap_or_default();
+    if let Some(written) = ctx.write_status::<CronTask>(key, &before, &status, None).await? {
+        ctx.seen.crons.learn(written);
+    }
+    Ok(next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+}

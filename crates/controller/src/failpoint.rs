@@ -1,0 +1,21 @@
+//! Places at which a test lets the process die, to see that nothing is lost or done twice.
+//!
+//! `KUBEOPENCODE_FAILPOINT=claimed` ends a debug build at once, as `kill -9` would, when it reaches that place. Release
+//! builds have no such places.
+
+/// The name of the place at which to die.
+#[cfg(debug_assertions)]
+const VARIABLE: &str = "KUBEOPENCODE_FAILPOINT";
+
+/// A place at which the process may die: `labelled`, `claimed`, `contexts-made`, `pod-made`, `run-ended`, `finished`.
+#[cfg(debug_assertions)]
+pub fn reach(place: &str) {
+    if std::env::var(VARIABLE).is_ok_and(|wanted| wanted == place) {
+        tracing::error!(place, "failpoint");
+        std::process::abort();
+    }
+}
+
+/// Nothing, in a release build.
+#[cfg(not(debug_assertions))]
+pub fn reach(_place: &str) {}
