@@ -147,7 +147,8 @@ impl Places {
         object
     }
 
-    fn value(&self, position: &Position) -> Value {
+    /// What stands there.
+    pub fn value(&self, position: &Position) -> Value {
         let mut object = self.manifests[position.manifest].clone();
         at_mut(&mut object, &position.way).map(Value::take).unwrap_or_default()
     }

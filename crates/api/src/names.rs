@@ -55,6 +55,8 @@ pub mod annotations {
     pub const AGENT_NAME: &str = "kubeopencode.io/agent-name";
     /// On a share Secret: that Agent's namespace.
     pub const AGENT_NAMESPACE: &str = "kubeopencode.io/agent-namespace";
+    /// On a Task's Pod, followed by a number: a small file that the Pod brings along.
+    pub const FILE_PREFIX: &str = "files.kubeopencode.io/";
     /// On a Pod template: hash of the context files, so that a change rolls out.
     pub const CONTEXT_HASH: &str = "kubeopencode.io/context-hash";
     /// On a Pod template: hash of the whole configuration, so that a change rolls out once.

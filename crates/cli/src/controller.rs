@@ -41,7 +41,8 @@ enum LogFormat {
 /// Runs the controllers until SIGTERM or SIGINT, or until the lease is lost.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     start_log(&args)?;
-    let config = kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
+    let config =
+        kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
     let options = Options {
         metrics: args.metrics_bind_address,
         health: args.health_probe_bind_address,

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use pod::{attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, shim, stop, url_fetch};
+use pod::{
+    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, shim, stop,
+    url_fetch,
+};
 
 use crate::exit_code;
 

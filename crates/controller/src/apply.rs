@@ -69,7 +69,13 @@ impl Applied {
     /// Makes `wanted` true, given what is there now (`live`). Answers what it wrote.
     ///
     /// An object of that name with another controller is left alone.
-    pub async fn apply<K>(&self, client: &Client, manager: &str, wanted: &K, live: Option<&K>) -> Result<Option<K>, Error>
+    pub async fn apply<K>(
+        &self,
+        client: &Client,
+        manager: &str,
+        wanted: &K,
+        live: Option<&K>,
+    ) -> Result<Option<K>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
     {

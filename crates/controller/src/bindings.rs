@@ -12,7 +12,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, core::NamespaceResourceScope};
 use kubeopencode_core::{
     contexts::ContextPlan,
-    opencode::{self, CompiledConfig, ConfigError, ConfigInput, InstructionText, ModelBinding, ToolServer, instruction_text},
+    opencode::{
+        self, CompiledConfig, ConfigError, ConfigInput, InstructionText, ModelBinding, ToolServer, instruction_text,
+    },
     platform::Platform,
     references::may_refer,
     resolved::ResolvedAgent,
@@ -67,7 +69,9 @@ pub enum Error {
         name: String,
     },
     /// Its owner does not allow it. The message does not tell whether it exists.
-    #[error("{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces")]
+    #[error(
+        "{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces"
+    )]
     NotAllowed {
         /// Its kind.
         kind: &'static str,
@@ -77,7 +81,9 @@ pub enum Error {
         name: String,
     },
     /// Its key is in a Secret that Pods of this namespace cannot read.
-    #[error("ModelProvider '{name}' keeps its key in namespace '{namespace}', where Pods of this namespace cannot read it: create a ModelProvider here")]
+    #[error(
+        "ModelProvider '{name}' keeps its key in namespace '{namespace}', where Pods of this namespace cannot read it: create a ModelProvider here"
+    )]
     SecretElsewhere {
         /// Namespace of the provider.
         namespace: String,
@@ -165,12 +171,12 @@ async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding) -> Result<T
         ToolKind::AgentTool => "AgentTool",
         ToolKind::Agent => "Agent as a tool",
     };
-    let reference =
-        ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
+    let reference = ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
     let server: RemoteMCPServer =
         find(ctx, kind, namespace, &reference, |s: &RemoteMCPServer| s.spec.allowed_namespaces.clone()).await?;
     let home = reference.namespace.as_deref().unwrap_or(namespace);
-    let mut secret_headers = if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };
+    let mut secret_headers =
+        if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };
     let own = binding.headers_from.clone().unwrap_or_default();
     secret_headers.retain(|header| !own.iter().any(|mine| mine.name.eq_ignore_ascii_case(&header.name)));
     secret_headers.extend(own);

@@ -119,12 +119,7 @@ pub struct Work {
 
 impl Context {
     /// A context that knows nothing yet.
-    pub fn new(
-        client: Client,
-        events: Events,
-        metrics: Arc<Metrics>,
-        environment: fn(&str) -> Option<String>,
-    ) -> Self {
+    pub fn new(client: Client, events: Events, metrics: Arc<Metrics>, environment: fn(&str) -> Option<String>) -> Self {
         Self {
             client,
             events,

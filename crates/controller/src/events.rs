@@ -44,13 +44,7 @@ impl Events {
     }
 
     fn send(&self, type_: EventType, about: &impl Resource<DynamicType = ()>, reason: &str, note: String) {
-        let event = Event {
-            type_,
-            reason: reason.into(),
-            note: Some(note),
-            action: reason.into(),
-            secondary: None,
-        };
+        let event = Event { type_, reason: reason.into(), note: Some(note), action: reason.into(), secondary: None };
         let mut reference = about.object_ref(&());
         // Without the version, repetitions of an event are recognised as such.
         reference.resource_version = None;

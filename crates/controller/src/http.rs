@@ -25,7 +25,11 @@ pub async fn serve(
     );
     let health = Router::new().route("/healthz", get(async || "ok")).route(
         "/readyz",
-        get(async move || if *ready.borrow() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "starting") }),
+        get(
+            async move || {
+                if *ready.borrow() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "starting") }
+            },
+        ),
     );
     let metrics_listener = listen(metrics_address).await?;
     let health_listener = listen(health_address).await?;

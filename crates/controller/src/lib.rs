@@ -81,7 +81,11 @@ pub enum Error {
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs the controllers until `stop` is ready, or until the lease is lost.
-pub async fn run(config: Config, options: Options, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+pub async fn run(
+    config: Config,
+    options: Options,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Error> {
     let metrics = Arc::new(Metrics::default());
     let fence = if options.lease_namespace.is_some() { Fence::closed() } else { Fence::default() };
     let unfenced: Client = Client::try_from(config.clone())?;
@@ -157,29 +161,64 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
     let told = Arc::clone(ctx);
     watches.spawn(seen.pods.follow(client.clone(), ours(), task::slim_pod, move |change| pod_changed(&told, change)));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.agents.follow(client.clone(), all(), |_| (), move |change| {
-        told.work.agents.add(change.key.clone());
-        told.work.admissions.add(Target::agent(change.key.clone()));
-        if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
-            told.work.templates.add(Key::new(&change.key.namespace, &template.name));
-        }
-    }));
+    watches.spawn(seen.agents.follow(
+        client.clone(),
+        all(),
+        |_| (),
+        move |change| {
+            told.work.agents.add(change.key.clone());
+            told.work.admissions.add(Target::agent(change.key.clone()));
+            if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
+                told.work.templates.add(Key::new(&change.key.namespace, &template.name));
+            }
+        },
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.templates.follow(client.clone(), all(), |_| (), move |change| {
-        agent::template_changed(&told, change.key, change.object());
-    }));
+    watches.spawn(seen.templates.follow(
+        client.clone(),
+        all(),
+        |_| (),
+        move |change| {
+            agent::template_changed(&told, change.key, change.object());
+        },
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.crons.follow(client.clone(), all(), |_| (), move |change| told.work.crons.add(change.key.clone())));
+    watches.spawn(seen.crons.follow(
+        client.clone(),
+        all(),
+        |_| (),
+        move |change| told.work.crons.add(change.key.clone()),
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.configs.follow(client.clone(), all(), |_| (), move |change: &Change<'_, KubeOpenCodeConfig>| {
-        config::changed(&told, change);
-    }));
+    watches.spawn(seen.configs.follow(
+        client.clone(),
+        all(),
+        |_| (),
+        move |change: &Change<'_, KubeOpenCodeConfig>| {
+            config::changed(&told, change);
+        },
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.deployments.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    watches.spawn(seen.deployments.follow(
+        client.clone(),
+        managed(),
+        |_| (),
+        move |c| owner_changed(&told.work.agents, c),
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.services.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    watches.spawn(seen.services.follow(
+        client.clone(),
+        managed(),
+        |_| (),
+        move |c| owner_changed(&told.work.agents, c),
+    ));
     let told = Arc::clone(ctx);
-    watches.spawn(seen.config_maps.follow(client.clone(), managed(), |_| (), move |c| owner_changed(&told.work.agents, c)));
+    watches.spawn(seen.config_maps.follow(
+        client.clone(),
+        managed(),
+        |_| (),
+        move |c| owner_changed(&told.work.agents, c),
+    ));
     watches.spawn(seen.claims.follow(client.clone(), managed(), |_| (), |_| ()));
 }
 
@@ -239,10 +278,14 @@ fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool
         task::admission::pass(&ctx, &target).await.map_err(Failure::from)
     }));
     workers.spawn(drive(ctx, &work.tasks, concurrency, stop, "task", async |ctx, key| {
-        task::pass(&ctx, &key).await.map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
+        task::pass(&ctx, &key)
+            .await
+            .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));
     workers.spawn(drive(ctx, &work.agents, 8, stop, "agent", async |ctx, key| {
-        agent::pass(&ctx, &key).await.map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
+        agent::pass(&ctx, &key)
+            .await
+            .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));
     workers.spawn(drive(ctx, &work.templates, 4, stop, "template", async |ctx, key| {
         template::pass(&ctx, &key).await.map_err(Failure::from)

@@ -33,7 +33,9 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
     after.agents = i32::try_from(users.len()).ok();
     let mut conditions = after.conditions.take().unwrap_or_default();
     match resolve_template(&template, &ctx.platform()) {
-        Ok(_) => status::set(&mut conditions, types::READY, true, reasons::VALID, "the template is valid", generation, now()),
+        Ok(_) => {
+            status::set(&mut conditions, types::READY, true, reasons::VALID, "the template is valid", generation, now())
+        }
         Err(error) => {
             status::set(&mut conditions, types::READY, false, error.reason(), &error.to_string(), generation, now());
         }

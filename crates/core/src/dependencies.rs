@@ -9,6 +9,8 @@ use api::{
 };
 use jiff::Timestamp;
 
+use crate::status::holds;
+
 /// Where a Task stands with what it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Dependencies {
@@ -52,13 +54,9 @@ pub enum End {
 impl Other {
     /// What dependents see of `task`.
     pub fn of(task: &Task) -> Self {
-        let status = task.status.clone().unwrap_or_default();
-        let stopped = status
-            .conditions
-            .unwrap_or_default()
-            .iter()
-            .any(|condition| condition.type_ == types::STOPPED && condition.status == "True");
-        let end = match status.phase {
+        let status = task.status.as_ref();
+        let stopped = holds(status.and_then(|status| status.conditions.as_deref()), types::STOPPED);
+        let end = match status.and_then(|status| status.phase) {
             Some(TaskPhase::Completed) if !stopped => Some(End::Succeeded),
             Some(TaskPhase::Completed | TaskPhase::Failed) => Some(End::Failed),
             _ => None,

@@ -32,6 +32,7 @@ pub mod resolved;
 pub mod retry;
 mod security;
 pub mod share;
+mod span;
 pub mod standby;
 pub mod startup;
 pub mod status;

@@ -55,23 +55,31 @@ pub(crate) fn merge_noting(
         network_policy,
     } = agent;
     AgentSettings {
-        agent_image: choose.text("agentImage", agent_image, &template.agent_image),
-        executor_image: choose.text("executorImage", executor_image, &template.executor_image),
-        attach_image: choose.text("attachImage", attach_image, &template.attach_image),
+        agent_image: choose.text("agentImage", agent_image.as_ref(), template.agent_image.as_ref()),
+        executor_image: choose.text("executorImage", executor_image.as_ref(), template.executor_image.as_ref()),
+        attach_image: choose.text("attachImage", attach_image.as_ref(), template.attach_image.as_ref()),
         executor_image_build: choose.value(
             "executorImageBuild",
             executor_image_build.as_ref(),
             template.executor_image_build.as_ref(),
         ),
-        workspace_dir: choose.text("workspaceDir", workspace_dir, &template.workspace_dir),
+        workspace_dir: choose.text("workspaceDir", workspace_dir.as_ref(), template.workspace_dir.as_ref()),
         command: choose.command("command", command.as_ref(), template.command.as_ref()),
         contexts: choose.value("contexts", contexts.as_ref(), template.contexts.as_ref()),
         skills: choose.value("skills", skills.as_ref(), template.skills.as_ref()),
         plugins: choose.value("plugins", plugins.as_ref(), template.plugins.as_ref()),
-        config: choose.value("config", config.as_ref().filter(given), template.config.as_ref().filter(given)),
+        config: choose.value(
+            "config",
+            config.as_ref().filter(|c| is_given(c)),
+            template.config.as_ref().filter(|c| is_given(c)),
+        ),
         credentials: choose.value("credentials", credentials.as_ref(), template.credentials.as_ref()),
         pod_spec: choose.value("podSpec", pod_spec.as_ref(), template.pod_spec.as_ref()),
-        service_account_name: choose.text("serviceAccountName", service_account_name, &template.service_account_name),
+        service_account_name: choose.text(
+            "serviceAccountName",
+            service_account_name.as_ref(),
+            template.service_account_name.as_ref(),
+        ),
         max_concurrent_tasks: choose.value(
             "maxConcurrentTasks",
             max_concurrent_tasks.as_ref(),
@@ -102,7 +110,7 @@ pub(crate) fn merge_noting(
 }
 
 /// Whether a configuration says anything: the empty text and null are what tools write for "unset".
-fn given(config: &&serde_json::Value) -> bool {
+fn is_given(config: &serde_json::Value) -> bool {
     !config.is_null() && config.as_str().is_none_or(|text| !text.trim().is_empty())
 }
 
@@ -122,9 +130,9 @@ impl Choose<'_> {
         Some(value.clone())
     }
 
-    fn text(&mut self, setting: &'static str, agent: &Option<String>, template: &Option<String>) -> Option<String> {
+    fn text(&mut self, setting: &'static str, agent: Option<&String>, template: Option<&String>) -> Option<String> {
         let given = |text: &&String| !text.is_empty();
-        self.value(setting, agent.as_ref().filter(given), template.as_ref().filter(given))
+        self.value(setting, agent.filter(given), template.filter(given))
     }
 
     fn command(
@@ -140,6 +148,8 @@ impl Choose<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -9,12 +9,12 @@ use api::{
     kinds::task::{Session, Usage},
     run::RetryCause,
 };
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
 use crate::{
     pod_progress::{phase, preparing, status, task_container, task_ended},
     report::{RunReport, Verdict},
+    span::spoken,
     startup::Trouble,
 };
 
@@ -263,11 +263,6 @@ fn shortened(text: &str) -> String {
     }
     let end: String = text.chars().skip(length - LONGEST_QUOTE).collect();
     format!("…{end}")
-}
-
-/// A span of time as people write it: `1h 30m`.
-pub(crate) fn spoken(span: Duration) -> String {
-    format!("{:#}", SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX))
 }
 
 #[cfg(test)]

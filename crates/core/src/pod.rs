@@ -251,6 +251,11 @@ fn objects(input: &TaskPodInput<'_>, mut spec: PodSpec, bundle: Bundle) -> TaskO
     annotations.extend(pod_settings.annotations.clone().unwrap_or_default());
     metadata.annotations = Some(annotations);
     spec.restart_policy = Some("Never".to_owned());
+    let asked_for = !input.resolved.contexts.is_empty() || !input.resolved.agent.contexts.is_empty();
+    if !asked_for && let Some(files) = bundle.carried(&mut spec, "context-files") {
+        metadata.annotations.get_or_insert_default().extend(files);
+        return TaskObjects { config_maps: Vec::new(), pod: Pod { metadata, spec: Some(spec), status: None } };
+    }
     TaskObjects { config_maps: owner.config_maps(bundle, &ours), pod: Pod { metadata, spec: Some(spec), status: None } }
 }
 

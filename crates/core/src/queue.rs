@@ -16,11 +16,17 @@ use std::{
 
 use api::{Agent, Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::{dependencies::Dependencies, resolved::ResolvedAgent, standby::Suspension};
+use crate::{
+    dependencies::Dependencies,
+    resolved::ResolvedAgent,
+    span::{later, signed},
+    standby::Suspension,
+};
 
+mod history;
 mod wait;
+use history::StartHistory;
 pub use wait::{Wait, shown_position};
 
 /// One Task. A Task that is deleted and created again is another one.
@@ -182,8 +188,7 @@ pub struct Queue {
     /// Those of `waiting` that depend on a Task that does not exist, by when they give up.
     by_missing: BTreeSet<(Timestamp, TaskKey)>,
     running: BTreeMap<TaskKey, Running>,
-    /// Starts that count for the quota, oldest first. Empty without a quota.
-    history: Vec<TaskStart>,
+    history: StartHistory,
 }
 
 impl Queue {
@@ -191,7 +196,7 @@ impl Queue {
     pub fn new(lane: Lane, grace: Duration) -> Self {
         Self {
             lane,
-            grace: SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX),
+            grace: signed(grace),
             limits: Limits::default(),
             gate: Gate::ServerNotReady,
             waiting: BTreeMap::new(),
@@ -200,7 +205,7 @@ impl Queue {
             by_wait: BTreeSet::new(),
             by_missing: BTreeSet::new(),
             running: BTreeMap::new(),
-            history: Vec::new(),
+            history: StartHistory::default(),
         }
     }
 
@@ -240,7 +245,7 @@ impl Queue {
             self.forget(&key);
         }
         if let Some(at) = admitted_at {
-            self.note_start(&key, at);
+            self.history.record(&key, at);
         }
         self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None });
     }
@@ -267,20 +272,18 @@ impl Queue {
         let Some(running) = self.running.get(&admission.key) else { return };
         let Some(task) = running.unconfirmed.clone().filter(|task| task.epoch == admission.epoch) else { return };
         self.running.remove(&admission.key);
-        self.history.retain(|start| !is_start(start, &admission.key, admission.at));
+        self.history.remove(&admission.key, admission.at);
         self.upsert(task);
     }
 
     /// The limits may have changed.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-        if limits.quota.is_none() {
-            self.history.clear();
-        }
+        self.history.set_quota(limits.quota);
         let started: Vec<_> =
             self.running.iter().filter_map(|(key, run)| Some((key.clone(), run.admitted_at?))).collect();
         for (key, at) in started {
-            self.note_start(&key, at);
+            self.history.record(&key, at);
         }
     }
 
@@ -293,27 +296,24 @@ impl Queue {
 
     /// The history in the Agent's or template's status: what it knows and memory does not is added. Set limits first.
     pub fn restore(&mut self, history: &[TaskStart]) {
-        if self.limits.quota.is_none() {
-            return;
-        }
         for start in history {
-            self.insert_start(start.clone());
+            self.history.insert(start.clone());
         }
     }
 
     /// Decides. Admitted Tasks hold their slots from now on.
     pub fn decide(&mut self, now: Timestamp) -> Decisions {
-        self.prune(now);
+        self.history.prune(now);
         let mut decisions = Decisions { fail: self.refusals(now), ..Decisions::default() };
         match self.gate {
             Gate::Ready => {
-                while !self.at_capacity() && !self.quota_used_up() {
+                while !self.at_capacity() && !self.history.is_used_up() {
                     let Some((_, _, key)) = self.eligible.pop_first() else { break };
                     let Some(task) = self.waiting.get(&key).cloned() else { continue };
                     self.forget(&key);
                     // Rounded up, so that a window is never shorter than promised once the fraction is lost.
                     let admission = Admission { key: key.clone(), epoch: task.epoch, at: whole_second(now) };
-                    self.note_start(&key, admission.at);
+                    self.history.record(&key, admission.at);
                     let (epoch, admitted_at) = (admission.epoch, Some(admission.at));
                     self.running.insert(key, Running { epoch, admitted_at, unconfirmed: Some(task) });
                     decisions.admit.push(admission);
@@ -323,7 +323,7 @@ impl Queue {
             Gate::SuspendedByUser | Gate::ServerNotReady | Gate::Missing { .. } => {}
         }
         if self.limits.quota.is_some() && !decisions.admit.is_empty() {
-            decisions.history = Some(self.history.clone());
+            decisions.history = Some(self.history.starts().to_vec());
         }
         decisions.next_wake = self.next_wake(now);
         decisions
@@ -362,7 +362,7 @@ impl Queue {
 
     /// Starts that count for the quota.
     pub fn history(&self) -> &[TaskStart] {
-        &self.history
+        self.history.starts()
     }
 
     fn forget(&mut self, key: &TaskKey) {
@@ -379,46 +379,9 @@ impl Queue {
         self.limits.max_concurrent.is_some_and(|most| self.running.len() >= most as usize)
     }
 
-    fn quota_used_up(&self) -> bool {
-        self.limits.quota.is_some_and(|quota| self.history.len() >= most_starts(quota))
-    }
-
-    /// When enough records leave the window for one more start.
-    fn quota_frees(&self) -> Option<Timestamp> {
-        let quota = self.limits.quota?;
-        let start = self.history.get(self.history.len().checked_sub(most_starts(quota))?)?;
-        Some(later(start.start_time.0, window(quota)))
-    }
-
-    fn prune(&mut self, now: Timestamp) {
-        if let Some(quota) = self.limits.quota {
-            let left = self.history.partition_point(|start| later(start.start_time.0, window(quota)) <= now);
-            self.history.drain(..left);
-        }
-    }
-
-    fn note_start(&mut self, key: &TaskKey, at: Timestamp) {
-        if self.limits.quota.is_some() {
-            self.insert_start(TaskStart {
-                task_name: key.name.clone(),
-                task_namespace: key.namespace.clone(),
-                start_time: Time(at),
-            });
-        }
-    }
-
-    /// Puts a start in its place, unless it is there already.
-    fn insert_start(&mut self, start: TaskStart) {
-        let same_time = self.history.partition_point(|other| other.start_time < start.start_time);
-        let place = self.history.partition_point(|other| other.start_time <= start.start_time);
-        if !self.history[same_time..place].contains(&start) {
-            self.history.insert(place, start);
-        }
-    }
-
     fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let quota = match self.gate {
-            Gate::Ready if !self.eligible.is_empty() && !self.at_capacity() => self.quota_frees(),
+            Gate::Ready if !self.eligible.is_empty() && !self.at_capacity() => self.history.frees(),
             _ => None,
         };
         let grace = self.by_wait.first().and_then(|(since, _)| self.grace_end(*since));
@@ -465,23 +428,6 @@ impl Queue {
 
 fn rank(task: &Waiting) -> Rank {
     (Reverse(task.priority), task.created, task.key.clone())
-}
-
-fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
-    start.start_time.0 == at && start.task_name == key.name && start.task_namespace == key.namespace
-}
-
-fn most_starts(quota: Quota) -> usize {
-    // The schema admits no less than 1; what slips through it must not stop an Agent for ever.
-    usize::try_from(quota.max_task_starts).unwrap_or(0).max(1)
-}
-
-fn window(quota: Quota) -> SignedDuration {
-    SignedDuration::from_secs(i64::from(quota.window_seconds.max(0)))
-}
-
-fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
-    time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
 fn whole_second(time: Timestamp) -> Timestamp {

@@ -3,13 +3,12 @@
 //! Resolution happens once a run, at admission. The origin of each field is kept, so that "why this image?" has an
 //! answer after the Agent changed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use api::{
     Agent, AgentTemplate, AgentTemplateSpec, Task, TaskSpec, conditions::reasons, kinds::agent::ServerAuthMode,
     names::defaults, refs::SecretKeyRef, settings::AgentSettings, tools::ToolBinding,
 };
-use serde_json::{Map, Value};
 
 use crate::{
     merge::{Layer, merge_noting},
@@ -19,11 +18,14 @@ use crate::{
     resolved::{Place, ResolvedAgent, ResolvedTask},
 };
 
+mod fields;
+mod values;
+
+use fields::{AgentFields, RunFields};
+use values::{config_object, normal_dir, span};
+
 /// Key under which a generated password is kept.
 const PASSWORD_KEY: &str = "password";
-/// Directories that a workspace must not cover: the system's own, and where OpenCode itself is mounted.
-const RESERVED: [&str; 5] = ["/dev", "/etc", "/proc", "/sys", "/tools"];
-
 /// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
@@ -110,6 +112,7 @@ pub fn resolve_task(
     let (place, (agent, origins), template, agent_budget) = match target {
         Target::Agent { agent, template, url } => {
             let place = Place::Agent { name: name_of(agent), url: url.to_owned(), password_secret: password(agent) };
+            let template = template.filter(|_| agent.spec.template_ref.is_some());
             let budget = agent.spec.budget.clone().map(|budget| (budget, Origin::Agent(name_of(agent))));
             (place, agent_with_origins(agent, template, platform)?, template, budget)
         }
@@ -319,83 +322,6 @@ fn settle(
     Ok((resolved, fields.origins))
 }
 
-/// Applies defaults to the fields of an agent and notes where each value came from.
-struct AgentFields<'a> {
-    given: BTreeMap<&'static str, &'a Origin>,
-    platform: &'a Platform,
-    origins: Origins,
-}
-
-impl AgentFields<'_> {
-    fn origin_of(&self, setting: &str) -> Origin {
-        self.given.get(setting).map_or(Origin::BuiltIn, |origin| (*origin).clone())
-    }
-
-    /// A setting without a platform-wide default.
-    fn keep<T>(&mut self, setting: &'static str, value: Option<T>) -> Option<T> {
-        self.origins.note(format!("agent.{setting}"), self.origin_of(setting));
-        value
-    }
-
-    /// A setting that the platform has a default for.
-    fn or_platform<T>(&mut self, setting: &'static str, value: Option<T>, default: T) -> T {
-        let origin = if value.is_some() { self.origin_of(setting) } else { self.platform.origin(setting) };
-        self.origins.note(format!("agent.{setting}"), origin);
-        value.unwrap_or(default)
-    }
-}
-
-/// Applies defaults to the fields of a run and notes where each value came from.
-struct RunFields {
-    origins: Origins,
-    by_template: Origin,
-}
-
-impl RunFields {
-    fn note(&mut self, path: impl Into<String>, origin: Origin) {
-        self.origins.note(path, origin);
-    }
-
-    fn origin_of(&self, path: &str) -> Origin {
-        self.origins.get(path).cloned().unwrap_or(Origin::BuiltIn)
-    }
-
-    /// The first of two values that is there.
-    fn first<T>(&mut self, path: &str, values: [(Option<T>, Origin); 2]) -> Option<T> {
-        self.first_of(path, values.into_iter().find_map(|(value, origin)| value.map(|value| (value, origin))))
-    }
-
-    fn first_of<T>(&mut self, path: &str, found: Option<(T, Origin)>) -> Option<T> {
-        let (value, origin) = found.map_or((None, Origin::BuiltIn), |(value, origin)| (Some(value), origin));
-        self.note(path, origin);
-        value
-    }
-
-    /// A field that only a Task has.
-    fn own<T>(&mut self, path: &str, task: Option<T>) -> Option<T> {
-        self.first_of(path, task.map(|value| (value, Origin::Task)))
-    }
-
-    /// A field that a Task and a template have.
-    fn shared<T>(&mut self, path: &str, task: Option<T>, template: Option<T>) -> Option<T> {
-        let by_template = self.by_template.clone();
-        self.first(path, [(task, Origin::Task), (template, by_template)])
-    }
-
-    fn fall_back<T>(&mut self, path: &str, platform: &Platform, default: T) -> T {
-        self.note(path, platform.origin(path));
-        default
-    }
-
-    /// A field of the agent that a Task may replace.
-    fn replace<T>(&mut self, path: &str, task: Option<T>, field: &mut T) {
-        if let Some(value) = task {
-            *field = value;
-            self.note(path, Origin::Task);
-        }
-    }
-}
-
 /// Adds a Task's tool, in place of the agent's binding of the same object. Returns its index.
 fn put_tool(tools: &mut Vec<ToolBinding>, tool: ToolBinding) -> usize {
     if let Some(index) = tools.iter().position(|other| other.reference == tool.reference) {
@@ -418,11 +344,6 @@ fn password(agent: &Agent) -> Option<SecretKeyRef> {
     }
 }
 
-/// A span of time; zero is what tools write for "unset".
-fn span(span: Option<api::Duration>) -> Option<Duration> {
-    span.map(api::Duration::to_std).filter(|span| !span.is_zero())
-}
-
 fn name_of(object: &impl HasName) -> String {
     object.name().to_owned()
 }
@@ -442,50 +363,6 @@ impl HasName for AgentTemplate {
     fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
-}
-
-/// OpenCode's configuration as an object, in the order of its keys.
-fn config_object(config: Value) -> Result<Map<String, Value>, String> {
-    let config = match config {
-        Value::String(text) => serde_json::from_str(&text).map_err(|error| {
-            // serde_json ends its message with the position already, as "at line L column C".
-            format!("it is no JSON: {error}")
-        })?,
-        other => other,
-    };
-    let found = match config {
-        Value::Object(map) => return Ok(map),
-        Value::Array(_) => "a list",
-        Value::String(_) => "a text",
-        Value::Number(_) => "a number",
-        Value::Bool(_) => "true or false",
-        Value::Null => "null",
-    };
-    Err(format!("it must be a JSON object such as {{\"model\": \"provider/model\"}}, but it is {found}"))
-}
-
-/// An absolute directory without a trailing slash, `.` or `..`.
-fn normal_dir(dir: &str) -> Result<String, &'static str> {
-    if !dir.starts_with('/') {
-        return Err("it must be an absolute path such as /workspace");
-    }
-    let mut parts = Vec::new();
-    for part in dir.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => return Err("it must not contain '..'"),
-            part => parts.push(part),
-        }
-    }
-    if parts.is_empty() {
-        return Err("the root directory cannot be a workspace; use a directory below it");
-    }
-    let dir = format!("/{}", parts.join("/"));
-    let covers = |reserved: &&str| dir == **reserved || dir.starts_with(&format!("{reserved}/"));
-    if RESERVED.iter().any(|reserved| covers(&reserved)) {
-        return Err("/dev, /etc, /proc, /sys and /tools are in use; choose another directory");
-    }
-    Ok(dir)
 }
 
 #[cfg(test)]

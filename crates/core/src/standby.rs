@@ -3,6 +3,8 @@
 use api::{Agent, names::annotations, workload::Standby};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::span::{later, signed};
+
 /// Value of the annotation `kubeopencode.io/suspended-by` on an Agent that we put to sleep.
 pub const SUSPENDED_BY_STANDBY: &str = "Standby";
 
@@ -79,17 +81,15 @@ pub enum StandbyAction {
 }
 
 /// Plans the sleep of an Agent.
-pub fn standby(use_: &Use<'_>, now: Timestamp) -> StandbyPlan {
-    let timeout = use_
-        .standby
-        .map(|standby| SignedDuration::try_from(standby.idle_timeout.to_std()).unwrap_or(SignedDuration::MAX));
+pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
+    let timeout = usage.standby.map(|standby| signed(standby.idle_timeout.to_std()));
     let presence = timeout
         .filter(|timeout| *timeout < HEARTBEAT)
         .map_or(HEARTBEAT, |timeout| (timeout / 2).max(SHORTEST_HEARTBEAT));
     // A sign of life from the future is a broken clock, not a person.
-    let seen = use_.last_connection.filter(|seen| *seen <= later(now, presence)).map(|seen| later(seen, presence));
+    let seen = usage.last_connection.filter(|seen| *seen <= later(now, presence)).map(|seen| later(seen, presence));
     let present_until = seen.filter(|until| *until > now);
-    let used = use_.tasks > 0 || present_until.is_some();
+    let in_use = usage.tasks > 0 || present_until.is_some();
 
     let mut plan = StandbyPlan {
         action: StandbyAction::Keep,
@@ -99,14 +99,14 @@ pub fn standby(use_: &Use<'_>, now: Timestamp) -> StandbyPlan {
         }),
         next_wake: None,
     };
-    match (use_.suspension, timeout) {
+    match (usage.suspension, timeout) {
         (Suspension::ByUser, _) | (Suspension::Awake, None) => {}
-        (Suspension::ByStandby, Some(_)) if !used => plan.idle_since = use_.idle_since,
+        (Suspension::ByStandby, Some(_)) if !in_use => plan.idle_since = usage.idle_since,
         (Suspension::ByStandby, _) => plan.action = StandbyAction::Resume,
-        (Suspension::Awake, Some(_)) if use_.tasks > 0 => {}
-        (Suspension::Awake, Some(_)) if used => plan.next_wake = present_until,
+        (Suspension::Awake, Some(_)) if usage.tasks > 0 => {}
+        (Suspension::Awake, Some(_)) if in_use => plan.next_wake = present_until,
         (Suspension::Awake, Some(timeout)) => {
-            let since = use_.idle_since.unwrap_or(now);
+            let since = usage.idle_since.unwrap_or(now);
             plan.idle_since = Some(since);
             if later(since, timeout) <= now {
                 plan.action = StandbyAction::Suspend;
@@ -116,10 +116,6 @@ pub fn standby(use_: &Use<'_>, now: Timestamp) -> StandbyPlan {
         }
     }
     plan
-}
-
-fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
-    time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
@@ -148,14 +144,14 @@ mod tests {
     #[track_caller]
     fn check(case: &Case, action: StandbyAction, idle_since: Option<i64>, next_wake: Option<i64>) -> StandbyPlan {
         let settings = case.timeout.map(|seconds| Standby { idle_timeout: Duration::from_secs(seconds).into() });
-        let use_ = Use {
+        let usage = Use {
             standby: settings.as_ref(),
             suspension: case.suspension,
             tasks: case.tasks,
             last_connection: case.seen.map(at),
             idle_since: case.idle.map(at),
         };
-        let plan = standby(&use_, at(NOW));
+        let plan = standby(&usage, at(NOW));
         assert_eq!((plan.action, plan.idle_since, plan.next_wake), (action, idle_since.map(at), next_wake.map(at)));
         plan
     }

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use crate::{
-    outcome::spoken,
     pod_progress::{Progress, condition, preparing, status, task_container},
+    span::{later, signed, spoken},
 };
 
 /// Registries hiccup. The kubelet tries again after 10, 20 and 40 seconds; what fails for longer is wrong.
@@ -46,7 +46,7 @@ pub fn startup(pod: Option<&Pod>, admitted_at: Timestamp, limit: Duration, now: 
     if let Some(at) = progress.started_at {
         return Startup::Started(at);
     }
-    let deadline = later(admitted_at, SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX));
+    let deadline = later(admitted_at, signed(limit));
     let held_up = pod.and_then(hold_up);
     let mut next_look = deadline;
     if let Some(HoldUp { trouble, heals: Heals::Perhaps }) = &held_up
@@ -151,12 +151,10 @@ fn is_started_sidecar(container: &ContainerStatus) -> bool {
     container.started == Some(true) && container.ready
 }
 
-fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
-    time.checked_add(span).unwrap_or(Timestamp::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
     use serde_json::{Value, json};
 
     use super::*;

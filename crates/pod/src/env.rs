@@ -22,6 +22,13 @@ pub const CUSTOM_CA_CERT_PATH: &str = "CUSTOM_CA_CERT_PATH";
 /// PEM bundle that replaces the system's, as for OpenSSL.
 pub const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
 
+/// Proxy for http; read by git, npm and our HTTP client. Lower case works too.
+pub const HTTP_PROXY: &str = "HTTP_PROXY";
+/// Proxy for https.
+pub const HTTPS_PROXY: &str = "HTTPS_PROXY";
+/// Hosts that are reached without a proxy, such as `.svc,.cluster.local`.
+pub const NO_PROXY: &str = "NO_PROXY";
+
 /// context-init: where the context ConfigMap is mounted. Default `/configmap-files`.
 pub const CONFIGMAP_PATH: &str = "CONFIGMAP_PATH";
 /// context-init: JSON `[{"key"|"keys", "targetPath", "fileMode"}]`, files to copy from the ConfigMap.

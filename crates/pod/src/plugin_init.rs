@@ -141,7 +141,7 @@ pub async fn run(settings: &Settings) -> Result<usize, Error> {
         return Err(Error::TimedOut { packages, limit: settings.timeout });
     };
     if !output.status.success() {
-        let redactor = Redactor::from_variables(std::env::vars());
+        let redactor = Redactor::from_process([]);
         let text = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = text.lines().filter(|line| !line.contains("A complete log of this run")).collect();
         let detail: String = redactor.clean(&lines[..lines.len().min(6)].join("; ")).chars().take(1000).collect();

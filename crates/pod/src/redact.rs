@@ -1,7 +1,5 @@
 //! Taking secrets out of text before it is logged, recorded or put into an error.
 
-use crate::env::Lookup;
-
 /// What replaces a secret.
 const HIDDEN: &str = "[redacted]";
 /// Shorter values are not looked for: replacing every `a` or `1234` would destroy the text and hide nothing.
@@ -23,7 +21,7 @@ impl std::fmt::Debug for Redactor {
 impl Redactor {
     /// A redactor for these values.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut all: Vec<String> = secrets
+        let secrets: Vec<String> = secrets
             .into_iter()
             .flat_map(|secret| {
                 let trimmed = secret.trim().to_owned();
@@ -32,19 +30,40 @@ impl Redactor {
             })
             .filter(|secret| secret.len() >= SHORTEST)
             .collect();
-        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        all.dedup();
-        Self { secrets: all }
+        let mut redactor = Self { secrets };
+        redactor.sort();
+        redactor
     }
 
-    /// A redactor for every variable whose name says that it is secret.
+    /// A redactor for every variable whose name says that it is secret, and for the keys inside of OpenCode's settings.
     pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self::new(variables.into_iter().filter(|(name, _)| names_a_secret(name)).map(|(_, value)| value))
+        let mut secrets = Vec::new();
+        for (name, value) in variables {
+            if OPENCODE_JSON.contains(&name.as_str()) {
+                if let Ok(json) = serde_json::from_str(&value) {
+                    collect_keys(&json, &mut secrets);
+                }
+            } else if names_a_secret(&name) {
+                secrets.push(value);
+            }
+        }
+        Self::new(secrets)
     }
 
-    /// A redactor for these named variables.
-    pub fn from_env(env: Lookup<'_>, names: &[&str]) -> Self {
-        Self::new(names.iter().filter_map(|name| env(name)))
+    /// A redactor for this process, and for secrets that it got elsewhere.
+    pub fn from_process(more: impl IntoIterator<Item = String>) -> Self {
+        // Values that are no text are never printed as text.
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut redactor = Self::from_variables(variables);
+        redactor.secrets.extend(Self::new(more).secrets);
+        redactor.sort();
+        redactor
+    }
+
+    fn sort(&mut self) {
+        self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.secrets.dedup();
     }
 
     /// The text without secrets.
@@ -56,6 +75,30 @@ impl Redactor {
             }
         }
         hide_userinfo(&text)
+    }
+}
+
+/// Variables that hold JSON with keys in it.
+const OPENCODE_JSON: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
+
+/// Collects the strings that stand under a secret name. `{env:NAME}` is a reference, not a secret.
+fn collect_keys(json: &serde_json::Value, secrets: &mut Vec<String>) {
+    match json {
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect_keys(item, secrets)),
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    Some(text) if !text.starts_with('{') => {
+                        let name = name.to_ascii_uppercase();
+                        if name == "KEY" || name == "AUTHORIZATION" || names_a_secret(&name) {
+                            secrets.push(text.strip_prefix("Bearer ").unwrap_or(text).to_owned());
+                        }
+                    }
+                    _ => collect_keys(value, secrets),
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -126,10 +169,18 @@ mod tests {
                 ("ANTHROPIC_API_KEY", "sesame-2"),
                 ("TASK_NAME", "sesame-3"),
                 ("GITHUB_TOKEN", "sesame-4"),
+                (
+                    "OPENCODE_CONFIG_CONTENT",
+                    r#"{"provider":{"p":{"options":{"apiKey":"sesame-5","baseURL":"sesame-6"}}}}"#,
+                ),
+                ("OPENCODE_AUTH_CONTENT", r#"{"p":{"type":"api","key":"sesame-7"}, "q":{"key":"{env:NAME}"}}"#),
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
-        assert_eq!(redactor.clean("sesame-1 sesame-2 sesame-3 sesame-4"), "[redacted] [redacted] sesame-3 [redacted]");
-        assert_eq!(format!("{redactor:?}"), "Redactor(3 secrets)");
+        assert_eq!(
+            redactor.clean("sesame-1 sesame-2 sesame-3 sesame-4 sesame-5 sesame-6 sesame-7 {env:NAME}"),
+            "[redacted] [redacted] sesame-3 [redacted] [redacted] sesame-6 [redacted] {env:NAME}"
+        );
+        assert_eq!(format!("{redactor:?}"), "Redactor(5 secrets)");
     }
 }

@@ -27,7 +27,6 @@ async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
         ("null", b"null".into()),
         ("broken JSON", task(r#"{"agentRef":{"name":"a"}"#).into()),
         ("something after the object", format!("{}{{}}", described("\"\"")).into()),
-        ("bytes that are no UTF-8", [task("{\"description\":\"").as_bytes(), b"\xff\xfe\"}}"].concat()),
         ("a program", b"\x7fELF\x02\x01\x01\x00".into()),
         ("the same key twice", task(r#"{"agentRef":{"name":"a"},"priority":1,"priority":2}"#).into()),
         ("another version", described("\"\"").replace("v1alpha1", "v9").into()),
@@ -50,7 +49,6 @@ async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
         ("a duration as a number", task(r#"{"agentRef":{"name":"a"},"timeout":3600}"#).into()),
         ("a NUL byte in a text", described("\"a\\u0000b\"").into()),
         ("a NUL byte in a name", described("\"\"").replace("hostile", "hos\\u0000tile").into()),
-        ("half a character", task(r#"{"agentRef":{"name":"\ud800"},"templateRef":{"name":"b"}}"#).into()),
         ("a text of 1 MiB and one byte", described(&format!("\"{}\"", "x".repeat(MIB + 1))).into()),
         ("a body of 4 MiB", described(&format!("\"{}\"", "x".repeat(4 * MIB))).into()),
         ("20,000 levels of lists", task(&format!("{}{}", "[".repeat(20_000), "]".repeat(20_000))).into()),
@@ -91,8 +89,9 @@ async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> 
         let lists = kind.nodes().into_iter().filter(|(path, node)| path.starts_with("spec") && node["type"] == "array");
         let requests = lists.filter_map(|(path, _)| {
             let position = places.find(&path).first()?;
-            let items = Value::Array(vec![json!({}); 10_000]);
-            let object = places.changed(position, &Change::Set(items));
+            // Items that are good themselves: the server's list of errors takes half a minute for 10,000 bad ones.
+            let item = places.value(position)[0].take();
+            let object = places.changed(position, &Change::Set(Value::Array(vec![item; 10_000])));
             Some((path, Request::try_create(&kind, &suite.namespace, &object)))
         });
         stream::iter(requests)
@@ -103,11 +102,44 @@ async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> 
             .buffer_unordered(4)
             .try_for_each(|(path, response)| async move {
                 let message = response.message();
-                assert_eq!(response.code, 422, "{path}: {message:.400}");
-                assert!(message.contains("Too many: 10000"), "{path}: {message:.400}");
+                let too_many = response.code == 422 && message.contains("Too many: 10000");
+                // Ten thousand Tasks or volumes are more than the server reads at all.
+                assert!(too_many || response.code == 413, "{path}: {} {message:.400}", response.code);
                 Ok(())
             })
             .await?;
+    }
+    alive(&suite).await
+}
+
+#[tokio::test]
+async fn broken_characters_are_replaced_not_stored() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    let kind = Kind::named("Instruction")?;
+    let start = r#"{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Instruction","metadata":{"name":"a"},"spec":{"text":""#;
+    for text in [&b"a\xffb"[..], br"a\ud800b"] {
+        let body = [start.as_bytes(), text, b"\"}}"].concat();
+        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        assert_eq!(response.granted()?["spec"]["text"], "a\u{fffd}b");
+    }
+    Ok(())
+}
+
+/// A schema cannot limit the depth of a free-form field, and a reader with a limit cannot read what is too deep: not the
+/// object, and no list with it. Whoever serves the API must refuse it in admission. This pins what Kubernetes does.
+#[tokio::test]
+async fn a_deep_configuration_is_not_refused_by_the_schema_alone() -> anyhow::Result<()> {
+    let suite = Suite::start().await?;
+    let kind = Kind::named("Agent")?;
+    for (levels, code) in [(50, 201), (5_000, 201), (20_000, 400)] {
+        let config = format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        let body = format!(
+            r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Agent","metadata":{{"name":"deep"}},"spec":{{"config":{config}}}}}"#
+        );
+        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        assert_eq!(response.code, code, "{levels} levels");
+        // A body that cannot be read as JSON is kept as a text.
+        assert_eq!(response.body.is_string(), levels == 5_000, "{levels} levels");
     }
     alive(&suite).await
 }

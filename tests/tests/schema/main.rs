@@ -1,8 +1,9 @@
 //! What our definitions make an API server accept and refuse, tried on a real one.
 
 mod derived;
+mod examples;
 mod hostile;
+mod kubectl;
 mod manifests;
 mod rules;
 mod suite;
-mod tmp;

@@ -1,8 +1,9 @@
 //! What the tests of this binary share: one API server with our kinds, and a namespace for each test.
 
-use std::{ffi::OsStr, process::Command};
+use std::{ffi::OsStr, fs, process::Command};
 
 use blackbox::{install, server::Remote};
+use tempfile::{NamedTempFile, TempPath};
 use testenv::Cluster;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
@@ -11,6 +12,8 @@ pub struct Suite {
     pub cluster: &'static Cluster,
     pub server: Remote,
     pub namespace: String,
+    /// Selects the cluster and the namespace.
+    pub kubeconfig: TempPath,
 }
 
 impl Suite {
@@ -19,7 +22,11 @@ impl Suite {
         let cluster = testenv::shared().await?;
         let server = Remote::new(cluster.client().await?);
         INSTALLED.get_or_try_init(|| install::install(&server)).await?;
-        Ok(Self { cluster, server, namespace: cluster.namespace().await? })
+        let namespace = cluster.namespace().await?;
+        let kubeconfig = NamedTempFile::new()?.into_temp_path();
+        fs::copy(cluster.kubeconfig_path(), &kubeconfig)?;
+        run(cluster.kubectl_command(["config", "set-context", "--current", "--namespace", &namespace]).env("KUBECONFIG", &kubeconfig))?;
+        Ok(Self { cluster, server, namespace, kubeconfig })
     }
 }
 
@@ -31,8 +38,7 @@ pub async fn alone_with_the_config() -> MutexGuard<'static, ()> {
 
 /// What kubectl prints in the suite's namespace; an error with what it complains about if it fails.
 pub fn kubectl(suite: &Suite, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<String> {
-    let mut command = suite.cluster.kubectl_command(["--namespace", &suite.namespace]);
-    run(command.args(args))
+    run(suite.cluster.kubectl_command(args).env("KUBECONFIG", &suite.kubeconfig))
 }
 
 /// The standard output of a command that must succeed.

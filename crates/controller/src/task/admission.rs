@@ -1,6 +1,5 @@
 //! Admission: one decision an Agent or template at a time, in memory.
 
-use api::{names::annotations, names::field_managers};
 use kube::api::{Patch, PatchParams};
 use kubeopencode_core::{
     queue::{Gate, Limits},
@@ -10,6 +9,7 @@ use serde_json::json;
 
 use super::queues::{Circumstances, Target, TargetKind};
 use crate::{
+    agent::standby,
     context::{Context, instant, now},
     metrics,
     work::Next,
@@ -27,6 +27,11 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
         name: target.key.name.clone(),
     };
     ctx.metrics.queued(label, decided.waiting, decided.running);
+    if target.kind == TargetKind::Agent
+        && ctx.seen.agents.object(&target.key).is_some_and(|agent| agent.spec.standby.is_some())
+    {
+        ctx.work.agents.add(target.key.clone());
+    }
     for key in decided.concerned {
         ctx.work.tasks.add(key);
     }
@@ -34,7 +39,7 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
         record_starts(ctx, target, &json!(history)).await?;
     }
     if decided.decisions.resume {
-        resume(ctx, target).await?;
+        standby::wake(ctx, &target.key).await?;
     }
     Ok(decided.decisions.next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
 }
@@ -53,13 +58,8 @@ fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
             let template = ctx.template_of(&agent);
             let status = agent.status.clone().unwrap_or_default();
             let resolved = resolve_agent(&agent, template.as_deref(), &platform);
-            let ready = status.ready == Some(true) && status.url.is_some() && resolved.is_ok();
-            let gate = match (agent.spec.suspend, suspended_by_standby(&agent), ready) {
-                (true, true, _) => Gate::Standby,
-                (true, false, _) => Gate::SuspendedByUser,
-                (false, _, false) => Gate::ServerNotReady,
-                (false, _, true) => Gate::Ready,
-            };
+            // An Agent that cannot be resolved has no limits to go by, whatever its server does.
+            let gate = if resolved.is_ok() { Gate::of(&agent) } else { Gate::ServerNotReady };
             Circumstances {
                 gate,
                 limits: resolved.as_ref().map(Limits::from).unwrap_or_default(),
@@ -80,12 +80,6 @@ fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
     }
 }
 
-/// Whether we, and not its user, suspended an Agent.
-pub fn suspended_by_standby(agent: &api::Agent) -> bool {
-    let by = agent.metadata.annotations.as_ref().and_then(|a| a.get(annotations::SUSPENDED_BY));
-    by.is_some_and(|by| by == api::conditions::reasons::STANDBY)
-}
-
 async fn record_starts(ctx: &Context, target: &Target, history: &serde_json::Value) -> Result<(), kube::Error> {
     let patch = Patch::Merge(json!({ "status": { "taskStartHistory": history } }));
     let params = PatchParams::default();
@@ -96,22 +90,10 @@ async fn record_starts(ctx: &Context, target: &Target, history: &serde_json::Val
             ctx.seen.agents.learn(written);
         }
         TargetKind::Template => {
-            let written = ctx.api::<api::AgentTemplate>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
+            let written =
+                ctx.api::<api::AgentTemplate>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
             ctx.seen.templates.learn(written);
         }
     }
-    Ok(())
-}
-
-/// Wakes an Agent that sleeps.
-async fn resume(ctx: &Context, target: &Target) -> Result<(), kube::Error> {
-    let patch = json!({
-        "metadata": { "annotations": { annotations::SUSPENDED_BY: null } },
-        "spec": { "suspend": false },
-    });
-    let params = PatchParams { field_manager: Some(field_managers::AGENT.into()), ..PatchParams::default() };
-    let agents = ctx.api::<api::Agent>(&target.key.namespace);
-    let agent = agents.patch(&target.key.name, &params, &Patch::Merge(patch)).await?;
-    ctx.events.normal(&agent, "Resumed", "a Task waits for this Agent");
     Ok(())
 }

@@ -44,7 +44,8 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     after.usage = ending.usage();
     let title = names::session_title(&key.namespace, &key.name, &task.uid().unwrap_or_default());
     after.session = ending.session().map(|session| Session { title: Some(title), ..session });
-    after.result = ending.summary().map(|words| TaskResult { summary: Some(words.to_owned()), ..TaskResult::default() });
+    after.result =
+        ending.summary().map(|words| TaskResult { summary: Some(words.to_owned()), ..TaskResult::default() });
     let mut conditions = after.conditions.take().unwrap_or_default();
     let generation = task.metadata.generation;
     let mut set = |type_: &str, holds: bool| {
@@ -119,13 +120,7 @@ async fn try_again(ctx: &Context, task: &Task, ending: &Ending) -> Result<Next, 
 }
 
 /// Writes the final status on the version that was seen, frees the slot, tells people and programs.
-async fn write(
-    ctx: &Context,
-    task: &Task,
-    epoch: i64,
-    before: &TaskStatus,
-    after: &TaskStatus,
-) -> Result<Next, Error> {
+async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, after: &TaskStatus) -> Result<Next, Error> {
     let key = Key::of(task);
     let version = task.resource_version();
     failpoint::reach("run-ended");

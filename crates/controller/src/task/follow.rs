@@ -31,7 +31,7 @@ use crate::{
 
 /// A run that lasts at least this long gets its start into the status while it runs; of a shorter one the final status
 /// tells it all, and a write is saved.
-const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(2);
+const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(10);
 /// A Pod that was told to end has this long, its own grace period included; then it is deleted for good.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(75);
 
@@ -169,7 +169,8 @@ async fn end(ctx: &Context, pod: &Pod) -> Result<Next, Error> {
 /// Deletes exactly this Pod, at once.
 async fn delete(ctx: &Context, pod: &Pod) -> Result<(), Error> {
     let precondition = Preconditions { uid: pod.uid(), resource_version: None };
-    let params = DeleteParams { grace_period_seconds: Some(0), preconditions: Some(precondition), ..DeleteParams::default() };
+    let params =
+        DeleteParams { grace_period_seconds: Some(0), preconditions: Some(precondition), ..DeleteParams::default() };
     match ctx.api::<Pod>(&pod.namespace().unwrap_or_default()).delete(&pod.name_any(), &params).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

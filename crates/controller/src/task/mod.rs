@@ -10,12 +10,7 @@ pub mod follow;
 pub mod queues;
 pub mod start;
 
-use api::{
-    Task, TaskPhase, TaskSpec,
-    conditions::types,
-    kinds::task::TaskTimings,
-    names::annotations,
-};
+use api::{Task, TaskPhase, TaskSpec, conditions::types, kinds::task::TaskTimings, names::annotations};
 use k8s_openapi::{
     api::core::v1::{Pod, PodSpec},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -42,7 +37,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     let task = match ctx.seen.tasks.get(key) {
         None => {
             ctx.observe_task(key);
-            ctx.finished.observe(key, None);
+            ctx.finished.observe(key, false);
             return Ok(Next::Wait);
         }
         Some(Seen::Unreadable(why)) => {
@@ -106,9 +101,7 @@ async fn finished(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error>
     if asked.is_some() && asked != done {
         return rerun(ctx, task, asked.cloned()).await;
     }
-    if ctx.finished.observe(&key, Some(task)) {
-        ctx.work.cleanups.add(key.namespace);
-    }
+    cleanup::finished(ctx, &key);
     Ok(Next::Wait)
 }
 
@@ -121,7 +114,7 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
         let api = ctx.api::<Task>(&key.namespace);
         api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
-    ctx.finished.observe(&key, None);
+    ctx.finished.observe(&key, false);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.phase = Some(TaskPhase::Queued);
@@ -165,4 +158,7 @@ pub fn slim_pod(pod: &mut Pod) {
         active_deadline_seconds: spec.active_deadline_seconds,
         ..PodSpec::default()
     });
+    if let Some(all) = &mut pod.metadata.annotations {
+        all.retain(|key, _| !key.starts_with(annotations::FILE_PREFIX));
+    }
 }

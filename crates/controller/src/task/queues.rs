@@ -6,11 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api::{
-    Task, TaskPhase,
-    kinds::agent::TaskStart,
-    names::annotations,
-};
+use api::{Task, TaskPhase, kinds::agent::TaskStart, names::annotations};
 use jiff::{SignedDuration, Timestamp};
 use kubeopencode_core::{
     dependencies::{self, Other},
@@ -190,7 +186,13 @@ impl Queues {
     /// A Task changed, or is gone (`task` is `None`). Answers which targets need a decision.
     ///
     /// `find` looks up another Task of the same namespace.
-    pub fn observe(&self, key: &Key, task: Option<&Task>, grace: Duration, find: impl Fn(&Key) -> Option<Other>) -> Vec<Target> {
+    pub fn observe(
+        &self,
+        key: &Key,
+        task: Option<&Task>,
+        grace: Duration,
+        find: impl Fn(&Key) -> Option<Other>,
+    ) -> Vec<Target> {
         let mut state = self.lock();
         let mut wake = Vec::new();
         let now = task.and_then(|task| Some((TaskKey::of(task), Target::of(task)?)));
@@ -253,6 +255,11 @@ impl Queues {
             state.lines.remove(target);
         }
         Decided { decisions, concerned, waiting, running }
+    }
+
+    /// How many Tasks run on a target or wait only for it.
+    pub fn load(&self, target: &Target) -> usize {
+        self.lock().lines.get(target).map_or(0, |line| line.queue.running_count() + line.queue.positions().count())
     }
 
     /// What was decided about a Task that waits.
@@ -370,13 +377,7 @@ impl State {
     }
 }
 
-fn waiting(
-    task: &Task,
-    key: TaskKey,
-    epoch: i64,
-    grace: Duration,
-    find: &impl Fn(&Key) -> Option<Other>,
-) -> Waiting {
+fn waiting(task: &Task, key: TaskKey, epoch: i64, grace: Duration, find: &impl Fn(&Key) -> Option<Other>) -> Waiting {
     let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let queued_at = task.status.as_ref().and_then(|s| s.timings.as_ref()).and_then(|t| t.queued_at.as_ref());
     let since = queued_at.map_or(created, |time| time.0);

@@ -103,7 +103,12 @@ impl Error {
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
             Self::Api(_) | Self::Leaving { .. } | Self::Bindings(bindings::Error::Api(_)) => false,
             Self::Resolve(error) => error.is_permanent(),
-            Self::Bindings(_) | Self::Context(_) | Self::Config(_) | Self::Build(_) | Self::Gone(_) | Self::Taken { .. } => true,
+            Self::Bindings(_)
+            | Self::Context(_)
+            | Self::Config(_)
+            | Self::Build(_)
+            | Self::Gone(_)
+            | Self::Taken { .. } => true,
         }
     }
 }
@@ -242,7 +247,15 @@ async fn claim(
     conditions.retain(|condition| condition.type_ != types::STOPPED && condition.type_ != types::READY);
     if conditions.iter().any(|condition| condition.type_ == types::QUEUED) {
         let message = "it waited and was admitted";
-        status::set(&mut conditions, types::QUEUED, false, reasons::CAPACITY_AVAILABLE, message, task.metadata.generation, at);
+        status::set(
+            &mut conditions,
+            types::QUEUED,
+            false,
+            reasons::CAPACITY_AVAILABLE,
+            message,
+            task.metadata.generation,
+            at,
+        );
     }
     after.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
     let version = task.resource_version();
@@ -292,10 +305,10 @@ where
         return Ok(existing);
     }
     // What belongs to an earlier Task of this name goes away with it; anything else does not.
-    let of_a_task = existing.owner_references().iter().any(|owner| owner.kind == "Task" && owner.name == task.name_any());
+    let of_a_task =
+        existing.owner_references().iter().any(|owner| owner.kind == "Task" && owner.name == task.name_any());
     if existing.meta().deletion_timestamp.is_some() || of_a_task {
         return Err(Error::Leaving { kind, name });
     }
     Err(Error::Taken { kind, name })
 }
-

@@ -1,9 +1,12 @@
-//! How files travel into a Pod: as keys of one or more ConfigMaps, with a list that says which key goes where.
+//! How files travel into a Pod: as keys of one or more ConfigMaps, or in the Pod's own annotations if they are few and
+//! small, with a list that says which key goes where.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::annotations;
 use k8s_openapi::api::core::v1::{
-    ConfigMapProjection, ConfigMapVolumeSource, ProjectedVolumeSource, Volume, VolumeProjection,
+    ConfigMapProjection, ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath,
+    ObjectFieldSelector, PodSpec, ProjectedVolumeSource, Volume, VolumeProjection,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -16,6 +19,8 @@ const MOST_PER_CONFIG_MAP: usize = 900 * 1024;
 const MOST_IN_ALL: usize = 8 * 1024 * 1024;
 /// Linux refuses a single environment variable of 128 KiB, and the list travels in one.
 const MOST_MAPPINGS: usize = 100 * 1024;
+/// Kubernetes allows 256 KiB of annotations; most of them are left to others.
+const MOST_CARRIED: usize = 64 * 1024;
 /// Kubernetes' limit for a key.
 const LONGEST_KEY: usize = 253;
 
@@ -139,6 +144,39 @@ impl Bundle {
             }
         }
         volume
+    }
+}
+
+impl Bundle {
+    /// Lets the Pod carry the files itself, as annotations that the volume `name` shows as files: one object less to
+    /// write for most Tasks. Answers the annotations; nothing if the files are too large for that.
+    pub(crate) fn carried(&self, pod: &mut PodSpec, name: &str) -> Option<BTreeMap<String, String>> {
+        let [(_, data)] = self.config_maps.as_slice() else { return None };
+        if data.values().map(String::len).sum::<usize>() > MOST_CARRIED {
+            return None;
+        }
+        let volume = pod.volumes.iter_mut().flatten().find(|volume| volume.name == name)?;
+        let source = volume.config_map.take()?;
+        let shown = source.items.unwrap_or_else(|| {
+            data.keys().map(|key| KeyToPath { key: key.clone(), path: key.clone(), mode: None }).collect()
+        });
+        let keys: Vec<&String> = data.keys().collect();
+        let annotation = |key: &str| {
+            let number = keys.iter().position(|known| *known == key).unwrap_or_default();
+            format!("{}{number}", annotations::FILE_PREFIX)
+        };
+        let items = shown.into_iter().map(|item| DownwardAPIVolumeFile {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: format!("metadata.annotations['{}']", annotation(&item.key)),
+                ..ObjectFieldSelector::default()
+            }),
+            path: item.path,
+            mode: item.mode,
+            ..DownwardAPIVolumeFile::default()
+        });
+        volume.downward_api =
+            Some(DownwardAPIVolumeSource { items: Some(items.collect()), default_mode: source.default_mode });
+        Some(data.iter().map(|(key, content)| (annotation(key), content.clone())).collect())
     }
 }
 

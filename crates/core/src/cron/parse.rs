@@ -91,36 +91,28 @@ impl Field {
 
     /// One element of a list: `*`, `5`, `1-5`, each with an optional `/step`.
     fn part(&self, part: &str) -> Result<(u32, u32, u32, bool), String> {
-        let (range, step) = match part.split_once('/') {
-            Some((range, step)) => {
-                let step: u32 = step
-                    .parse()
-                    .ok()
-                    .filter(|step| *step > 0 && *step <= 1000)
-                    .ok_or_else(|| format!("'{step}' is no step; write a number from 1 on after '/'"))?;
-                (range, Some(step))
-            }
-            None => (part, None),
-        };
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let step = step.map(read_step).transpose()?;
         if range == "*" || range == "?" {
-            let last = if self.max == 7 { 6 } else { self.max };
-            return Ok((self.min, last, step.unwrap_or(1), step.is_none_or(|step| step == 1)));
+            return Ok((self.min, self.last(), step.unwrap_or(1), step.is_none_or(|step| step == 1)));
         }
-        let (first, last) = match range.split_once('-') {
-            Some((first, last)) => {
-                let (first, last) = (self.value(first)?, self.value(last)?);
-                // Friday to Sunday: the week ends with the Sunday that it also begins with.
-                (first, if self.max == 7 && last == 0 && first > 0 { 7 } else { last })
-            }
-            None => {
-                let value = self.value(range)?;
-                (value, if step.is_some() { self.max } else { value })
-            }
+        let (first, last) = if let Some((first, last)) = range.split_once('-') {
+            let (first, last) = (self.value(first)?, self.value(last)?);
+            // Friday to Sunday: the week ends with the Sunday that it also begins with.
+            (first, if self.max == 7 && last == 0 && first > 0 { 7 } else { last })
+        } else {
+            let value = self.value(range)?;
+            (value, if step.is_some() { self.last() } else { value })
         };
         if first > last {
             return Err(format!("'{range}' runs backwards"));
         }
         Ok((first, last, step.unwrap_or(1), false))
+    }
+
+    /// The last value; of the two Sundays of a week the first counts.
+    fn last(&self) -> u32 {
+        if self.max == 7 { 6 } else { self.max }
     }
 
     fn value(&self, text: &str) -> Result<u32, String> {
@@ -141,4 +133,9 @@ impl Field {
             _ => String::new(),
         }
     }
+}
+
+fn read_step(text: &str) -> Result<u32, String> {
+    let step = text.parse().ok().filter(|step| (1..=1000).contains(step));
+    step.ok_or_else(|| format!("'{text}' is no step; write a number from 1 on after '/'"))
 }

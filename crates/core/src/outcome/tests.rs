@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -2,9 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    history::{is_start, most_starts, window},
+    *,
+};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Waits { task: u8, priority: i32, created: i64, blocked: bool },
     Ends(u8),
@@ -79,127 +82,137 @@ fn expected(world: &World, limits: Limits, gate: Gate, history: usize) -> Vec<Ta
     eligible.into_iter().take(slots.min(starts)).map(|task| task.key.clone()).collect()
 }
 
-fn run(events: Vec<Event>) -> Result<(), TestCaseError> {
-    let mut world = World::default();
-    let (mut limits, mut gate) = (Limits::default(), Gate::Ready);
-    let mut queue = fresh(&world, limits, gate);
-    let mut now = 1000;
-    let mut wake: Option<Timestamp> = None;
-    let mut last: Option<Admission> = None;
-    for event in events {
-        let mut woken = false;
+/// The queue and the world around it.
+struct Play {
+    world: World,
+    queue: Queue,
+    limits: Limits,
+    gate: Gate,
+    now: i64,
+    wake: Option<Timestamp>,
+    last: Option<Admission>,
+}
+
+impl Play {
+    fn new() -> Self {
+        let (world, limits, gate) = (World::default(), Limits::default(), Gate::Ready);
+        let queue = fresh(&world, limits, gate);
+        Self { world, queue, limits, gate, now: 1000, wake: None, last: None }
+    }
+
+    fn happens(&mut self, event: Event) {
         match event {
-            Event::Waits { task, priority, created, blocked } => {
-                let running = world.running.iter().any(|(other, ..)| *other == key(task));
-                let epoch = *world.epochs.entry(task).or_insert(1);
-                let dependencies = if blocked {
-                    Dependencies::Waiting { on: vec!["x".into()], missing_until: None }
-                } else {
-                    Dependencies::Met
-                };
-                let (created, since) = (Timestamp::from_second(created).unwrap(), Timestamp::UNIX_EPOCH);
-                let waiting = Waiting { key: key(task), epoch, priority, created, since, dependencies };
-                // A late word of the watch about a run that was admitted: the world does not change.
-                if !running {
-                    world.waiting.retain(|other| other.key != waiting.key);
-                    world.waiting.push(waiting.clone());
-                }
-                queue.upsert(waiting);
-            }
+            Event::Waits { task, priority, created, blocked } => self.waits(task, priority, created, blocked),
             Event::Ends(task) => {
-                let epoch = *world.epochs.entry(task).or_insert(1);
-                queue.finished(&key(task), epoch);
-                world.running.retain(|(other, ..)| *other != key(task));
-                world.waiting.retain(|other| other.key != key(task));
-                world.epochs.insert(task, epoch + 1);
+                let epoch = *self.world.epochs.entry(task).or_insert(1);
+                self.queue.finished(&key(task), epoch);
+                self.leaves(&key(task));
+                self.world.epochs.insert(task, epoch + 1);
             }
             Event::Vanishes(task) => {
-                queue.remove(&key(task));
-                world.running.retain(|(other, ..)| *other != key(task));
-                world.waiting.retain(|other| other.key != key(task));
+                self.queue.remove(&key(task));
+                self.leaves(&key(task));
             }
             Event::LosesClaim => {
                 // Only a claim that was not confirmed can be lost; nothing happened since, so it is the last one.
-                if let Some(admission) = last.take() {
-                    queue.withdraw(&admission);
-                    prop_assert!(queue.position(&admission.key).is_some());
-                    queue.remove(&admission.key);
-                    world.running.retain(|(other, ..)| *other != admission.key);
-                    world.written.retain(|start| !is_start(start, &admission.key, admission.at));
-                    world.starts.pop();
+                if let Some(admission) = self.last.take() {
+                    self.queue.withdraw(&admission);
+                    assert!(self.queue.position(&admission.key).is_some(), "it waits as before");
+                    self.queue.remove(&admission.key);
+                    self.leaves(&admission.key);
+                    self.world.written.retain(|start| !is_start(start, &admission.key, admission.at));
+                    self.world.starts.pop();
                 }
             }
             Event::Limits { max, quota } => {
                 let quota = quota.map(|(max_task_starts, window_seconds)| Quota { max_task_starts, window_seconds });
-                if quota != limits.quota {
-                    world.starts.clear();
+                if quota != self.limits.quota {
+                    self.world.starts.clear();
                 }
-                if quota.is_none() {
-                    world.written.clear();
-                }
-                limits = Limits { max_concurrent: max, quota };
-                queue.set_limits(limits);
-                world.written = queue.history().to_vec();
+                self.limits = Limits { max_concurrent: max, quota };
+                self.queue.set_limits(self.limits);
+                self.world.written = self.queue.history().to_vec();
             }
-            Event::Gate(new) => {
-                gate = new;
-                queue.set_gate(gate);
+            Event::Gate(gate) => {
+                self.gate = gate;
+                self.queue.set_gate(gate);
             }
-            Event::TimePasses(seconds) => now += seconds,
-            Event::WakesUp => {
-                if let Some(wake) = wake {
-                    now = wake.as_second();
-                    woken = true;
-                }
-            }
-            Event::Restarts => queue = fresh(&world, limits, gate),
+            Event::TimePasses(seconds) => self.now += seconds,
+            Event::WakesUp => self.now = self.wake.map_or(self.now, Timestamp::as_second),
+            Event::Restarts => self.queue = fresh(&self.world, self.limits, self.gate),
         }
+    }
 
-        let time = Timestamp::from_second(now).unwrap();
+    fn waits(&mut self, task: u8, priority: i32, created: i64, blocked: bool) {
+        let epoch = *self.world.epochs.entry(task).or_insert(1);
+        let dependencies = if blocked {
+            Dependencies::Waiting { on: vec!["x".into()], missing_until: None }
+        } else {
+            Dependencies::Met
+        };
+        let (created, since) = (Timestamp::from_second(created).unwrap(), Timestamp::UNIX_EPOCH);
+        let waiting = Waiting { key: key(task), epoch, priority, created, since, dependencies };
+        // A late word of the watch about a run that was admitted: the world does not change.
+        if !self.world.running.iter().any(|(other, ..)| *other == waiting.key) {
+            self.world.waiting.retain(|other| other.key != waiting.key);
+            self.world.waiting.push(waiting.clone());
+        }
+        self.queue.upsert(waiting);
+    }
+
+    fn leaves(&mut self, key: &TaskKey) {
+        self.world.running.retain(|(other, ..)| other != key);
+        self.world.waiting.retain(|other| other.key != *key);
+    }
+
+    /// Decides, compares with the model, and lets the world see the result.
+    fn decides(&mut self, woken: bool) -> Result<(), TestCaseError> {
+        let (limits, gate) = (self.limits, self.gate);
+        let time = Timestamp::from_second(self.now).unwrap();
         let in_window = limits.quota.map_or(0, |quota| {
-            world.written.iter().filter(|start| later(start.start_time.0, window(quota)) > time).count()
+            self.world.written.iter().filter(|start| later(start.start_time.0, window(quota)) > time).count()
         });
-        let expected = expected(&world, limits, gate, in_window);
-        let mut restarted = fresh(&world, limits, gate);
-        let decisions = queue.decide(time);
+        let expected = expected(&self.world, limits, gate, in_window);
+        let mut restarted = fresh(&self.world, limits, gate);
+        let decisions = self.queue.decide(time);
         let admitted: Vec<TaskKey> = decisions.admit.iter().map(|admission| admission.key.clone()).collect();
         prop_assert_eq!(&admitted, &expected, "in order, as many as the limits leave, and no fewer");
-        if woken {
-            prop_assert!(!admitted.is_empty(), "a wake-up is never in vain");
-        }
+        prop_assert!(!woken || !admitted.is_empty(), "a wake-up is never in vain");
         prop_assert_eq!(&restarted.decide(time), &decisions, "a restart changes nothing");
 
         if let Some(history) = &decisions.history {
-            world.written.clone_from(history);
+            self.world.written.clone_from(history);
         }
         for admission in &decisions.admit {
-            world.waiting.retain(|task| task.key != admission.key);
-            world.running.push((admission.key.clone(), admission.epoch, admission.at));
-            world.starts.push(admission.at);
+            self.world.waiting.retain(|task| task.key != admission.key);
+            self.world.running.push((admission.key.clone(), admission.epoch, admission.at));
+            self.world.starts.push(admission.at);
         }
-        last = decisions.admit.last().cloned();
-        wake = decisions.next_wake;
-
+        self.last = decisions.admit.last().cloned();
+        self.wake = decisions.next_wake;
         if let Some(max) = limits.max_concurrent {
-            prop_assert!(admitted.is_empty() || world.running.len() <= max as usize);
+            prop_assert!(admitted.is_empty() || self.world.running.len() <= max as usize);
         }
         if let Some(quota) = limits.quota {
-            let recent = world.starts.iter().filter(|start| later(**start, window(quota)) > time).count();
+            let recent = self.world.starts.iter().filter(|start| later(**start, window(quota)) > time).count();
             prop_assert!(recent <= most_starts(quota), "{recent} starts in the window");
         }
-        // Nothing that could run is left without a reason or a wake-up.
-        for (position, key) in queue.positions() {
-            prop_assert_eq!(queue.position(key), Some(position));
-            let why = queue.why(key);
+        self.everybody_waits_for_something()
+    }
+
+    fn everybody_waits_for_something(&self) -> Result<(), TestCaseError> {
+        for (position, key) in self.queue.positions() {
+            prop_assert_eq!(self.queue.position(key), Some(position));
+            let why = self.queue.why(key);
             prop_assert!(why.is_some(), "{key:?} waits for nothing");
             if matches!(why, Some(Wait::QuotaExceeded { .. })) {
-                prop_assert!(decisions.next_wake.is_some());
+                prop_assert!(self.wake.is_some());
             }
         }
-        prop_assert_eq!(queue.running_count(), world.running.len());
-        prop_assert_eq!(queue.len(), world.waiting.len());
+        prop_assert_eq!(self.queue.running_count(), self.world.running.len());
+        prop_assert_eq!(self.queue.len(), self.world.waiting.len());
+        Ok(())
     }
-    Ok(())
 }
 
 proptest! {
@@ -207,6 +220,11 @@ proptest! {
 
     #[test]
     fn the_queue_does_what_the_model_does(events in events()) {
-        run(events)?;
+        let mut play = Play::new();
+        for event in events {
+            let woken = matches!(event, Event::WakesUp) && play.wake.is_some();
+            play.happens(event);
+            play.decides(woken)?;
+        }
     }
 }

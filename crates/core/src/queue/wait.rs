@@ -3,7 +3,7 @@
 use api::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Gate, Lane, Queue, TaskKey, window};
+use super::{Gate, Lane, Queue, TaskKey, history::window};
 use crate::dependencies::Dependencies;
 
 /// Why a Task waits. The sentences hold no numbers that change while it waits: each change would be a status write.
@@ -60,7 +60,7 @@ impl Queue {
         if let Some(max) = self.limits.max_concurrent.filter(|_| self.at_capacity()) {
             return Some(Wait::AtCapacity { max });
         }
-        let until = self.quota_frees()?;
+        let until = self.history.frees()?;
         self.limits.quota.map(|quota| Wait::QuotaExceeded { max: quota.max_task_starts, window: window(quota), until })
     }
 

@@ -1,3 +1,7 @@
+#![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -186,3 +186,57 @@ fn streamed(request: &ChatRequest, answer: &Answer, serial: u64, cut: bool) -> R
     };
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    /// One request by hand: the answer's head and body, to the end of the connection.
+    async fn request(model: &ScriptedModel, method: &str, path: &str, body: &Value) -> String {
+        let mut socket = tokio::net::TcpStream::connect(model.address).await.unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let reading = socket.read_to_end(&mut answer);
+        let _ = tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    fn chat(prompt: &str, stream: bool) -> Value {
+        json!({"model": MODEL, "stream": stream, "messages": [{"role": "user", "content": prompt}], "tools": [{}]})
+    }
+
+    #[tokio::test]
+    async fn it_speaks_like_a_model() {
+        let model = ScriptedModel::start().await.unwrap();
+        assert!(model.base_url().starts_with("http://127.0.0.1:"));
+        let path = "/v1/chat/completions";
+        let models = request(&model, "GET", "/v1/models", &Value::Null).await;
+        assert!(models.contains(MODEL), "{models}");
+        let whole = request(&model, "POST", path, &chat("[[say hello]]", false)).await;
+        assert!(whole.contains(r#""content":"hello""#) && whole.contains(r#""finish_reason":"stop""#), "{whole}");
+        let streamed = request(&model, "POST", path, &chat("[[say hello]]", true)).await;
+        assert!(streamed.contains("text/event-stream") && streamed.contains("data: [DONE]"), "{streamed}");
+        let cut =
+            request(&model, "POST", path, &chat("[[cut]] [[say a text of several pieces that ends early]]", true))
+                .await;
+        assert!(cut.contains("data: ") && !cut.contains("[DONE]"), "{cut}");
+        let html = request(&model, "POST", path, &chat("[[html]]", true)).await;
+        assert!(html.contains("text/html"), "{html}");
+        assert_eq!(model.requests().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_retry_is_the_same_conversation_again() {
+        let model = ScriptedModel::start().await.unwrap();
+        let body = chat("[[status 503 times=1]] [[say back]]", false);
+        let first = request(&model, "POST", "/v1/chat/completions", &body).await;
+        let second = request(&model, "POST", "/v1/chat/completions", &body).await;
+        assert!(first.starts_with("HTTP/1.1 503") && second.contains("back"), "{first}\n{second}");
+    }
+}

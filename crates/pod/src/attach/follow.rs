@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(250);
 const UNFINISHED: Duration = Duration::from_secs(5);
 /// A server under load may take long from "accepted" to the first sign of work.
 const BEFORE_WORK: Duration = Duration::from_mins(1);
+/// Limit of collecting usage after the end.
+const FACTS: Duration = Duration::from_secs(30);
 /// Limit of the request that aborts.
 const ABORT: Duration = Duration::from_secs(5);
 
@@ -167,7 +169,11 @@ impl<'a, 'b> Follow<'a, 'b> {
                     self.log.note(&Note::Asked { what: &asked.describe(), answer: text });
                     self.watch.answered(&asked.id);
                 }
-                Err(error) => self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.describe()))),
+                Err(error) => {
+                    if self.told.insert(asked.id.clone()) {
+                        self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.describe())));
+                    }
+                }
             }
         }
     }
@@ -228,6 +234,12 @@ impl<'a, 'b> Follow<'a, 'b> {
 
     /// Adds usage and the log's missing lines to an outcome, as far as the server still answers.
     async fn conclude(self, outcome: Outcome) -> Outcome {
+        let (messages, facts) = tokio::time::timeout(FACTS, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
+        self.finish(Outcome { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
+    }
+
+    /// Our messages, and what they say about usage.
+    async fn facts(&self) -> (Vec<Message>, Outcome) {
         let messages = self.client.messages(self.session).await.map(|all| ours(all, self.before)).unwrap_or_default();
         let mut facts = judge(&messages);
         if let Ok(children) = self.client.children(self.session).await {
@@ -240,7 +252,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         {
             facts.usage.files_changed = facts.usage.files_changed.max(changed);
         }
-        self.finish(Outcome { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
+        (messages, facts)
     }
 
     fn finish(mut self, outcome: Outcome, messages: &[Message]) -> Outcome {

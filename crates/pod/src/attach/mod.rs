@@ -36,8 +36,8 @@ const STDIN: Duration = Duration::from_mins(1);
 /// Runs the client as a program: arguments without the program's name; returns the exit code.
 /// End the process with it: a read of standard input may still be under way.
 pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
-    let redactor = Redactor::from_variables(std::env::vars());
     let parsed = Arguments::parse(words).map_err(|error| error.to_string());
+    let redactor = Redactor::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
     let settings = Settings::from_env(env).map_err(|error| error.to_string());
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
     let outcome_file = settings.as_ref().map_or_else(

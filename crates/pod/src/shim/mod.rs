@@ -98,7 +98,7 @@ impl From<Outcome> for Ended {
 
 /// Runs the shim as a program: the command with its arguments; returns the exit code.
 pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
-    let redactor = Redactor::from_variables(std::env::vars());
+    let redactor = Redactor::from_process([]);
     let mut out = std::io::stdout();
     let mut log = Log::new(&mut out, Format::Readable, redactor.clone());
     let settings = Settings::from_env(env);

@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
 use std::fmt::Write as _;
 
 use api::{Task, TaskPhase};

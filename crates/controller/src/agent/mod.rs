@@ -1,5 +1,8 @@
 //! Agents: fetch, validate, build, apply, status.
 
+mod share;
+pub mod standby;
+
 use std::{collections::BTreeMap, fmt::Debug};
 
 use api::{
@@ -11,7 +14,7 @@ use api::{
 use k8s_openapi::{
     ByteString,
     api::core::v1::Secret,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::{
     Resource, ResourceExt as _,
@@ -26,6 +29,8 @@ use kubeopencode_core::{
     opencode::{CompiledConfig, ConfigError},
     resolve::{ResolveError, resolve_agent},
     resolved::ResolvedAgent,
+    share::ShareLink,
+    standby::{StandbyPlan, Suspension},
     status,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -33,7 +38,7 @@ use serde_json::json;
 
 use crate::{
     apply, bindings,
-    context::{Context, now},
+    context::{Context, instant, now},
     task::queues::Target,
     watch::{Key, Kind, Seen},
     work::Next,
@@ -116,18 +121,32 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         return Ok(Next::Wait);
     }
     track_template(ctx, &agent).await?;
-    let done = reconcile(ctx, &agent).await;
+    let idle = standby::pass(ctx, &agent).await?;
+    let mut done = reconcile(ctx, &agent).await;
+    let ready = is_ready(ctx, &agent);
+    let link = share::pass(ctx, &agent, ready).await.unwrap_or_else(|error| {
+        done = Err(error);
+        ShareLink::Off
+    });
+    let wake = [idle.next_wake, link.next_wake()].into_iter().flatten().min();
     let next = match &done {
-        Ok(_) => Next::Wait,
-        Err(error) if error.waits_for_change() => Next::Wait,
-        Err(_) => Next::Retry,
+        Err(error) if !error.waits_for_change() => Next::Retry,
+        _ => wake.map_or(Next::Wait, |wake| Next::At(instant(wake))),
     };
     if let Err(error) = &done {
         ctx.metrics.failed("agent", error.reason());
         ctx.events.warning(&*agent, error.reason(), error.to_string());
     }
-    report(ctx, &agent, done).await?;
+    report(ctx, &agent, done, &idle, link).await?;
     Ok(next)
+}
+
+/// Whether a Pod of the Agent's server is ready.
+fn is_ready(ctx: &Context, agent: &Agent) -> bool {
+    let key = Key::new(agent.namespace().unwrap_or_default(), names::agent_deployment(&agent.name_any()));
+    let deployment = ctx.seen.deployments.object(&key);
+    let ready = deployment.as_ref().and_then(|d| d.status.as_ref()).and_then(|status| status.ready_replicas);
+    ready.unwrap_or(0) > 0 && !agent.spec.suspend
 }
 
 /// What was made true.
@@ -219,15 +238,6 @@ async fn track_template(ctx: &Context, agent: &Agent) -> Result<(), kube::Error>
 /// Makes the password of an Agent's server, once.
 async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
     let namespace = agent.namespace().unwrap_or_default();
-    let secrets = ctx.api::<Secret>(&namespace);
-    if let Some(existing) = secrets.get_metadata_opt(name).await? {
-        return if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
-            Ok(())
-        } else {
-            let (key, owner) = (Key::new(namespace, name), format!("Agent {}", agent.name_any()));
-            Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into())
-        };
-    }
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(name.into()),
@@ -242,6 +252,20 @@ async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) ->
         data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::secret::password()?.into_bytes()))])),
         ..Secret::default()
     };
+    create_secret_once(ctx, agent, secret).await
+}
+
+/// Creates a Secret of an Agent unless it is there. One that belongs to somebody else is left alone.
+async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Result<(), Error> {
+    let key = Key::of(&secret);
+    let secrets = ctx.api::<Secret>(&key.namespace);
+    if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
+        if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
+            return Ok(());
+        }
+        let owner = format!("Agent {}", agent.name_any());
+        return Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into());
+    }
     match secrets.create(&PostParams::default(), &secret).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
@@ -249,10 +273,19 @@ async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) ->
     }
 }
 
-async fn report(ctx: &Context, agent: &Agent, done: Result<Applied, Error>) -> Result<(), kube::Error> {
+async fn report(
+    ctx: &Context,
+    agent: &Agent,
+    done: Result<Applied, Error>,
+    idle: &StandbyPlan,
+    link: ShareLink,
+) -> Result<(), kube::Error> {
     let key = Key::of(agent);
     let before = agent.status.clone().unwrap_or_default();
-    let after = status_of(ctx, agent, &before, &done);
+    let mut after = status_of(ctx, agent, &before, &done);
+    after.idle_since = idle.idle_since.map(Time);
+    after.share = share::status(agent, link);
+    note_extras(agent, &mut after, idle, link);
     if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
         ctx.seen.agents.learn(written);
     }
@@ -264,15 +297,39 @@ async fn report(ctx: &Context, agent: &Agent, done: Result<Applied, Error>) -> R
     Ok(())
 }
 
+/// The conditions that only some Agents have.
+fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link: ShareLink) {
+    let (generation, now) = (agent.metadata.generation, now());
+    let conditions = after.conditions.get_or_insert_default();
+    match &idle.warning {
+        Some(warning) => {
+            let (kind, reason) = (types::STANDBY_CONFIG_WARNING, reasons::IDLE_TIMEOUT_TOO_SHORT);
+            status::set(conditions, kind, true, reason, warning, generation, now);
+        }
+        None => status::remove(conditions, types::STANDBY_CONFIG_WARNING),
+    }
+    match link.reason() {
+        Some(reason) => {
+            let message = match link {
+                ShareLink::Active { .. } => "the share link opens",
+                ShareLink::Expired => "the share link has expired; set share.expiresAt to a later time",
+                ShareLink::AgentNotReady { .. } | ShareLink::Off => "the share link opens when the Agent is ready",
+            };
+            let active = link.is_active();
+            status::set(conditions, types::SHARE_READY, active, reason, message, generation, now);
+        }
+        None => status::remove(conditions, types::SHARE_READY),
+    }
+}
+
 fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
     let (key, generation, now) = (Key::of(agent), agent.metadata.generation, now());
     let platform = ctx.platform();
     let mut after = before.clone();
     let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
     let service = ctx.seen.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
-    let available = deployment.as_ref().and_then(|d| d.status.as_ref()).and_then(|s| s.ready_replicas).unwrap_or(0) > 0;
     let suspended = agent.spec.suspend;
-    let ready = available && !suspended;
+    let ready = is_ready(ctx, agent);
 
     after.observed_generation = generation;
     after.deployment_name = Some(names::agent_deployment(&key.name));
@@ -282,7 +339,9 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     after.ready = Some(ready);
     after.suspended = Some(suspended);
     after.phase = Some(match done {
-        Err(error) if error.waits_for_change() && !matches!(error, Error::Resolve(ResolveError::TemplateNotFound { .. })) => {
+        Err(error)
+            if error.waits_for_change() && !matches!(error, Error::Resolve(ResolveError::TemplateNotFound { .. })) =>
+        {
             AgentPhase::Failed
         }
         Err(_) => AgentPhase::Pending,
@@ -307,7 +366,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
         }
         Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
     }
-    match (suspended, &deployment, available) {
+    match (suspended, &deployment, ready) {
         (true, ..) => {
             set(types::SERVER_READY, false, reasons::SUSPENDED, "the Agent is suspended");
             set(types::SERVER_HEALTHY, false, reasons::SUSPENDED, "the Agent is suspended");
@@ -325,11 +384,12 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
         }
     }
-    let by_standby = crate::task::admission::suspended_by_standby(agent);
-    match (suspended, by_standby) {
-        (true, true) => set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it"),
-        (true, false) => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
-        (false, _) => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
+    match Suspension::of(agent) {
+        Suspension::ByStandby => {
+            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it")
+        }
+        Suspension::ByUser => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
+        Suspension::Awake => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
     }
     after.conditions = Some(conditions);
     after

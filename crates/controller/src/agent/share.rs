@@ -1,0 +1,70 @@
+//! Share links: a Secret with a token, owned by the Agent that it opens.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Agent,
+    kinds::agent::ShareStatus,
+    names::{annotations, labels},
+};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Resource as _, ResourceExt as _, api::DeleteParams};
+use kubeopencode_core::{names, share::ShareLink};
+
+use super::Error;
+use crate::{
+    context::{Context, now},
+    secret,
+};
+
+/// Makes or removes the Secret of the share link. Answers where the link stands.
+pub async fn pass(ctx: &Context, agent: &Agent, ready: bool) -> Result<ShareLink, Error> {
+    let link = ShareLink::of(agent.spec.share.as_ref(), ready, now());
+    let had = agent.status.as_ref().is_some_and(|status| status.share.is_some());
+    match link {
+        ShareLink::Off if !had => {}
+        ShareLink::Off => remove(ctx, agent).await?,
+        ShareLink::Active { .. } | ShareLink::Expired | ShareLink::AgentNotReady { .. } => make(ctx, agent).await?,
+    }
+    Ok(link)
+}
+
+/// The share link as the status tells it.
+pub fn status(agent: &Agent, link: ShareLink) -> Option<ShareStatus> {
+    let secret_name = Some(names::agent_share(&agent.name_any()));
+    (link != ShareLink::Off).then(|| ShareStatus { secret_name, url: None, active: link.is_active() })
+}
+
+async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
+    let name = agent.name_any();
+    let namespace = agent.namespace().unwrap_or_default();
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(names::agent_share(&name)),
+            namespace: Some(namespace.clone()),
+            labels: Some(BTreeMap::from([
+                (labels::APP.to_owned(), labels::APP_VALUE.to_owned()),
+                (labels::AGENT.to_owned(), name.clone()),
+                (labels::SHARE_TOKEN.to_owned(), "true".to_owned()),
+            ])),
+            annotations: Some(BTreeMap::from([
+                (annotations::AGENT_NAME.to_owned(), name),
+                (annotations::AGENT_NAMESPACE.to_owned(), namespace),
+            ])),
+            owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("token".to_owned(), ByteString(secret::password()?.into_bytes()))])),
+        ..Secret::default()
+    };
+    super::create_secret_once(ctx, agent, secret).await
+}
+
+async fn remove(ctx: &Context, agent: &Agent) -> Result<(), Error> {
+    let secrets = ctx.api::<Secret>(&agent.namespace().unwrap_or_default());
+    match secrets.delete(&names::agent_share(&agent.name_any()), &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

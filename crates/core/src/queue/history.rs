@@ -1,0 +1,80 @@
+//! Starts in the sliding window of a quota.
+
+use api::{kinds::agent::TaskStart, workload::Quota};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::TaskKey;
+use crate::span::later;
+
+/// The starts that count for a quota. Without a quota nothing is kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StartHistory {
+    quota: Option<Quota>,
+    /// Oldest first.
+    starts: Vec<TaskStart>,
+}
+
+impl StartHistory {
+    pub(super) fn set_quota(&mut self, quota: Option<Quota>) {
+        self.quota = quota;
+        if quota.is_none() {
+            self.starts.clear();
+        }
+    }
+
+    pub(super) fn starts(&self) -> &[TaskStart] {
+        &self.starts
+    }
+
+    /// Whether no start is left.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.quota.is_some_and(|quota| self.starts.len() >= most_starts(quota))
+    }
+
+    /// When enough starts leave the window for one more, if none is left.
+    pub(super) fn frees(&self) -> Option<Timestamp> {
+        let quota = self.quota?;
+        let start = self.starts.get(self.starts.len().checked_sub(most_starts(quota))?)?;
+        Some(later(start.start_time.0, window(quota)))
+    }
+
+    /// Drops what has left the window.
+    pub(super) fn prune(&mut self, now: Timestamp) {
+        if let Some(quota) = self.quota {
+            let left = self.starts.partition_point(|start| later(start.start_time.0, window(quota)) <= now);
+            self.starts.drain(..left);
+        }
+    }
+
+    pub(super) fn record(&mut self, key: &TaskKey, at: Timestamp) {
+        let (task_name, task_namespace) = (key.name.clone(), key.namespace.clone());
+        self.insert(TaskStart { task_name, task_namespace, start_time: Time(at) });
+    }
+
+    /// Puts a start in its place, unless it is there already.
+    pub(super) fn insert(&mut self, start: TaskStart) {
+        let same_time = self.starts.partition_point(|other| other.start_time < start.start_time);
+        let place = self.starts.partition_point(|other| other.start_time <= start.start_time);
+        if self.quota.is_some() && !self.starts[same_time..place].contains(&start) {
+            self.starts.insert(place, start);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &TaskKey, at: Timestamp) {
+        self.starts.retain(|start| !is_start(start, key, at));
+    }
+}
+
+pub(super) fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
+    start.start_time.0 == at && start.task_name == key.name && start.task_namespace == key.namespace
+}
+
+pub(super) fn most_starts(quota: Quota) -> usize {
+    // The schema admits no less than 1; what slips through it must not stop an Agent for ever.
+    usize::try_from(quota.max_task_starts).unwrap_or(0).max(1)
+}
+
+pub(super) fn window(quota: Quota) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(quota.window_seconds.max(0)))
+}
