@@ -12,13 +12,20 @@
 //!
 //! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the
 //! [`kind`]s and changes one value of the full manifests at a time, so a new field has its cases before it has a user.
+//!
+//! What the controllers make of stored objects is tried with the real binary ([`controller`]) on a real API server. Where
+//! a cluster has nodes, these suites have a [`stub_kubelet`], which does to Pods whatever a case wants to happen.
 
 pub mod cases;
+pub mod controller;
+pub mod history;
 pub mod install;
 pub mod kind;
 pub mod probe;
+pub mod runner;
 pub mod sample;
 pub mod server;
+pub mod stub_kubelet;
 pub mod typed;
 
 pub use kind::Kind;

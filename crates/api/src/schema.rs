@@ -198,4 +198,90 @@ mod tests {
         let parsed: Duration = serde_json::from_str("\"1h30m\"").unwrap();
         assert_eq!(parsed.to_std(), time::Duration::from_mins(90));
     }
+
+    /// Every node of every definition, with its path.
+    fn nodes() -> Vec<(String, Value)> {
+        fn walk(path: &str, schema: &Value, nodes: &mut Vec<(String, Value)>) {
+            nodes.push((path.to_owned(), schema.clone()));
+            for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+                walk(&format!("{path}.{name}"), child, nodes);
+            }
+            for key in ["items", "additionalProperties"] {
+                if schema[key].is_object() {
+                    walk(&format!("{path}[]"), &schema[key], nodes);
+                }
+            }
+        }
+        let mut nodes = Vec::new();
+        for crd in crate::crds() {
+            let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+            walk(&kind, &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], &mut nodes);
+        }
+        nodes
+    }
+
+    #[test]
+    fn a_definition_fits_into_the_annotation_of_a_client_side_apply() {
+        for crd in crate::crds() {
+            let (name, bytes) = (&crd["metadata"]["name"], crd.to_string().len());
+            assert!(bytes < 250_000, "{name} has {bytes} bytes; the annotation holds 262,144");
+        }
+    }
+
+    #[test]
+    fn a_definition_uses_nothing_that_kubernetes_1_29_does_not_know() {
+        for crd in crate::crds() {
+            let text = crd.to_string();
+            for newer in ["selectableFields", "optionalOldSelf"] {
+                assert!(!text.contains(newer), "{} uses {newer}", crd["metadata"]["name"]);
+            }
+        }
+    }
+
+    #[test]
+    fn every_text_list_and_map_of_a_spec_is_bounded() {
+        for (path, node) in nodes() {
+            let of_a_spec = path.split('.').nth(1) == Some("spec");
+            let bound = match node["type"].as_str() {
+                Some("string") if node["enum"].is_null() => "maxLength",
+                Some("array") => "maxItems",
+                Some("object") if node["additionalProperties"].is_object() => "maxProperties",
+                _ => continue,
+            };
+            assert!(!of_a_spec || node[bound].is_u64(), "{path} has no {bound}");
+        }
+    }
+
+    #[test]
+    fn every_number_is_one_that_our_types_can_hold() {
+        for (path, node) in nodes() {
+            match node["format"].as_str() {
+                None | Some("int64" | "double" | "date-time") => {}
+                Some("int32") => {
+                    assert!(node["minimum"].as_f64().is_some_and(|least| least >= f64::from(i32::MIN)), "{path}");
+                    assert!(node["maximum"].as_f64().is_some_and(|most| most <= f64::from(i32::MAX)), "{path}");
+                }
+                Some(format) => panic!("{path} has the format {format}, which the API server does not know"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_free_form_is_required() {
+        for (path, node) in nodes() {
+            for name in node["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                let free = &node["properties"][name]["x-kubernetes-preserve-unknown-fields"];
+                assert!(free.is_null(), "{path}.{name} is required: it needs #[serde(default)]");
+            }
+        }
+    }
+
+    #[test]
+    fn finishing_again_changes_nothing() {
+        let again = |crd: &Value| finish(&serde_json::from_value(crd.clone()).unwrap());
+        for crd in crate::crds() {
+            let once = again(&crd);
+            assert!(again(&once) == once, "{}", crd["metadata"]["name"]);
+        }
+    }
 }

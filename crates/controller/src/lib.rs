@@ -283,7 +283,7 @@ fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool
             .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));
     workers.spawn(drive(ctx, &work.agents, 8, stop, "agent", async |ctx, key| {
-        agent::pass(&ctx, &key)
+        Box::pin(agent::pass(&ctx, &key))
             .await
             .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));

@@ -101,15 +101,15 @@ impl Metrics {
     }
 
     /// So many Tasks wait for a target and run on it.
-    pub fn queued(&self, target: Target, waiting: usize, running: usize) {
+    pub fn queued(&self, target: &Target, waiting: usize, running: usize) {
         if waiting == 0 && running == 0 {
             // A target that nobody uses needs no line; it may not even exist any more.
-            self.queue_length.remove(&target);
-            self.running.remove(&target);
+            self.queue_length.remove(target);
+            self.running.remove(target);
             return;
         }
-        self.queue_length.get_or_create(&target).set(i64::try_from(waiting).unwrap_or(i64::MAX));
-        self.running.get_or_create(&target).set(i64::try_from(running).unwrap_or(i64::MAX));
+        self.queue_length.get_or_create(target).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.running.get_or_create(target).set(i64::try_from(running).unwrap_or(i64::MAX));
     }
 
     /// A pass over an object began.

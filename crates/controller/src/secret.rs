@@ -6,5 +6,6 @@ use std::{fs::File, io::Read as _};
 pub fn password() -> Result<String, kube::Error> {
     let mut bytes = [0_u8; 32];
     File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).map_err(kube::Error::ReadEvents)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect())
 }

@@ -34,10 +34,18 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
     let mut conditions = after.conditions.take().unwrap_or_default();
     match resolve_template(&template, &ctx.platform()) {
         Ok(_) => {
-            status::set(&mut conditions, types::READY, true, reasons::VALID, "the template is valid", generation, now())
+            status::set(
+                &mut conditions,
+                types::READY,
+                true,
+                reasons::VALID,
+                "the template is valid",
+                generation,
+                now(),
+            );
         }
         Err(error) => {
-            status::set(&mut conditions, types::READY, false, error.reason(), &error.to_string(), generation, now());
+            status::set(&mut conditions, types::READY, false, error.reason(), error.to_string(), generation, now());
         }
     }
     after.conditions = Some(conditions);

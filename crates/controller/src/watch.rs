@@ -205,43 +205,43 @@ where
                         list.insert(key, seen);
                     }
                     Ok(Event::InitDone) => {
-                        kind.replace(std::mem::take(&mut list), &told);
+                        kind.replace(&std::mem::take(&mut list), &told);
                         kind.complete.send_replace(true);
                     }
                     Ok(Event::Apply(object)) => {
                         let (key, seen) = take(object, &slim);
-                        kind.put(key, Some(seen), &told);
+                        kind.put(&key, Some(&seen), &told);
                     }
-                    Ok(Event::Delete(object)) => kind.put(Key::of(&object), None, &told),
+                    Ok(Event::Delete(object)) => kind.put(&Key::of(&object), None, &told),
                     Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
                 }
             }
         }
     }
 
-    fn put(&self, key: Key, now: Option<Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
+    fn put(&self, key: &Key, now: Option<&Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
         let mut objects = self.write();
-        if let (Some(seen), Some(before)) = (&now, objects.get(&key))
+        if let (Some(seen), Some(before)) = (now, objects.get(key))
             && is_older(seen, before)
         {
             return;
         }
-        let before = match &now {
+        let before = match now {
             Some(seen) => objects.insert(key.clone(), seen.clone()),
-            None => objects.remove(&key),
+            None => objects.remove(key),
         };
         drop(objects);
-        told(&Change { key: &key, before: before.as_ref(), now: now.as_ref() });
+        told(&Change { key, before: before.as_ref(), now });
     }
 
-    fn replace(&self, list: HashMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
+    fn replace(&self, list: &HashMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
         let before = std::mem::replace(&mut *self.write(), list.clone());
         for (key, old) in &before {
             if !list.contains_key(key) {
                 told(&Change { key, before: Some(old), now: None });
             }
         }
-        for (key, seen) in &list {
+        for (key, seen) in list {
             told(&Change { key, before: before.get(key), now: Some(seen) });
         }
     }

@@ -87,11 +87,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// Keys that are waiting for a worker.
-    pub fn len(&self) -> usize {
-        self.lock().ready.len()
-    }
-
     /// Works until `stop` says so: at most `workers` keys at once. Passes that have begun are finished.
     pub async fn work<F, Fut>(self, workers: usize, mut stop: watch::Receiver<bool>, pass: F)
     where

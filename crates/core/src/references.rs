@@ -47,8 +47,8 @@ fn satisfied(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, S
 mod tests {
     use super::*;
 
-    fn allowed(yaml: serde_json::Value) -> Option<AllowedNamespaces> {
-        Some(serde_json::from_value(yaml).unwrap())
+    fn allowed(json: serde_json::Value) -> AllowedNamespaces {
+        serde_json::from_value(json).unwrap()
     }
 
     #[test]
@@ -57,29 +57,29 @@ mod tests {
         let cases = [
             ("home", None, true),
             ("away", None, false),
-            ("away", allowed(serde_json::json!({"from": "Same"})), false),
-            ("away", allowed(serde_json::json!({"from": "All"})), true),
-            ("away", allowed(serde_json::json!({"from": "Selector"})), false),
+            ("away", Some(allowed(serde_json::json!({"from": "Same"}))), false),
+            ("away", Some(allowed(serde_json::json!({"from": "All"}))), true),
+            ("away", Some(allowed(serde_json::json!({"from": "Selector"}))), false),
             (
                 "away",
-                allowed(serde_json::json!({"from": "Selector", "selector": {"matchLabels": {"team": "blue"}}})),
+                Some(allowed(serde_json::json!({"from": "Selector", "selector": {"matchLabels": {"team": "blue"}}}))),
                 true,
             ),
             (
                 "away",
-                allowed(serde_json::json!({"from": "Selector", "selector": {"matchLabels": {"team": "red"}}})),
+                Some(allowed(serde_json::json!({"from": "Selector", "selector": {"matchLabels": {"team": "red"}}}))),
                 false,
             ),
             (
                 "away",
-                allowed(serde_json::json!({"from": "Selector", "selector": {"matchExpressions": [
-                    {"key": "team", "operator": "NotIn", "values": ["blue"]}]}})),
+                Some(allowed(serde_json::json!({"from": "Selector", "selector": {"matchExpressions": [
+                    {"key": "team", "operator": "NotIn", "values": ["blue"]}]}}))),
                 false,
             ),
             (
                 "away",
-                allowed(serde_json::json!({"from": "Selector", "selector": {"matchExpressions": [
-                    {"key": "team", "operator": "Whatever"}]}})),
+                Some(allowed(serde_json::json!({"from": "Selector", "selector": {"matchExpressions": [
+                    {"key": "team", "operator": "Whatever"}]}}))),
                 false,
             ),
         ];

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fs, process::Command};
 
 use blackbox::{install, server::Remote};
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::TempDir;
 use testenv::Cluster;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
@@ -12,8 +12,7 @@ pub struct Suite {
     pub cluster: &'static Cluster,
     pub server: Remote,
     pub namespace: String,
-    /// Selects the cluster and the namespace.
-    pub kubeconfig: TempPath,
+    kubectl: TempDir,
 }
 
 impl Suite {
@@ -23,10 +22,15 @@ impl Suite {
         let server = Remote::new(cluster.client().await?);
         INSTALLED.get_or_try_init(|| install::install(&server)).await?;
         let namespace = cluster.namespace().await?;
-        let kubeconfig = NamedTempFile::new()?.into_temp_path();
-        fs::copy(cluster.kubeconfig_path(), &kubeconfig)?;
-        run(cluster.kubectl_command(["config", "set-context", "--current", "--namespace", &namespace]).env("KUBECONFIG", &kubeconfig))?;
-        Ok(Self { cluster, server, namespace, kubeconfig })
+        let suite = Self { cluster, server, namespace, kubectl: TempDir::new()? };
+        fs::copy(cluster.kubeconfig_path(), suite.kubectl.path().join("config"))?;
+        kubectl(&suite, ["config", "set-context", "--current", "--namespace", &suite.namespace])?;
+        Ok(suite)
+    }
+
+    /// Makes kubectl use this cluster and this namespace, whoever starts it.
+    pub fn select<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("KUBECONFIG", self.kubectl.path().join("config")).env("KUBECACHEDIR", self.kubectl.path())
     }
 }
 
@@ -38,7 +42,7 @@ pub async fn alone_with_the_config() -> MutexGuard<'static, ()> {
 
 /// What kubectl prints in the suite's namespace; an error with what it complains about if it fails.
 pub fn kubectl(suite: &Suite, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<String> {
-    run(suite.cluster.kubectl_command(args).env("KUBECONFIG", &suite.kubeconfig))
+    run(suite.select(&mut suite.cluster.kubectl_command(args)))
 }
 
 /// The standard output of a command that must succeed.

@@ -96,8 +96,11 @@ impl Error {
     /// Whether the next change of an object, and nothing else, can help.
     fn waits_for_change(&self) -> bool {
         match self {
-            Self::Resolve(_) | Self::Context(_) | Self::Config(_) | Self::Build(_) => true,
-            Self::Apply(apply::Error::Taken { .. } | apply::Error::Json { .. }) => true,
+            Self::Resolve(_)
+            | Self::Context(_)
+            | Self::Config(_)
+            | Self::Build(_)
+            | Self::Apply(apply::Error::Taken { .. } | apply::Error::Json { .. }) => true,
             Self::Bindings(_) | Self::Apply(_) | Self::Api(_) => false,
         }
     }
@@ -344,10 +347,9 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
         {
             AgentPhase::Failed
         }
-        Err(_) => AgentPhase::Pending,
         Ok(_) if suspended => AgentPhase::Suspended,
         Ok(_) if ready => AgentPhase::Running,
-        Ok(_) => AgentPhase::Pending,
+        Ok(_) | Err(_) => AgentPhase::Pending,
     });
     let mut conditions = after.conditions.take().unwrap_or_default();
     let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
@@ -356,7 +358,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     match done {
         Ok(applied) => {
             after.config_hash = Some(applied.config.hash.clone());
-            after.resolved_model = applied.config.model.clone();
+            after.resolved_model.clone_from(&applied.config.model);
             let own_image = applied.resolved.executor_image != platform.executor_image;
             let mode = if own_image { RuntimeMode::Standard } else { RuntimeMode::Template };
             after.runtime = Some(RuntimeStatus { mode });
@@ -386,7 +388,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     }
     match Suspension::of(agent) {
         Suspension::ByStandby => {
-            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it")
+            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it");
         }
         Suspension::ByUser => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
         Suspension::Awake => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),

@@ -26,7 +26,7 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
         },
         name: target.key.name.clone(),
     };
-    ctx.metrics.queued(label, decided.waiting, decided.running);
+    ctx.metrics.queued(&label, decided.waiting, decided.running);
     if target.kind == TargetKind::Agent
         && ctx.seen.agents.object(&target.key).is_some_and(|agent| agent.spec.standby.is_some())
     {

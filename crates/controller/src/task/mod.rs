@@ -53,7 +53,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     match Standing::of(&task) {
         Standing::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(ctx, &task, epoch).await,
         Standing::Waiting { epoch } => match ctx.queues.verdict(key, &task.uid().unwrap_or_default()) {
-            Verdict::Admitted(admission) => match start::start(ctx, &task, &admission).await {
+            Verdict::Admitted(admission) => match Box::pin(start::start(ctx, &task, &admission)).await {
                 Err(error) if error.is_permanent() => {
                     finish::refused(ctx, &task, epoch, error.reason(), &error.to_string()).await
                 }

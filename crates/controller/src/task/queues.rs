@@ -356,7 +356,7 @@ impl State {
                     let other = Key::new(&key.namespace, &dependency.task);
                     self.dependants.entry(other).or_default().insert(key.clone());
                 }
-                line.queue.upsert(waiting(task, task_key, epoch, grace, find));
+                line.queue.upsert(waiting(task, &task_key, epoch, grace, find));
                 line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
@@ -377,7 +377,7 @@ impl State {
     }
 }
 
-fn waiting(task: &Task, key: TaskKey, epoch: i64, grace: Duration, find: &impl Fn(&Key) -> Option<Other>) -> Waiting {
+fn waiting(task: &Task, key: &TaskKey, epoch: i64, grace: Duration, find: &impl Fn(&Key) -> Option<Other>) -> Waiting {
     let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let queued_at = task.status.as_ref().and_then(|s| s.timings.as_ref()).and_then(|t| t.queued_at.as_ref());
     let since = queued_at.map_or(created, |time| time.0);
@@ -389,13 +389,9 @@ fn waiting(task: &Task, key: TaskKey, epoch: i64, grace: Duration, find: &impl F
 }
 
 fn queued(wait: &Wait, line: &Line, task: &TaskKey) -> Queued {
-    let lane = line.queue.lane();
-    let position = line.queue.position(task).map(shown_position);
-    Queued {
-        reason: wait.reason(lane),
-        message: wait.message(lane),
-        position: position.and_then(|position| i32::try_from(position).ok()),
-    }
+    let queue = &line.queue;
+    let position = queue.position(task).map(shown_position);
+    Queued { reason: wait.reason(queue.lane()), message: wait.message(queue.lane()), position }
 }
 
 /// A gate without the moment since when: the moment does not change what statuses say.

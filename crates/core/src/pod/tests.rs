@@ -238,9 +238,10 @@ fn the_prompt_is_read_from_a_file_whatever_the_workspace_is() {
     let attach = objects(&resolved);
     assert_eq!(env(main_container(&attach), "PROMPT_FILE"), Some("/home/agent/ws/task.md"));
     let volume = &spec(&attach).volumes.as_ref().unwrap()[0];
-    let items = volume.config_map.as_ref().unwrap().items.as_ref().unwrap();
-    assert_eq!((items[0].key.as_str(), items[0].path.as_str()), ("home-agent-ws-task.md", "task.md"));
-    assert!(attach.config_maps[0].data.as_ref().unwrap().contains_key("home-agent-ws-task.md"));
+    let items = volume.downward_api.as_ref().unwrap().items.as_ref().unwrap();
+    assert_eq!(items[0].path, "task.md");
+    assert_eq!(items[0].field_ref.as_ref().unwrap().field_path, "metadata.annotations['files.kubeopencode.io/0']");
+    assert!(attach.config_maps.is_empty());
 }
 
 #[test]
@@ -265,8 +266,9 @@ fn a_terminal_plugin_alone_still_gets_its_configuration() {
     assert!(init.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/tools"));
     assert!(env(init, "FILE_MAPPINGS").unwrap().contains("/tools/tui.json"));
     assert_eq!(env(main_container(&objects), "OPENCODE_TUI_CONFIG"), Some("/tools/tui.json"));
-    let data = objects.config_maps[0].data.as_ref().unwrap();
-    assert_eq!(data["tools-tui.json"], r#"{"plugin":["file:///plugins/node_modules/pretty"]}"#);
+    let carried = objects.pod.metadata.annotations.as_ref().unwrap();
+    let plugins = r#"{"plugin":["file:///plugins/node_modules/pretty"]}"#;
+    assert!(carried.values().any(|content| content == plugins), "{carried:?}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub fn opencode_config(base_url: &str) -> Value {
         "provider": {PROVIDER: {
             "npm": "@ai-sdk/openai-compatible",
             "name": "Scripted",
-            "options": {"baseURL": base_url, "apiKey": "scripted"},
+            "options": {"baseURL": base_url, "apiKey": "sk-scripted-model"},
             "models": {MODEL: {
                 "name": "Scripted One",
                 "tool_call": true,

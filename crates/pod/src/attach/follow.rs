@@ -21,6 +21,8 @@ const LOOK_AT_END: Duration = Duration::from_millis(250);
 const TICK: Duration = Duration::from_millis(250);
 /// An unfinished answer of an idle session is finished within moments, or never.
 const UNFINISHED: Duration = Duration::from_secs(5);
+/// The same, when the session has reported an error, which is then the outcome.
+const AFTER_ERROR: Duration = Duration::from_secs(2);
 /// A server under load may take long from "accepted" to the first sign of work.
 const BEFORE_WORK: Duration = Duration::from_mins(1);
 /// Limit of collecting usage after the end.
@@ -38,7 +40,8 @@ pub struct Follow<'a, 'b> {
     watch: Watch,
     log: &'a mut Log<'b>,
     contact: Instant,
-    idle_since: Option<Instant>,
+    /// Since when the session is seen idle, and whether it had an answer then.
+    idle_since: Option<(Instant, bool)>,
     connected: bool,
     /// Requests whose waiting is in the log.
     told: HashSet<String>,
@@ -218,10 +221,12 @@ impl<'a, 'b> Follow<'a, 'b> {
         let ours = ours(messages, self.before);
         let last = ours.iter().rfind(|message| message.info.role == "assistant");
         let finished = last.is_some_and(|last| last.info.error.is_some() || last.info.time.completed.is_some());
-        let idle_since = *self.idle_since.get_or_insert(patience.now);
-        let patient = if last.is_some() || self.watch.failure.is_some() { UNFINISHED } else { BEFORE_WORK };
-        let since = if last.is_some() { idle_since } else { idle_since.max(patience.accepted) };
-        if !finished && since.elapsed() < patient {
+        if !finished && !self.is_over(last.is_some(), patience) {
+            return None;
+        }
+        // The two answers are not from the same moment: work may have begun between them.
+        if !finished && !matches!(self.client.activity(self.session).await, Ok(Activity::Idle)) {
+            self.idle_since = None;
             return None;
         }
         let judged = judge(&ours);
@@ -230,6 +235,21 @@ impl<'a, 'b> Follow<'a, 'b> {
             return Some(Outcome { usage: judged.usage, ..Outcome::from_failure(failure) });
         }
         Some(judged)
+    }
+
+    /// Whether an idle session without a finished answer will not get one any more.
+    fn is_over(&mut self, answered: bool, patience: &Patience) -> bool {
+        let (since, _) = match self.idle_since {
+            Some(known) if known.1 == answered => known,
+            // An answer appeared: work has begun since the last look, so patience begins anew.
+            _ => *self.idle_since.insert((patience.now, answered)),
+        };
+        let patient = match (self.watch.failure.is_some(), answered) {
+            (true, _) => AFTER_ERROR,
+            (false, true) => UNFINISHED,
+            (false, false) => BEFORE_WORK,
+        };
+        since.max(patience.accepted).elapsed() >= patient
     }
 
     /// Adds usage and the log's missing lines to an outcome, as far as the server still answers.

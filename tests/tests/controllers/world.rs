@@ -1,0 +1,329 @@
+//! What a case works in: a namespace of a real API server, the controller, and a node that does as it is told.
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use anyhow::{Context as _, ensure};
+use api::{Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Task, TaskPhase, TaskStatus};
+use blackbox::{
+    controller::{Controller, Options},
+    history::History,
+    install,
+    server::Remote,
+    stub_kubelet::{Act, Kubelet},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Pod},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use testenv::Cluster;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+/// An object that lives in a namespace.
+pub trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A namespace, its node, and what happens in it.
+pub struct World {
+    pub cluster: &'static Cluster,
+    pub client: Client,
+    pub namespace: String,
+    pub kubelet: Kubelet,
+    pub tasks: History<Task>,
+    pub pods: History<Pod>,
+}
+
+/// Runs a case in a namespace of the control plane that most cases share, with the controller that they share.
+pub async fn shared<F, Fut>(case: F) -> anyhow::Result<()>
+where
+    F: FnOnce(Arc<World>) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    let controller = shared_controller().await?;
+    let world = Arc::new(World::on(shared_cluster().await?).await?);
+    let outcome = case(Arc::clone(&world)).await;
+    explain(outcome, &world, &[controller])
+}
+
+/// The controller of the shared control plane.
+pub async fn shared_controller() -> anyhow::Result<&'static Controller> {
+    static CONTROLLER: OnceCell<Controller> = OnceCell::const_new();
+    CONTROLLER.get_or_try_init(|| async { Controller::start(shared_cluster().await?, Options::default()).await }).await
+}
+
+async fn shared_cluster() -> anyhow::Result<&'static Cluster> {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    CLUSTER
+        .get_or_try_init(|| async {
+            // The stub plays the scheduler too.
+            install_on(testenv::start(testenv::Options { scheduler: false, ..testenv::Options::default() }).await?).await
+        })
+        .await
+}
+
+/// A control plane without a controller, for cases that start, kill or configure their own: one after the other.
+pub struct Alone {
+    pub world: World,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Alone {
+    /// Waits for the turn.
+    pub async fn turn() -> anyhow::Result<Self> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+        let turn = TURN.lock().await;
+        let cluster = CLUSTER
+            .get_or_try_init(|| async { install_on(testenv::start(testenv::Options::api_only()).await?).await })
+            .await?;
+        Ok(Self { world: World::on(cluster).await?, _turn: turn })
+    }
+}
+
+/// Makes our kinds known to a control plane.
+pub async fn install_on(cluster: Cluster) -> anyhow::Result<Cluster> {
+    install::install(&Remote::new(cluster.client().await?)).await?;
+    Ok(cluster)
+}
+
+/// Adds to the problem of a case what the controllers had to say about its namespace.
+pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Controller]) -> anyhow::Result<()> {
+    let said = || {
+        let logs: Vec<String> = controllers.iter().map(|controller| controller.log(&world.namespace)).collect();
+        format!("the controller said of {}:\n{}\nthe node: {:?}", world.namespace, logs.join("\n--\n"), world.kubelet.trouble())
+    };
+    let outcome = outcome.and_then(|()| {
+        ensure!(world.kubelet.trouble().is_empty(), "the node had trouble");
+        Ok(())
+    });
+    outcome.map_err(|error| anyhow::anyhow!("{error:#}\n{}", said()))
+}
+
+impl World {
+    /// A fresh namespace of a control plane.
+    pub async fn on(cluster: &'static Cluster) -> anyhow::Result<Self> {
+        let client = cluster.client().await?;
+        let namespace = cluster.namespace().await?;
+        let kubelet = Kubelet::start(client.clone(), &namespace).await?;
+        let tasks = History::record(Api::namespaced(client.clone(), &namespace));
+        let pods = History::record(Api::namespaced(client.clone(), &namespace));
+        Ok(Self { cluster, client, namespace, kubelet, tasks, pods })
+    }
+
+    /// The objects of a kind in this namespace.
+    pub fn api<K: Namespaced>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Records what happens to the objects of a kind.
+    pub fn record<K: Namespaced>(&self) -> History<K> {
+        History::record(self.api())
+    }
+
+    /// Creates an object from its spec.
+    pub async fn create<K: Namespaced>(&self, name: &str, spec: Value) -> anyhow::Result<K> {
+        self.create_with(name, json!({}), spec).await
+    }
+
+    /// Creates an object from its spec, with more metadata.
+    pub async fn create_with<K: Namespaced>(&self, name: &str, mut metadata: Value, spec: Value) -> anyhow::Result<K> {
+        metadata["name"] = json!(name);
+        let object = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata, "spec": spec,
+        });
+        let object: K = serde_json::from_value(object)?;
+        self.api::<K>().create(&PostParams::default(), &object).await.with_context(|| format!("creating {name}"))
+    }
+
+    pub async fn template(&self, name: &str, spec: Value) -> anyhow::Result<AgentTemplate> {
+        self.create(name, spec).await
+    }
+
+    pub async fn agent(&self, name: &str, spec: Value) -> anyhow::Result<Agent> {
+        self.create(name, spec).await
+    }
+
+    /// A Task; what `spec` leaves out is a description.
+    pub async fn task(&self, name: &str, mut spec: Value) -> anyhow::Result<Task> {
+        if spec.get("description").is_none() {
+            spec["description"] = json!("say hello");
+        }
+        self.create(name, spec).await
+    }
+
+    pub async fn cron(&self, name: &str, mut spec: Value) -> anyhow::Result<CronTask> {
+        if spec.get("schedule").is_none() {
+            // Not while a test runs.
+            spec["schedule"] = json!("0 0 1 1 *");
+        }
+        spec["taskTemplate"] = json!({"spec": {"description": "say hello", "templateRef": {"name": "t"}}});
+        self.create(name, spec).await
+    }
+
+    pub async fn config_map(&self, name: &str, data: Value) -> anyhow::Result<ConfigMap> {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        Ok(self.api().create(&PostParams::default(), &serde_json::from_value(object)?).await?)
+    }
+
+    /// Sets the configuration of the cluster.
+    pub async fn configure(&self, spec: Value) -> anyhow::Result<()> {
+        let configs: Api<KubeOpenCodeConfig> = Api::all(self.client.clone());
+        let object = json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "KubeOpenCodeConfig",
+            "metadata": {"name": "cluster"}, "spec": spec,
+        });
+        configs.patch("cluster", &PatchParams::apply("blackbox").force(), &Patch::Apply(object)).await?;
+        Ok(())
+    }
+
+    /// Merges into an object.
+    pub async fn merge<K: Namespaced>(&self, name: &str, patch: Value) -> anyhow::Result<K> {
+        let patched = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.with_context(|| format!("patching {name}"))
+    }
+
+    /// Merges into the status of an object.
+    pub async fn merge_status<K: Namespaced>(&self, name: &str, patch: Value) -> anyhow::Result<K> {
+        let patch = json!({ "status": patch });
+        Ok(self.api::<K>().patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    }
+
+    pub async fn annotate<K: Namespaced>(&self, name: &str, key: &str, value: &str) -> anyhow::Result<K> {
+        self.merge(name, json!({"metadata": {"annotations": {key: value}}})).await
+    }
+
+    pub async fn stop(&self, task: &str) -> anyhow::Result<()> {
+        self.annotate::<Task>(task, "kubeopencode.io/stop", "true").await.map(drop)
+    }
+
+    pub async fn delete<K: Namespaced>(&self, name: &str) -> anyhow::Result<()> {
+        self.api::<K>().delete(name, &DeleteParams::background()).await.with_context(|| format!("deleting {name}"))?;
+        Ok(())
+    }
+
+    /// Waits for a Task to be as wanted.
+    pub async fn until(&self, task: &str, what: &str, wanted: impl Fn(&TaskStatus) -> bool) -> anyhow::Result<TaskStatus> {
+        let found = self.tasks.until_object(task, what, |task| task.status.as_ref().is_some_and(&wanted)).await?;
+        Ok(found.status.clone().unwrap_or_default())
+    }
+
+    /// Waits for the end of a Task.
+    pub async fn ended(&self, task: &str) -> anyhow::Result<TaskStatus> {
+        self.until(task, "its end", |status| status.phase.is_some_and(TaskPhase::is_finished)).await
+    }
+
+    /// Waits for a Task to end well.
+    pub async fn succeeds(&self, task: &str) -> anyhow::Result<TaskStatus> {
+        let status = self.ended(task).await?;
+        ensure!(reason(&status) == "Succeeded", "{task}: {status:?}");
+        Ok(status)
+    }
+
+    /// Waits for a Task to fail, for this reason.
+    pub async fn fails(&self, task: &str, why: &str) -> anyhow::Result<TaskStatus> {
+        let status = self.ended(task).await?;
+        ensure!(status.phase == Some(TaskPhase::Failed) && reason(&status) == why, "{task}: not {why} but {status:?}");
+        Ok(status)
+    }
+
+    /// Waits for a Task to be admitted.
+    pub async fn runs(&self, task: &str) -> anyhow::Result<TaskStatus> {
+        self.until(task, "its run", |status| status.phase == Some(TaskPhase::Running)).await
+    }
+
+    /// Waits for a Task to wait for this reason.
+    pub async fn waits(&self, task: &str, why: &str) -> anyhow::Result<TaskStatus> {
+        let queued = |status: &TaskStatus| status.phase == Some(TaskPhase::Queued) && reason(status) == why;
+        self.until(task, &format!("waiting for {why}"), queued).await
+    }
+
+    /// Waits until the container of a Task runs, and lets it run on.
+    pub async fn works(&self, task: &str) -> anyhow::Result<Arc<Pod>> {
+        let working = |pod: &Pod| {
+            let of = pod.metadata.labels.as_ref().and_then(|labels| labels.get("kubeopencode.io/task"));
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            of.is_some_and(|of| of == task) && phase == Some("Running")
+        };
+        let wanted = format!("a running Pod of {task}");
+        self.pods.until(&wanted, |pods| pods.all().into_iter().find(|pod| working(pod))).await
+    }
+
+    /// Lets the Pod of a Task end well.
+    pub fn finish(&self, task: &str) {
+        self.kubelet.script(task, Act::succeed());
+    }
+
+    /// Lets the Pods of a Task run until they are told to end.
+    pub fn hold(&self, task: &str) {
+        self.kubelet.script(task, Act::Hold);
+    }
+
+    /// Creates an Agent and waits until its server is ready.
+    pub async fn ready_agent(&self, name: &str, spec: Value) -> anyhow::Result<Arc<Agent>> {
+        self.agent(name, spec).await?;
+        self.agent_is(name, "ready", |agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true)).await
+    }
+
+    /// Waits for an Agent to be as wanted.
+    pub async fn agent_is(&self, name: &str, what: &str, wanted: impl Fn(&Agent) -> bool) -> anyhow::Result<Arc<Agent>> {
+        self.record::<Agent>().until_object(name, what, wanted).await
+    }
+
+    pub async fn deployment(&self, agent: &str) -> anyhow::Result<Deployment> {
+        Ok(self.api().get(&format!("{agent}-server")).await?)
+    }
+
+    /// Checks that no run of this namespace ever had two Pods.
+    pub fn each_run_has_one_pod(&self) -> anyhow::Result<()> {
+        for (run, pods) in self.kubelet.runs() {
+            ensure!(pods.len() == 1, "run {run:?} had {pods:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Why a Task waits or how it ended.
+pub fn reason(status: &TaskStatus) -> &str {
+    status.reason.as_deref().unwrap_or_default()
+}
+
+/// The message of a Task.
+pub fn message(status: &TaskStatus) -> &str {
+    status.message.as_deref().unwrap_or_default()
+}
+
+/// Status and reason of a condition, such as `True Valid`; empty if there is none.
+pub fn condition(
+    conditions: Option<&Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>>,
+    kind: &str,
+) -> String {
+    let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind);
+    found.map(|condition| format!("{} {}", condition.status, condition.reason)).unwrap_or_default()
+}
