@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Mutex,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -33,6 +33,8 @@ pub struct Options {
     pub failpoint: Option<&'static str>,
     /// Works only while it holds the lease, under this name.
     pub leader: Option<&'static str>,
+    /// Reaches the API server in another way than the cluster says.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// A controller that runs. It dies with this value, and with this process, however it ends.
@@ -55,7 +57,8 @@ impl Controller {
         let mut command = Command::new(binary().await?);
         command.args(["controller", "--log-format=json", "--log=info,kubeopencode_controller=debug"]);
         command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
-        command.env("KUBECONFIG", cluster.kubeconfig_path()).env_remove("KUBEOPENCODE_FAILPOINT");
+        let kubeconfig = options.kubeconfig.as_deref().unwrap_or(cluster.kubeconfig_path());
+        command.env("KUBECONFIG", kubeconfig).env_remove("KUBEOPENCODE_FAILPOINT");
         if let Some(place) = options.failpoint {
             command.env("KUBEOPENCODE_FAILPOINT", place);
         }
@@ -153,6 +156,13 @@ impl Drop for Controller {
 async fn binary() -> anyhow::Result<&'static Path> {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let path = BINARY.get_or_try_init(|| async {
+        let test = std::env::current_exe()?;
+        // target/debug/deps/controllers-0123 -> target/debug/kubeopencode
+        let path = test.parent().and_then(Path::parent).context("the test has no directory")?.join("kubeopencode");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        if newest(&sources)? <= changed(&path) {
+            return Ok(path);
+        }
         let status = tokio::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .args(["build", "--quiet", "--package", "kubeopencode"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -160,13 +170,25 @@ async fn binary() -> anyhow::Result<&'static Path> {
             .await
             .context("cargo cannot be run")?;
         ensure!(status.success(), "cargo build --package kubeopencode: {status}");
-        let test = std::env::current_exe()?;
-        // target/debug/deps/controllers-0123 -> target/debug/kubeopencode
-        let path = test.parent().and_then(Path::parent).context("the test has no directory")?.join("kubeopencode");
         ensure!(path.is_file(), "{} does not exist", path.display());
         Ok(path)
     });
     Ok(path.await?)
+}
+
+/// When a file was written last; long ago if it does not exist.
+fn changed(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// When anything below a directory was written last.
+fn newest(directory: &Path) -> anyhow::Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        newest = newest.max(if path.is_dir() { newest(&path)? } else { changed(&path) });
+    }
+    Ok(newest)
 }
 
 /// Where it serves metrics, as its log tells.

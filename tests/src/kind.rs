@@ -1,6 +1,6 @@
 //! The kinds, as their definitions describe them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::Value;
 
@@ -36,28 +36,34 @@ pub struct Kind {
     pub namespaced: bool,
     /// Its schema.
     pub schema: Value,
+    rules: Vec<(String, String)>,
 }
 
 impl Kind {
     /// Every kind, in the order of [`api::crds`].
-    pub fn all() -> Vec<Self> {
-        api::crds().iter().map(Self::of).collect()
+    pub fn all() -> &'static [Self] {
+        // Deriving the schemas takes half a second in a debug build.
+        static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| api::crds().iter().map(Kind::of).collect());
+        &ALL
     }
 
     /// The kind with this name.
-    pub fn named(name: &str) -> anyhow::Result<Self> {
-        let found = Self::all().into_iter().find(|kind| kind.name == name);
+    pub fn named(name: &str) -> anyhow::Result<&'static Self> {
+        let found = Self::all().iter().find(|kind| kind.name == name);
         found.ok_or_else(|| anyhow::anyhow!("{name} is no kind of ours"))
     }
 
     fn of(crd: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Self {
+        let mut kind = Self {
             name: text(&crd["spec"]["names"]["kind"]),
             plural: text(&crd["spec"]["names"]["plural"]),
             namespaced: crd["spec"]["scope"] == "Namespaced",
             schema: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone(),
-        }
+            rules: Vec::new(),
+        };
+        kind.rules = kind.find_rules();
+        kind
     }
 
     /// Path of its objects.
@@ -81,7 +87,11 @@ impl Kind {
     }
 
     /// Every validation rule: the path of the node that carries it, and its message.
-    pub fn rules(&self) -> Vec<(String, String)> {
+    pub fn rules(&self) -> &[(String, String)] {
+        &self.rules
+    }
+
+    fn find_rules(&self) -> Vec<(String, String)> {
         let mut rules = Vec::new();
         for (path, schema) in self.nodes() {
             for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {

@@ -26,12 +26,7 @@ pub const BAD_TIMES: &[&str] = &["", "tomorrow", "2026-12-31", "2026-13-01T00:00
 
 const SAMPLES: &[Sample] = &[
     Sample {
-        pattern: ANY_TEXT,
-        start: "",
-        middle: "x",
-        end: "",
-        good: &["zwölf\nBoxer", "日本語"],
-        bad: &["a\0b"],
+        pattern: ANY_TEXT, start: "", middle: "x", end: "", good: &["zwölf\nBoxer", "日本語"], bad: &["a\0b"]
     },
     Sample {
         pattern: r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$",

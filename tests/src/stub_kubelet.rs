@@ -116,7 +116,7 @@ impl Kubelet {
         Ok(Self { shared, worker })
     }
 
-    /// Says what becomes of the Pods of a Task, also of those that run.
+    /// Says what becomes of the Pods of a Task, or of one Pod; also of those that run.
     pub fn script(&self, task: &str, act: Act) {
         self.shared.script.send_modify(|script| {
             script.insert(task.to_owned(), act);
@@ -195,7 +195,8 @@ impl Shared {
         nodes.patch_status(name, &force, &Patch::Apply(node)).await?;
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
         let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")});
-        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec});
+        let lease =
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec});
         match leases.patch(name, &force, &Patch::Apply(lease)).await {
             // Without kube-controller-manager nobody makes the namespace, and nobody looks for the lease.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -236,7 +237,10 @@ impl Life<'_> {
         loop {
             let pod = self.seen.borrow_and_update().clone();
             let act = match &task {
-                Some(task) => script.borrow_and_update().get(task).cloned().unwrap_or_else(Act::succeed),
+                Some(task) => {
+                    let script = script.borrow_and_update();
+                    script.get(&pod.name_any()).or_else(|| script.get(task)).cloned().unwrap_or_else(Act::succeed)
+                }
                 None => Act::Hold,
             };
             let over = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -283,11 +287,14 @@ impl Life<'_> {
     }
 
     async fn bind(&self, pod: &Pod) -> Result<(), kube::Error> {
-        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) || self.last.as_ref().is_some_and(|act| *act != Act::Unscheduled) {
+        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+            || self.last.as_ref().is_some_and(|act| *act != Act::Unscheduled)
+        {
             return Ok(());
         }
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": self.node.node});
-        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name_any()}, "target": target});
+        let binding =
+            json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name_any()}, "target": target});
         let path = format!("/api/v1/namespaces/{}/pods/{}/binding", self.node.namespace, pod.name_any());
         let request = http::Request::post(path).header("content-type", "application/json");
         let request = request.body(binding.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
@@ -378,7 +385,12 @@ fn conditions(ready: bool) -> Value {
         let status = if holds { "True" } else { "False" };
         json!({"type": kind, "status": status, "lastTransitionTime": now})
     };
-    json!([condition("PodScheduled", true), condition("Initialized", true), condition("ContainersReady", ready), condition("Ready", ready)])
+    json!([
+        condition("PodScheduled", true),
+        condition("Initialized", true),
+        condition("ContainersReady", ready),
+        condition("Ready", ready)
+    ])
 }
 
 fn container(spec: &Container, state: &Value, ready: bool) -> Value {

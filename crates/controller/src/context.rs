@@ -8,7 +8,7 @@ use std::{
 };
 
 use api::{
-    Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Task,
+    Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Registry, Task,
     conditions::{reasons, types},
     run::Retry,
 };
@@ -38,6 +38,7 @@ use crate::{
     cron::Children,
     events::Events,
     metrics::Metrics,
+    remote::Remote,
     task::{
         self,
         cleanup::Finished,
@@ -61,6 +62,8 @@ pub struct Context {
     pub work: Work,
     /// Who waits for what.
     pub queues: Queues,
+    /// What lies outside the cluster.
+    pub remote: Remote,
     /// What was applied.
     pub applied: Applied,
     /// Runs whose Pod was seen.
@@ -86,6 +89,8 @@ pub struct Cluster {
     pub crons: Kind<CronTask>,
     /// The configuration.
     pub configs: Kind<KubeOpenCodeConfig>,
+    /// Registries.
+    pub registries: Kind<Registry>,
     /// Pods of Tasks.
     pub pods: Kind<Pod>,
     /// Deployments of Agents.
@@ -113,13 +118,21 @@ pub struct Work {
     pub crons: Queue<Key>,
     /// The configuration.
     pub configs: Queue<Key>,
+    /// Registries.
+    pub registries: Queue<Key>,
     /// Namespaces whose finished Tasks may have to go.
     pub cleanups: Queue<String>,
 }
 
 impl Context {
     /// A context that knows nothing yet.
-    pub fn new(client: Client, events: Events, metrics: Arc<Metrics>, environment: fn(&str) -> Option<String>) -> Self {
+    pub fn new(
+        client: Client,
+        events: Events,
+        metrics: Arc<Metrics>,
+        remote: Remote,
+        environment: fn(&str) -> Option<String>,
+    ) -> Self {
         Self {
             client,
             events,
@@ -127,6 +140,7 @@ impl Context {
             seen: Cluster::default(),
             work: Work::default(),
             queues: Queues::default(),
+            remote,
             applied: Applied::default(),
             made: Made::default(),
             finished: Finished::default(),

@@ -9,6 +9,7 @@
 //! | [`agent`] | an Agent has its Deployment, Service, claims, contexts and password |
 //! | [`template`] | an AgentTemplate says whether it can be used, and by how many it is |
 //! | [`cron`] | Tasks are created by the clock |
+//! | [`registry`] | a catalogue says which of its assets are there |
 //! | [`config`] | the platform is as KubeOpenCodeConfig says |
 //!
 //! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision a target at a time), I5
@@ -26,6 +27,8 @@ pub mod fence;
 pub mod http;
 pub mod lease;
 pub mod metrics;
+pub mod registry;
+pub mod remote;
 pub mod secret;
 pub mod task;
 pub mod template;
@@ -44,6 +47,7 @@ use context::Context;
 use events::Events;
 use fence::{Fence, FenceLayer};
 use metrics::Metrics;
+use remote::Remote;
 use task::queues::{Standing, Target, stop_requested};
 use watch::{Change, Key};
 use work::{Next, Queue};
@@ -72,6 +76,9 @@ pub enum Error {
     /// An address cannot be served.
     #[error("{0}")]
     Listen(#[from] io::Error),
+    /// The client for what lies outside the cluster cannot be made.
+    #[error("no HTTP client: {0}")]
+    Remote(#[from] reqwest::Error),
     /// The lease was lost.
     #[error("another process leads now; this one ends, so that it can start afresh")]
     LeaseLost,
@@ -93,7 +100,7 @@ pub async fn run(
     let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
     let identity = identity(options.environment);
     let events = Events::start(client.clone(), identity.clone());
-    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), options.environment));
+    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), remote()?, options.environment));
 
     let (ready, is_ready) = signal::channel(false);
     http::serve(options.metrics, options.health, Arc::clone(&metrics), is_ready).await?;
@@ -140,6 +147,13 @@ pub async fn run(
         lease.await;
     }
     outcome
+}
+
+/// The client for what lies outside the cluster.
+fn remote() -> Result<Remote, Error> {
+    // Whoever comes first chooses for the process; kube chooses the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Remote::new()?)
 }
 
 /// Who we are: the Pod's name, or the machine's and a number.
@@ -190,6 +204,15 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
         move |change| told.work.crons.add(change.key.clone()),
     ));
     let told = Arc::clone(ctx);
+    watches.spawn(seen.registries.follow(
+        client.clone(),
+        all(),
+        |_| (),
+        move |change| {
+            told.work.registries.add(change.key.clone());
+        },
+    ));
+    let told = Arc::clone(ctx);
     watches.spawn(seen.configs.follow(
         client.clone(),
         all(),
@@ -229,6 +252,7 @@ async fn all_complete(ctx: &Context) {
     seen.agents.complete().await;
     seen.templates.complete().await;
     seen.crons.complete().await;
+    seen.registries.complete().await;
     seen.configs.complete().await;
     seen.deployments.complete().await;
     seen.services.complete().await;
@@ -292,6 +316,9 @@ fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool
     }));
     workers.spawn(drive(ctx, &work.crons, 8, stop, "crontask", async |ctx, key| {
         cron::pass(&ctx, &key).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(ctx, &work.registries, 4, stop, "registry", async |ctx, key| {
+        registry::pass(&ctx, &key).await.map_err(Failure::from)
     }));
     workers.spawn(drive(ctx, &work.configs, 1, stop, "config", async |ctx, key| {
         config::pass(&ctx, &key).await.map_err(Failure::from)

@@ -9,6 +9,7 @@
 //! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
 
 pub mod agent_workload;
+pub mod assets;
 pub mod build;
 pub mod cleanup;
 mod containers;
@@ -16,6 +17,7 @@ pub mod contexts;
 pub mod cron;
 pub mod dependencies;
 mod environment;
+pub mod git_sync;
 pub mod merge;
 pub mod names;
 pub mod opencode;

@@ -1,25 +1,70 @@
 //! Every end of a Pod has a name.
 
 use anyhow::ensure;
-use api::TaskPhase;
-use blackbox::{cases, runner::Case, stub_kubelet::Act};
+use api::{Task, TaskPhase};
+use blackbox::{
+    cases,
+    runner::Case,
+    stub_kubelet::{Act, moment},
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::world::{condition, message, shared};
+use crate::world::{condition, message, reason, shared};
 
-pub const CASES: &[Case] = cases![every_end_of_a_pod_has_a_reason];
+pub const CASES: &[Case] = cases![
+    a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever,
+    every_end_of_a_pod_has_a_reason,
+    every_word_of_a_report_becomes_a_reason,
+    a_task_that_cannot_start_says_what_holds_it_up_and_ends,
+    what_was_finished_before_the_pod_vanished_is_finished,
+];
+
+fn terminated(code: i32, message: &str) -> Value {
+    json!({"terminated": {"exitCode": code, "reason": "Error", "message": message, "finishedAt": moment(Timestamp::now())}})
+}
+
+fn container(name: &str, state: &Value) -> Value {
+    json!({"name": name, "image": "img:1", "imageID": "", "ready": false, "restartCount": 0, "state": state})
+}
+
+/// The status of a Pod that a node took two minutes ago.
+fn waiting(why: &str, words: &str) -> Value {
+    let long_ago = moment(Timestamp::now() - SignedDuration::from_mins(2));
+    let state = json!({"waiting": {"reason": why, "message": words}});
+    json!({
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": long_ago}],
+        "containerStatuses": [container("agent", &state)],
+    })
+}
+
+fn disrupted(by: &str) -> Value {
+    let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": by, "message": "words of the cluster"});
+    json!({"phase": "Failed", "conditions": [condition]})
+}
 
 async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        let failed = |status: Value| Act::Status(status);
-        let cases: Vec<(&str, Act, &str, &str)> = vec![
+        let init = json!({"phase": "Failed", "initContainerStatuses": [container("git-init-0", &terminated(128, "no such branch"))]});
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "disk full"});
+        let node_lost = json!({"phase": "Failed", "reason": "NodeLost", "message": ""});
+        let cases = [
             ("model-error", Act::fail("ModelError", "429 slow down"), "ModelError", "429 slow down"),
             ("out-of-memory", Act::exit(137, "OOMKilled"), "OOMKilled", "more memory"),
             ("exit-code", Act::exit(3, "Error"), "NonZeroExit", "exit code 3"),
             ("no-report", Act::exit(0, "Completed"), "ResultMissing", "without leaving a result"),
-            ("evicted", failed(json!({"phase": "Failed", "reason": "Evicted", "message": "disk full"})), "Evicted", "disk full"),
+            ("evicted", Act::Status(evicted), "Evicted", "disk full"),
             ("vanished", Act::Vanish, "PodLost", "vanished"),
+            ("node-lost", Act::Status(node_lost), "NodeLost", "stopped responding"),
+            ("tainted", Act::Status(disrupted("DeletionByTaintManager")), "NodeLost", "words of the cluster"),
+            ("preempted", Act::Status(disrupted("PreemptionByScheduler")), "Preempted", "more important"),
+            ("drained", Act::Status(disrupted("EvictionByEvictionAPI")), "Evicted", "evicted"),
+            ("preparation", Act::Status(init), "PreparationFailed", "no such branch"),
+            ("no-image", Act::Status(waiting("ImagePullBackOff", "404")), "ImagePullFailed", "cannot be pulled"),
+            ("bad-image", Act::Status(waiting("InvalidImageName", "bad")), "ImagePullFailed", "no valid name"),
         ];
         for (task, act, ..) in &cases {
             world.kubelet.script(task, act.clone());
@@ -27,11 +72,100 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
         }
         for (task, _, why, words) in &cases {
             let status = world.fails(task, why).await?;
-            ensure!(status.phase == Some(TaskPhase::Failed), "{status:?}");
             ensure!(message(&status).contains(words), "{task}: {status:?}");
             ensure!(condition(status.conditions.as_ref(), "Ready") == format!("False {why}"), "{status:?}");
+            let by_cluster = ["Evicted", "PodLost", "NodeLost", "Preempted"].contains(why);
+            let disrupted = condition(status.conditions.as_ref(), "Disrupted");
+            ensure!(disrupted.is_empty() != by_cluster, "{task}: {status:?}");
+            ensure!(status.completion_time.is_some(), "{task}: {status:?}");
         }
         world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn every_word_of_a_report_becomes_a_reason() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let words = [
+            ("PermissionRejected", "PermissionRejected"),
+            ("LengthLimit", "LengthLimit"),
+            ("ContentFiltered", "ContentFiltered"),
+            ("SessionAborted", "SessionAborted"),
+            ("ServerLost", "ServerLost"),
+            ("NoProgress", "NoProgress"),
+            ("BudgetExceeded", "BudgetExceeded"),
+            // What it may not decide, and what nobody knows.
+            ("UserStopped", "NonZeroExit"),
+            ("Nonsense", "NonZeroExit"),
+        ];
+        for (word, _) in words {
+            let task = word.to_lowercase();
+            world.kubelet.script(&task, Act::fail(word, "in its own words"));
+            world.task(&task, json!({"templateRef": {"name": "t"}})).await?;
+        }
+        for (word, why) in words {
+            let status = world.fails(&word.to_lowercase(), why).await?;
+            ensure!(message(&status) == "in its own words", "{status:?}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_that_cannot_start_says_what_holds_it_up_and_ends() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let creating = json!({"phase": "Pending", "containerStatuses": [container("agent", &json!({"waiting": {"reason": "ContainerCreating"}}))]});
+        let secret = waiting("CreateContainerConfigError", "secret \"s\" not found");
+        let cases = [
+            ("no-node", Act::Unscheduled, "Unschedulable", "0/1 nodes are available"),
+            ("slow", Act::Status(creating), "StartupTimeout", "startupTimeout"),
+            ("no-secret", Act::Status(secret), "PreparationFailed", "secret \"s\" not found"),
+        ];
+        for (task, act, ..) in &cases {
+            world.kubelet.script(task, act.clone());
+            world.task(task, json!({"templateRef": {"name": "t"}, "startupTimeout": "2s"})).await?;
+        }
+        world.until("no-node", "its trouble", |s| s.phase == Some(TaskPhase::Running) && reason(s) == "Unschedulable").await?;
+        for (task, _, why, words) in &cases {
+            let status = world.fails(task, why).await?;
+            ensure!(message(&status).contains(words), "{task}: {status:?}");
+            world.pods.until_gone(&format!("{task}-pod")).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn what_was_finished_before_the_pod_vanished_is_finished() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.task("done", json!({"templateRef": {"name": "t"}})).await?;
+        let before = world.succeeds("done").await?;
+        world.delete::<Pod>("done-pod").await?;
+        world.pods.until_gone("done-pod").await?;
+        world.task("other", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("other").await?;
+        ensure!(world.api::<Task>().get("done").await?.status == Some(before), "its status changed");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.kubelet.script("away", Act::Deaf);
+        world.task("away", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("away").await?;
+        // What kube-controller-manager does to the Pods of a node that does not answer.
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": ""});
+        world.merge_status::<Pod>("away-pod", json!({"conditions": [condition]})).await?;
+        let params = kube::api::DeleteParams { grace_period_seconds: Some(1), ..Default::default() };
+        world.api::<Pod>().delete("away-pod", &params).await?;
+        world.fails("away", "NodeLost").await?;
+        Ok(())
     })
     .await
 }

@@ -2,8 +2,9 @@
 
 use anyhow::ensure;
 use api::{Task, TaskPhase};
-use blackbox::{cases, runner::Case};
+use blackbox::{cases, runner::Case, stub_kubelet::Act};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::PostParams;
 use serde_json::json;
 
 use crate::world::{condition, message, reason, shared};
@@ -13,7 +14,14 @@ pub const CASES: &[Case] = cases![
     a_task_on_an_agent_waits_for_its_server_and_runs,
     a_task_created_before_its_agent_runs_once_the_agent_is_there,
     a_task_created_before_its_template_runs_once_the_template_is_there,
-    a_task_stopped_while_it_runs_keeps_its_pod_and_log,
+    a_rerun_has_its_own_number_and_pod_and_leaves_the_first_alone,
+    a_rerun_sees_contexts_as_they_are_now,
+    a_task_recreated_under_its_name_never_adopts_the_old_pod,
+    a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone,
+    a_failed_run_is_tried_again_as_often_as_its_policy_says,
+    a_task_waits_for_those_it_depends_on,
+    a_task_fails_if_one_it_depends_on_ends_in_another_way,
+    tasks_that_wait_for_each_other_fail_and_name_the_circle,
 ];
 
 async fn a_task_on_a_template_runs_in_its_own_pod_and_tells_all_in_its_final_status() -> anyhow::Result<()> {
@@ -45,8 +53,7 @@ async fn a_task_on_a_template_runs_in_its_own_pod_and_tells_all_in_its_final_sta
         ensure!(status.pod_uid == pod.metadata.uid, "{status:?}");
         let owner = pod.metadata.owner_references.unwrap_or_default();
         ensure!(owner.first().map(|owner| owner.uid.clone()) == task.metadata.uid, "{owner:?}");
-        let contexts: ConfigMap = world.api().get("hello-context").await?;
-        let texts = contexts.data.unwrap_or_default();
+        let texts = pod.metadata.annotations.unwrap_or_default();
         ensure!(texts.values().any(|text| text.contains("say hello")), "{texts:?}");
         let labels = world.api::<Task>().get("hello").await?.metadata.labels.unwrap_or_default();
         ensure!(labels.get("kubeopencode.io/agent-template").is_some_and(|name| name == "t"), "{labels:?}");
@@ -102,19 +109,171 @@ async fn a_task_created_before_its_template_runs_once_the_template_is_there() ->
     .await
 }
 
-async fn a_task_stopped_while_it_runs_keeps_its_pod_and_log() -> anyhow::Result<()> {
+async fn a_rerun_has_its_own_number_and_pod_and_leaves_the_first_alone() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        world.hold("long");
-        world.task("long", json!({"templateRef": {"name": "t"}})).await?;
-        world.works("long").await?;
-        world.stop("long").await?;
-        let status = world.ended("long").await?;
-        ensure!(status.phase == Some(TaskPhase::Completed), "{status:?}");
-        ensure!(reason(&status) == "UserStopped", "{status:?}");
-        ensure!(condition(status.conditions.as_ref(), "Stopped") == "True UserStopped", "{status:?}");
-        let pod: Pod = world.api().get("long-pod").await?;
-        ensure!(pod.metadata.deletion_timestamp.is_none(), "its log goes with its Pod");
+        world.hold("again");
+        world.task("again", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("again").await?;
+        world.stop("again").await?;
+        world.until("again", "its stop", |status| reason(status) == "UserStopped").await?;
+        let first: Pod = world.api().get("again-pod").await?;
+
+        world.finish("again");
+        world.annotate::<Task>("again", "kubeopencode.io/rerun", "1").await?;
+        let status = world.until("again", "its second end", |status| reason(status) == "Succeeded").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(1)), "{status:?}");
+        ensure!(status.pod_name.as_deref() == Some("again-pod-2"), "{status:?}");
+        ensure!(status.observed_rerun.as_deref() == Some("1"), "{status:?}");
+        ensure!(condition(status.conditions.as_ref(), "Stopped").is_empty(), "{status:?}");
+        let now: Pod = world.api().get("again-pod").await?;
+        ensure!(now.metadata.resource_version == first.metadata.resource_version, "the first Pod was touched");
+        let task = world.api::<Task>().get("again").await?;
+        let annotations = task.metadata.annotations.unwrap_or_default();
+        ensure!(!annotations.contains_key("kubeopencode.io/stop"), "the stop was meant for the first run");
+        ensure!(world.kubelet.runs().len() == 2, "{:?}", world.kubelet.runs());
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_rerun_sees_contexts_as_they_are_now() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.config_map("notes", json!({"a": "old text"})).await?;
+        let contexts = json!([{"type": "ConfigMap", "configMap": {"name": "notes", "key": "a"}, "mountPath": "a.txt"}]);
+        world.task("again", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
+        world.succeeds("again").await?;
+        world.merge::<ConfigMap>("notes", json!({"data": {"a": "new text"}})).await?;
+        world.annotate::<Task>("again", "kubeopencode.io/rerun", "1").await?;
+        world.until("again", "its second end", |s| s.run_epoch == Some(2) && reason(s) == "Succeeded").await?;
+        let contexts: ConfigMap = world.api().get("again-context").await?;
+        let texts = contexts.data.unwrap_or_default();
+        ensure!(texts.values().any(|text| text == "new text"), "{texts:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_recreated_under_its_name_never_adopts_the_old_pod() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.hold("twin");
+        let contexts = json!([{"type": "Text", "text": "one", "mountPath": "a.txt"}]);
+        world.task("twin", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
+        let old = world.works("twin").await?;
+        world.delete::<Task>("twin").await?;
+        let contexts = json!([{"type": "Text", "text": "two", "mountPath": "a.txt"}]);
+        let new = world.task("twin", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
+        world.finish("twin");
+        let status = world.until("twin", "its end", |status| reason(status) == "Succeeded").await?;
+        ensure!(status.pod_uid.is_some() && status.pod_uid != old.metadata.uid, "{status:?}");
+        let pod: Pod = world.api().get("twin-pod").await?;
+        let owner = pod.metadata.owner_references.unwrap_or_default();
+        ensure!(owner.first().map(|owner| owner.uid.clone()) == new.metadata.uid, "{owner:?}");
+        let contexts: ConfigMap = world.api().get("twin-context").await?;
+        ensure!(contexts.data.unwrap_or_default().values().any(|text| text == "two"), "the contexts are the old ones");
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let foreign: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "mine-pod"}, "spec": {"containers": [{"name": "x", "image": "x"}]},
+        }))?;
+        let foreign = world.api::<Pod>().create(&PostParams::default(), &foreign).await?;
+        world.task("mine", json!({"templateRef": {"name": "t"}})).await?;
+        let status = world.fails("mine", "NameConflict").await?;
+        ensure!(message(&status).contains("Pod 'mine-pod' exists and does not belong to this Task"), "{status:?}");
+        let now: Pod = world.api().get("mine-pod").await?;
+        ensure!(now.metadata.uid == foreign.metadata.uid && now.metadata.deletion_timestamp.is_none(), "it was touched");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_failed_run_is_tried_again_as_often_as_its_policy_says() -> anyhow::Result<()> {
+    shared(async |world| {
+        // One slot: a run that is tried again must give back the slot of the first try.
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        let retry = json!({"maxRetries": 1, "on": ["NonZeroExit"], "backoff": "1s"});
+        world.kubelet.script("second-try", Act::fail("ModelError", "500"));
+        world.kubelet.script("second-try-pod-2", Act::succeed());
+        world.task("second-try", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
+        let status = world.succeeds("second-try").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+
+        world.kubelet.script("hopeless", Act::fail("ModelError", "500"));
+        world.task("hopeless", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
+        let status = world.fails("hopeless", "ModelError").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+
+        let retry = json!({"maxRetries": 3, "on": ["Disruption"], "backoff": "1s"});
+        world.kubelet.script("not-covered", Act::fail("ModelError", "500"));
+        world.task("not-covered", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
+        let status = world.fails("not-covered", "ModelError").await?;
+        ensure!(status.attempt == Some(1), "{status:?}");
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_task_waits_for_those_it_depends_on() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.hold("a");
+        world.kubelet.script("b", Act::exit(1, "Error"));
+        let depends = json!([{"task": "a"}, {"task": "b", "condition": "Failed"}]);
+        world.task("c", json!({"templateRef": {"name": "t"}, "dependsOn": depends})).await?;
+        world.waits("c", "WaitingForDependency").await?;
+        world.task("a", json!({"templateRef": {"name": "t"}})).await?;
+        world.task("b", json!({"templateRef": {"name": "t"}})).await?;
+        world.fails("b", "NonZeroExit").await?;
+        world.works("a").await?;
+        let status = world.until("c", "waiting for a", |status| message(status) == "Task 'a' must end first").await?;
+        ensure!(status.run_epoch.is_none() && status.queue_position.is_none(), "{status:?}");
+        world.finish("a");
+        world.succeeds("c").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_fails_if_one_it_depends_on_ends_in_another_way() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.kubelet.script("a", Act::exit(1, "Error"));
+        world.task("a", json!({"templateRef": {"name": "t"}})).await?;
+        world.task("b", json!({"templateRef": {"name": "t"}, "dependsOn": [{"task": "a"}]})).await?;
+        world.task("c", json!({"templateRef": {"name": "t"}, "dependsOn": [{"task": "b"}]})).await?;
+        let finished = json!([{"task": "a", "condition": "Finished"}]);
+        world.task("d", json!({"templateRef": {"name": "t"}, "dependsOn": finished})).await?;
+        let status = world.fails("b", "DependencyFailed").await?;
+        ensure!(message(&status).starts_with("Task 'a' failed or was stopped"), "{status:?}");
+        world.fails("c", "DependencyFailed").await?;
+        world.succeeds("d").await?;
+        ensure!(world.api::<Pod>().get_opt("b-pod").await?.is_none(), "b ran");
+        Ok(())
+    })
+    .await
+}
+
+async fn tasks_that_wait_for_each_other_fail_and_name_the_circle() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        for (task, other) in [("a", "b"), ("b", "c"), ("c", "a")] {
+            world.task(task, json!({"templateRef": {"name": "t"}, "dependsOn": [{"task": other}]})).await?;
+        }
+        let mut named = 0;
+        for task in ["a", "b", "c"] {
+            let status = world.ended(task).await?;
+            ensure!(status.phase == Some(TaskPhase::Failed), "{status:?}");
+            named += i32::from(reason(&status) == "Invalid" && message(&status).contains("wait for each other"));
+        }
+        ensure!(named > 0, "nobody named the circle");
         Ok(())
     })
     .await

@@ -2,13 +2,16 @@
 
 mod ends;
 mod flows;
+mod queue;
+mod stop;
 mod world;
 
 use std::process::ExitCode;
 
 /// More at once only make each other wait: two cores serve the API server, the controllers and the cases.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 16;
 
 fn main() -> ExitCode {
-    blackbox::runner::run([flows::CASES, ends::CASES].concat(), AT_ONCE)
+    let cases = [ends::CASES, queue::CASES, flows::CASES, stop::CASES].concat();
+    blackbox::runner::run(cases, AT_ONCE)
 }

@@ -83,7 +83,8 @@ async fn shared_cluster() -> anyhow::Result<&'static Cluster> {
     CLUSTER
         .get_or_try_init(|| async {
             // The stub plays the scheduler too.
-            install_on(testenv::start(testenv::Options { scheduler: false, ..testenv::Options::default() }).await?).await
+            install_on(testenv::start(testenv::Options { scheduler: false, ..testenv::Options::default() }).await?)
+                .await
         })
         .await
 }
@@ -117,7 +118,12 @@ pub async fn install_on(cluster: Cluster) -> anyhow::Result<Cluster> {
 pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Controller]) -> anyhow::Result<()> {
     let said = || {
         let logs: Vec<String> = controllers.iter().map(|controller| controller.log(&world.namespace)).collect();
-        format!("the controller said of {}:\n{}\nthe node: {:?}", world.namespace, logs.join("\n--\n"), world.kubelet.trouble())
+        format!(
+            "the controller said of {}:\n{}\nthe node: {:?}",
+            world.namespace,
+            logs.join("\n--\n"),
+            world.kubelet.trouble()
+        )
     };
     let outcome = outcome.and_then(|()| {
         ensure!(world.kubelet.trouble().is_empty(), "the node had trouble");
@@ -229,7 +235,12 @@ impl World {
     }
 
     /// Waits for a Task to be as wanted.
-    pub async fn until(&self, task: &str, what: &str, wanted: impl Fn(&TaskStatus) -> bool) -> anyhow::Result<TaskStatus> {
+    pub async fn until(
+        &self,
+        task: &str,
+        what: &str,
+        wanted: impl Fn(&TaskStatus) -> bool,
+    ) -> anyhow::Result<TaskStatus> {
         let found = self.tasks.until_object(task, what, |task| task.status.as_ref().is_some_and(&wanted)).await?;
         Ok(found.status.clone().unwrap_or_default())
     }
@@ -292,7 +303,12 @@ impl World {
     }
 
     /// Waits for an Agent to be as wanted.
-    pub async fn agent_is(&self, name: &str, what: &str, wanted: impl Fn(&Agent) -> bool) -> anyhow::Result<Arc<Agent>> {
+    pub async fn agent_is(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Agent) -> bool,
+    ) -> anyhow::Result<Arc<Agent>> {
         self.record::<Agent>().until_object(name, what, wanted).await
     }
 

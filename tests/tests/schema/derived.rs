@@ -25,12 +25,12 @@ async fn every_bound_enum_pattern_default_and_type_holds() -> anyhow::Result<()>
     let mut count = 0;
     let mut seen = Seen::default();
     for kind in Kind::all() {
-        let places = Places::of(&kind)?;
-        let stored = store(&suite, &kind, &places).await?;
-        let probes = probes(&kind, &places, &mut seen)?;
+        let places = Places::of(kind)?;
+        let stored = store(&suite, kind, &places).await?;
+        let probes = probes(kind, &places, &mut seen)?;
         count += probes.len();
         let answers = stream::iter(&probes)
-            .map(|probe| ask(&suite, &kind, &places, &stored, probe))
+            .map(|probe| ask(&suite, kind, &places, &stored, probe))
             .buffered(CONCURRENCY)
             .try_collect::<Vec<_>>()
             .await?;
@@ -75,7 +75,8 @@ async fn ask(
     for position in places.find(&probe.path) {
         let object = places.changed(position, &probe.change);
         let response = suite.server.send(request(suite, kind, stored, position, object)).await?;
-        verdict = judge(kind, probe, position, &response).map_err(|complaint| format!("{title} ({position}): {complaint}"));
+        verdict =
+            judge(kind, probe, position, &response).map_err(|complaint| format!("{title} ({position}): {complaint}"));
         // A refusal is the same everywhere; an acceptance may need a place where no rule about other fields is broken.
         if verdict.is_ok() || matches!(probe.expect, Expect::Refused | Expect::RefusedAsUsual) {
             break;

@@ -18,7 +18,9 @@ async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
     let suite = Suite::start().await?;
     let kind = Kind::named("Task")?;
     let task = |spec: &str| {
-        format!(r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Task","metadata":{{"name":"hostile"}},"spec":{spec}}}"#)
+        format!(
+            r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Task","metadata":{{"name":"hostile"}},"spec":{spec}}}"#
+        )
     };
     let described = |description: &str| task(&format!(r#"{{"agentRef":{{"name":"a"}},"description":{description}}}"#));
     let bodies: Vec<(&str, Vec<u8>)> = vec![
@@ -39,12 +41,18 @@ async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
         ("a name with a slash", described("\"\"").replace("hostile", "../hostile").into()),
         ("a name in capitals", described("\"\"").replace("hostile", "HOSTILE").into()),
         ("a name of 254 characters", described("\"\"").replace("hostile", &"x".repeat(254)).into()),
-        ("another namespace", described("\"\"").replace("\"name\":\"hostile\"", "\"name\":\"a\",\"namespace\":\"b\"").into()),
+        (
+            "another namespace",
+            described("\"\"").replace("\"name\":\"hostile\"", "\"name\":\"a\",\"namespace\":\"b\"").into(),
+        ),
         ("metadata that is a text", described("\"\"").replace("{\"name\":\"hostile\"}", "\"hostile\"").into()),
         ("a spec that is a list", task("[]").into()),
         ("a spec that is null", task("null").into()),
         ("a number beyond all floats", task(r#"{"agentRef":{"name":"a"},"priority":1e400}"#).into()),
-        ("a number of 400 digits", task(&format!(r#"{{"agentRef":{{"name":"a"}},"priority":{}}}"#, "9".repeat(400))).into()),
+        (
+            "a number of 400 digits",
+            task(&format!(r#"{{"agentRef":{{"name":"a"}},"priority":{}}}"#, "9".repeat(400))).into(),
+        ),
         ("a number of 65 bits", task(r#"{"agentRef":{"name":"a"},"priority":36893488147419103232}"#).into()),
         ("half a number", task(r#"{"agentRef":{"name":"a"},"priority":0.5}"#).into()),
         ("a duration below zero", task(r#"{"agentRef":{"name":"a"},"timeout":"-1h"}"#).into()),
@@ -59,7 +67,7 @@ async fn bodies_that_are_no_task_get_a_sentence() -> anyhow::Result<()> {
     ];
     let mut lines = Vec::new();
     for (name, body) in bodies {
-        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        let response = suite.server.send(Request::try_create_text(kind, &suite.namespace, body)).await?;
         lines.push(format!("{name}\n    {}", refusal(name, &response)));
     }
     alive(&suite).await?;
@@ -75,7 +83,7 @@ async fn a_body_of_an_unknown_type_gets_a_sentence() -> anyhow::Result<()> {
     let kind = Kind::named("Task")?;
     let mut lines = Vec::new();
     for content_type in ["text/html", "application/xml", "multipart/form-data"] {
-        let request = Request::try_create(&kind, &suite.namespace, &json!({}));
+        let request = Request::try_create(kind, &suite.namespace, &json!({}));
         let response = suite.server.send(Request { content_type, ..request }).await?;
         lines.push(format!("{content_type}\n    {}", refusal(content_type, &response)));
     }
@@ -88,7 +96,7 @@ async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> 
     let suite = Suite::start().await?;
     let mut seen = HashSet::new();
     for kind in Kind::all() {
-        let places = Places::of(&kind)?;
+        let places = Places::of(kind)?;
         let lists = kind.nodes().into_iter().filter(|(path, node)| {
             path.starts_with("spec") && node["type"] == "array" && seen.insert(node.to_string())
         });
@@ -97,7 +105,7 @@ async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> 
             // Items that are good themselves: the server's list of errors takes half a minute for 10,000 bad ones.
             let item = places.value(position)[0].take();
             let object = places.changed(position, &Change::Set(Value::Array(vec![item; 10_000])));
-            Some((path, Request::try_create(&kind, &suite.namespace, &object)))
+            Some((path, Request::try_create(kind, &suite.namespace, &object)))
         });
         stream::iter(requests)
             .map(|(path, request)| {
@@ -121,10 +129,11 @@ async fn ten_thousand_items_are_too_many_for_every_list() -> anyhow::Result<()> 
 async fn broken_characters_are_replaced_not_stored() -> anyhow::Result<()> {
     let suite = Suite::start().await?;
     let kind = Kind::named("Instruction")?;
-    let start = r#"{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Instruction","metadata":{"name":"a"},"spec":{"text":""#;
+    let start =
+        r#"{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Instruction","metadata":{"name":"a"},"spec":{"text":""#;
     for text in [&b"a\xffb"[..], br"a\ud800b"] {
         let body = [start.as_bytes(), text, b"\"}}"].concat();
-        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        let response = suite.server.send(Request::try_create_text(kind, &suite.namespace, body)).await?;
         assert_eq!(response.granted()?["spec"]["text"], "a\u{fffd}b");
     }
     Ok(())
@@ -141,7 +150,7 @@ async fn a_deep_configuration_is_not_refused_by_the_schema_alone() -> anyhow::Re
         let body = format!(
             r#"{{"apiVersion":"kubeopencode.io/v1alpha1","kind":"Agent","metadata":{{"name":"deep"}},"spec":{{"config":{config}}}}}"#
         );
-        let response = suite.server.send(Request::try_create_text(&kind, &suite.namespace, body)).await?;
+        let response = suite.server.send(Request::try_create_text(kind, &suite.namespace, body)).await?;
         assert_eq!(response.code, code, "{levels} levels");
         // A body that cannot be read as JSON is kept as a text.
         assert_eq!(response.body.is_string(), levels == 5_000, "{levels} levels");

@@ -15,10 +15,12 @@ async fn definitions_and_objects_look_right_to_kubectl() -> anyhow::Result<()> {
     let cluster = testenv::start(Options::api_only()).await?;
     let server = Remote::new(cluster.client().await?);
     let directory = TempDir::new()?;
-    let kubectl = |args: &[&str]| run(cluster.kubectl_command(args).env("KUBECACHEDIR", directory.path().join("cache")));
+    let kubectl =
+        |args: &[&str]| run(cluster.kubectl_command(args).env("KUBECACHEDIR", directory.path().join("cache")));
 
     for crd in api::crds() {
-        let file = directory.path().join(format!("{}.yaml", crd["spec"]["names"]["plural"].as_str().unwrap_or_default()));
+        let file =
+            directory.path().join(format!("{}.yaml", crd["spec"]["names"]["plural"].as_str().unwrap_or_default()));
         fs::write(file, serde_saphyr::to_string(&crd)?)?;
     }
     let apply = ["apply", "--filename", &directory.path().to_string_lossy()];
@@ -30,9 +32,9 @@ async fn definitions_and_objects_look_right_to_kubectl() -> anyhow::Result<()> {
     install::install(&server).await?;
 
     for kind in Kind::all() {
-        let object = cases::full(&kind)?.swap_remove(0);
+        let object = cases::full(kind)?.swap_remove(0);
         let path = format!("{}/{}", kind.path("default"), cases::object_name(&object));
-        server.send(Request::create(&kind, "default", &object)).await?.granted()?;
+        server.send(Request::create(kind, "default", &object)).await?.granted()?;
         let status = json!({ "status": object["status"] });
         server.send(Request::merge(&format!("{path}/status"), &status)).await?.granted()?;
     }
@@ -57,8 +59,5 @@ async fn definitions_and_objects_look_right_to_kubectl() -> anyhow::Result<()> {
 }
 
 /// Ages, at the end of a line and in a column of dates.
-const AGES: [(&str, &str); 3] = [
-    (r"(?m)\b([0-9]+[smhdy]){1,2} *$", "[age]"),
-    (r"\b([0-9]+[dyh]){1,2} {2,}", "[age]  "),
-    (r"(?m) +$", ""),
-];
+const AGES: [(&str, &str); 3] =
+    [(r"(?m)\b([0-9]+[smhdy]){1,2} *$", "[age]"), (r"\b([0-9]+[dyh]){1,2} {2,}", "[age]  "), (r"(?m) +$", "")];

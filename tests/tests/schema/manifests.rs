@@ -20,7 +20,7 @@ async fn objects_written_out_are_accepted_or_refused_with_a_sentence() -> anyhow
     let mut lines = Vec::new();
     for case in cases::whole()? {
         let kind = Kind::named(case.object["kind"].as_str().unwrap_or_default())?;
-        let response = suite.server.send(Request::try_create(&kind, &suite.namespace, &case.object)).await?;
+        let response = suite.server.send(Request::try_create(kind, &suite.namespace, &case.object)).await?;
         assert_eq!(response.is_success(), case.accepted, "{}: {} {}", case.name, response.code, response.message());
         if case.accepted {
             typed::reread(&response.body).context(case.name)?;
@@ -47,7 +47,7 @@ async fn manifests_of_the_seed_documents_apply() -> anyhow::Result<()> {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&suite.namespace);
             let path = format!("{}/{}", kind.path(namespace), object_name(&object));
             let stored = suite.server.send(Request::get(&path)).await?.granted()?;
-            nothing_is_lost(&kind, &object, &stored).with_context(|| file.display().to_string())?;
+            nothing_is_lost(kind, &object, &stored).with_context(|| file.display().to_string())?;
             if object["status"].is_object() {
                 let status = json!({ "status": object["status"] });
                 let stored = suite.server.send(Request::merge(&format!("{path}/status"), &status)).await?.granted()?;
@@ -75,7 +75,7 @@ fn manifests_for_upstream_set_every_field_of_it() -> anyhow::Result<()> {
     for name in kinds {
         let kind = Kind::named(name)?;
         let file = cases::directory("upstream").join(format!("{}.yaml", kind.plural));
-        let places = Places::among(&kind, cases::read(&file)?);
+        let places = Places::among(kind, cases::read(&file)?);
         let nodes = kind.nodes();
         for path in fields.lines().filter_map(|line| line.strip_prefix(&format!("{name} "))) {
             assert!(nodes.contains_key(path), "{name} has no {path}");
@@ -89,8 +89,10 @@ fn manifests_for_upstream_set_every_field_of_it() -> anyhow::Result<()> {
 async fn a_round_trip_through_the_server_loses_nothing() -> anyhow::Result<()> {
     let suite = Suite::start().await?;
     for kind in Kind::all() {
-        for object in cases::full(&kind)? {
-            round_trip(&suite, &kind, &object).await.with_context(|| format!("{} {}", kind.name, object_name(&object)))?;
+        for object in cases::full(kind)? {
+            round_trip(&suite, kind, &object)
+                .await
+                .with_context(|| format!("{} {}", kind.name, object_name(&object)))?;
         }
     }
     Ok(())
@@ -103,7 +105,7 @@ async fn goes_through(suite: &Suite, file: &Path, prefix: &str) -> anyhow::Resul
         if kind.namespaced {
             object["metadata"]["name"] = format!("{prefix}{}", object_name(&object)).into();
         }
-        round_trip(suite, &kind, &object).await.with_context(|| file.display().to_string())?;
+        round_trip(suite, kind, &object).await.with_context(|| file.display().to_string())?;
     }
     Ok(())
 }

@@ -21,16 +21,18 @@ impl Suite {
         let cluster = testenv::shared().await?;
         let server = Remote::new(cluster.client().await?);
         INSTALLED.get_or_try_init(|| install::install(&server)).await?;
-        let namespace = cluster.namespace().await?;
-        let suite = Self { cluster, server, namespace, kubectl: TempDir::new()? };
-        fs::copy(cluster.kubeconfig_path(), suite.kubectl.path().join("config"))?;
-        kubectl(&suite, ["config", "set-context", "--current", "--namespace", &suite.namespace])?;
-        Ok(suite)
+        Ok(Self { cluster, server, namespace: cluster.namespace().await?, kubectl: TempDir::new()? })
     }
 
     /// Makes kubectl use this cluster and this namespace, whoever starts it.
-    pub fn select<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command.env("KUBECONFIG", self.kubectl.path().join("config")).env("KUBECACHEDIR", self.kubectl.path())
+    pub fn select<'a>(&self, command: &'a mut Command) -> anyhow::Result<&'a mut Command> {
+        let config = self.kubectl.path().join("config");
+        if !config.exists() {
+            fs::copy(self.cluster.kubeconfig_path(), &config)?;
+            let select = ["config", "set-context", "--current", "--namespace", &self.namespace];
+            run(self.cluster.kubectl_command(select).env("KUBECONFIG", &config))?;
+        }
+        Ok(command.env("KUBECONFIG", config).env("KUBECACHEDIR", self.kubectl.path()))
     }
 }
 
@@ -42,7 +44,7 @@ pub async fn alone_with_the_config() -> MutexGuard<'static, ()> {
 
 /// What kubectl prints in the suite's namespace; an error with what it complains about if it fails.
 pub fn kubectl(suite: &Suite, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<String> {
-    run(suite.select(&mut suite.cluster.kubectl_command(args)))
+    run(suite.select(&mut suite.cluster.kubectl_command(args))?)
 }
 
 /// The standard output of a command that must succeed.

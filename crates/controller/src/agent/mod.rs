@@ -1,5 +1,6 @@
 //! Agents: fetch, validate, build, apply, status.
 
+mod git_sync;
 mod share;
 pub mod standby;
 
@@ -8,12 +9,12 @@ use std::{collections::BTreeMap, fmt::Debug};
 use api::{
     Agent, AgentStatus, AgentTemplate,
     conditions::{reasons, types},
-    kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
-    names::{field_managers, labels},
+    kinds::agent::{AgentPhase, Rollout, RuntimeMode, RuntimeStatus},
+    names::{annotations, field_managers, labels},
 };
 use k8s_openapi::{
     ByteString,
-    api::core::v1::Secret,
+    api::{apps::v1::Deployment, core::v1::Secret},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::{
@@ -36,6 +37,7 @@ use kubeopencode_core::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
+use self::git_sync::Followed;
 use crate::{
     apply, bindings,
     context::{Context, instant, now},
@@ -131,7 +133,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         done = Err(error);
         ShareLink::Off
     });
-    let wake = [idle.next_wake, link.next_wake()].into_iter().flatten().min();
+    let look = done.as_ref().ok().and_then(|applied| applied.followed.next_look);
+    let wake = [idle.next_wake, link.next_wake(), look].into_iter().flatten().min();
     let next = match &done {
         Err(error) if !error.waits_for_change() => Next::Retry,
         _ => wake.map_or(Next::Wait, |wake| Next::At(instant(wake))),
@@ -156,6 +159,9 @@ fn is_ready(ctx: &Context, agent: &Agent) -> bool {
 struct Applied {
     resolved: ResolvedAgent,
     config: CompiledConfig,
+    followed: Followed,
+    /// A changed Deployment waits until no Task runs.
+    held: bool,
 }
 
 async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
@@ -169,6 +175,7 @@ async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
     let plan = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, &resolved, &config_maps))?;
     let bindings = bindings::read(ctx, &key.namespace, &resolved).await?;
     let config = bindings.compile(&resolved, &plan, &platform)?;
+    let followed = git_sync::look(ctx, agent, &plan).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password
         && agent.spec.server.as_ref().is_none_or(|server| server.password_secret_ref.is_none())
@@ -186,15 +193,15 @@ async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
         suspended: agent.spec.suspend,
         persistence: agent.spec.persistence.as_ref(),
         password: password.as_ref(),
-        git_hashes: &BTreeMap::new(),
+        git_hashes: &followed.commits(),
         secrets_digest: None,
     })?;
-    make_true(ctx, objects).await?;
-    Ok(Applied { resolved, config })
+    let held = make_true(ctx, agent, objects).await?;
+    Ok(Applied { resolved, config, followed, held })
 }
 
 /// Applies everything, storage and contexts first, so that Pods find what they mount.
-async fn make_true(ctx: &Context, objects: AgentObjects) -> Result<(), Error> {
+async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<bool, Error> {
     let AgentObjects { config_maps, claims, deployment, service } = objects;
     for config_map in &config_maps {
         apply(ctx, &ctx.seen.config_maps, config_map).await?;
@@ -211,7 +218,25 @@ async fn make_true(ctx: &Context, objects: AgentObjects) -> Result<(), Error> {
         }
     }
     apply(ctx, &ctx.seen.services, &service).await?;
-    apply(ctx, &ctx.seen.deployments, &deployment).await
+    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
+    if busy && agent.spec.rollout == Rollout::WhenIdle && restarts(ctx, &deployment) {
+        return Ok(true);
+    }
+    apply(ctx, &ctx.seen.deployments, &deployment).await?;
+    Ok(false)
+}
+
+/// Whether applying a Deployment replaces Pods that run.
+fn restarts(ctx: &Context, wanted: &Deployment) -> bool {
+    let hash = |deployment: &Deployment| {
+        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
+    };
+    let live = ctx.seen.deployments.object(&Key::of(wanted));
+    live.is_some_and(|live| {
+        let (live, wanted) = (hash(&live), hash(wanted));
+        [annotations::CONFIG_HASH, annotations::CONTEXT_HASH].iter().any(|key| live.get(*key) != wanted.get(*key))
+    })
 }
 
 /// Applies one object, and remembers it ahead of the watch.
@@ -289,6 +314,12 @@ async fn report(
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
+    if let Ok(applied) = done {
+        if applied.held {
+            ctx.events.normal(agent, "RolloutHeld", "a change waits until no Task runs on this Agent");
+        }
+        applied.followed.note(agent, &mut after);
+    }
     if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
         ctx.seen.agents.learn(written);
     }

@@ -1,5 +1,6 @@
 //! Admission: one decision an Agent or template at a time, in memory.
 
+use api::{Agent, kinds::agent::Rollout};
 use kube::api::{Patch, PatchParams};
 use kubeopencode_core::{
     queue::{Gate, Limits},
@@ -27,8 +28,7 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
         name: target.key.name.clone(),
     };
     ctx.metrics.queued(&label, decided.waiting, decided.running);
-    if target.kind == TargetKind::Agent
-        && ctx.seen.agents.object(&target.key).is_some_and(|agent| agent.spec.standby.is_some())
+    if target.kind == TargetKind::Agent && ctx.seen.agents.object(&target.key).is_some_and(|agent| load_matters(&agent))
     {
         ctx.work.agents.add(target.key.clone());
     }
@@ -42,6 +42,12 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
         standby::wake(ctx, &target.key).await?;
     }
     Ok(decided.decisions.next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+}
+
+/// Whether an Agent behaves differently when Tasks run on it.
+fn load_matters(agent: &Agent) -> bool {
+    let follows = agent.status.as_ref().is_some_and(|status| status.git_sync_statuses.is_some());
+    follows || agent.spec.standby.is_some() || agent.spec.rollout == Rollout::WhenIdle
 }
 
 fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
@@ -86,7 +92,7 @@ async fn record_starts(ctx: &Context, target: &Target, history: &serde_json::Val
     let Target { kind, key } = target;
     match kind {
         TargetKind::Agent => {
-            let written = ctx.api::<api::Agent>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
+            let written = ctx.api::<Agent>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
             ctx.seen.agents.learn(written);
         }
         TargetKind::Template => {

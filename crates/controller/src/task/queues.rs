@@ -262,6 +262,11 @@ impl Queues {
         self.lock().lines.get(target).map_or(0, |line| line.queue.running_count() + line.queue.positions().count())
     }
 
+    /// How many Tasks run on a target.
+    pub fn running(&self, target: &Target) -> usize {
+        self.lock().lines.get(target).map_or(0, |line| line.queue.running_count())
+    }
+
     /// What was decided about a Task that waits.
     pub fn verdict(&self, key: &Key, uid: &str) -> Verdict {
         let state = self.lock();

@@ -1,0 +1,180 @@
+//! Registries: look at every asset, as often as was asked and no oftener.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use api::{
+    Registry, RegistryStatus,
+    conditions::{reasons, types},
+    kinds::registry::{
+        AssetPhase, ImageAsset, ImageAssetStatus, PluginAsset, PluginAssetStatus, RegistrySummary, SkillAsset,
+        SkillAssetStatus,
+    },
+};
+use futures::{StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use kubeopencode_core::status;
+use serde_json::Value;
+
+use crate::{
+    context::{Context, instant, now},
+    remote::{Error, Login},
+    watch::{Key, Seen},
+    work::Next,
+};
+
+/// How often assets are looked at unless the Registry says otherwise.
+const INTERVAL: Duration = Duration::from_mins(10);
+/// Where npm packages are unless the Registry says otherwise.
+const NPM: &str = concat!("https://registry.", "npmjs", ".org");
+/// Assets that are looked at at once.
+const AT_ONCE: usize = 10;
+
+/// One pass over a Registry.
+pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
+    let registry = match ctx.seen.registries.get(key) {
+        None => return Ok(Next::Wait),
+        Some(Seen::Unreadable(why)) => {
+            ctx.report_unreadable::<Registry>(key, &why).await?;
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Object(registry)) => registry,
+    };
+    let interval = registry.spec.check_interval.map_or(INTERVAL, api::Duration::to_std).max(Duration::from_secs(10));
+    let interval = SignedDuration::try_from(interval).unwrap_or(SignedDuration::MAX);
+    let before = registry.status.clone().unwrap_or_default();
+    let fresh = before.observed_generation == registry.metadata.generation;
+    let due = last_look(&before).filter(|_| fresh).map(|last| last.checked_add(interval).unwrap_or(Timestamp::MAX));
+    if let Some(due) = due
+        && now() < due
+    {
+        // Our own status write, or a touch: the assets were looked at already.
+        return Ok(Next::At(instant(due)));
+    }
+    let after = look(ctx, key, &registry).await;
+    let next = last_look(&after).map_or_else(now, |last| last.checked_add(interval).unwrap_or(Timestamp::MAX));
+    if let Some(written) = ctx.write_status::<Registry>(key, &before, &after, None).await? {
+        ctx.seen.registries.learn(written);
+    }
+    Ok(Next::At(instant(next)))
+}
+
+fn last_look(status: &RegistryStatus) -> Option<Timestamp> {
+    let images = status.images.iter().flatten().map(|asset| &asset.last_checked);
+    let skills = status.skills.iter().flatten().map(|asset| &asset.last_checked);
+    let plugins = status.plugins.iter().flatten().map(|asset| &asset.last_checked);
+    images.chain(skills).chain(plugins).flatten().map(|time| time.0).max()
+}
+
+async fn look(ctx: &Context, key: &Key, registry: &Registry) -> RegistryStatus {
+    let spec = &registry.spec;
+    let npm = spec.npm_registry_url.as_deref().unwrap_or(NPM);
+    let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(ctx, key, asset)).collect();
+    let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(ctx, key, asset)).collect();
+    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(ctx, npm, asset)).collect();
+    let images = stream::iter(images).buffered(AT_ONCE).collect().await;
+    let skills = stream::iter(skills).buffered(AT_ONCE).collect().await;
+    let plugins = stream::iter(plugins).buffered(AT_ONCE).collect().await;
+    summarise(registry, images, skills, plugins)
+}
+
+async fn image(ctx: &Context, key: &Key, asset: &ImageAsset) -> ImageAssetStatus {
+    let secret = asset.secret_ref.as_ref().map(|secret| &secret.name);
+    let found = match image_login(ctx, key, secret, &asset.image).await {
+        Ok(login) => ctx.remote.image_digest(&asset.image, login.as_ref()).await,
+        Err(error) => Err(error),
+    };
+    let (phase, digest, message) = verdict(found);
+    let (name, image) = (asset.name.clone(), Some(asset.image.clone()));
+    ImageAssetStatus { name, image, phase, digest, last_checked: Some(Time(now())), message }
+}
+
+async fn skill(ctx: &Context, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
+    let found = match git_login(ctx, key, asset.git.secret_ref.as_ref().map(|secret| &secret.name)).await {
+        Ok(login) => ctx.remote.commit(&asset.git.repository, &asset.git.reference, login.as_ref()).await,
+        Err(error) => Err(error),
+    };
+    let (phase, latest_commit, message) = verdict(found);
+    SkillAssetStatus { name: asset.name.clone(), phase, latest_commit, last_checked: Some(Time(now())), message }
+}
+
+async fn plugin(ctx: &Context, npm: &str, asset: &PluginAsset) -> PluginAssetStatus {
+    let (phase, resolved_version, message) = verdict(ctx.remote.npm_version(npm, &asset.plugin.name).await);
+    PluginAssetStatus { name: asset.name.clone(), phase, resolved_version, last_checked: Some(Time(now())), message }
+}
+
+fn summarise(
+    registry: &Registry,
+    images: Vec<ImageAssetStatus>,
+    skills: Vec<SkillAssetStatus>,
+    plugins: Vec<PluginAssetStatus>,
+) -> RegistryStatus {
+    let phases =
+        images.iter().map(|a| a.phase).chain(skills.iter().map(|a| a.phase)).chain(plugins.iter().map(|a| a.phase));
+    let phases: Vec<AssetPhase> = phases.collect();
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let ready = phases.iter().filter(|phase| **phase == AssetPhase::Ready).count();
+    let mut conditions = registry.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let (holds, reason, message) = match (ready, phases.len()) {
+        (_, 0) => (true, reasons::EMPTY, "the Registry lists nothing".to_owned()),
+        (ready, all) if ready == all => (true, reasons::ALL_ASSETS_READY, "every asset is there".to_owned()),
+        (ready, all) => (false, reasons::ASSETS_UNAVAILABLE, format!("{} of {all} assets are not there", all - ready)),
+    };
+    status::set(&mut conditions, types::READY, holds, reason, message, registry.metadata.generation, now());
+    RegistryStatus {
+        observed_generation: registry.metadata.generation,
+        summary: Some(RegistrySummary {
+            images: count(images.len()),
+            skills: count(skills.len()),
+            plugins: count(plugins.len()),
+            ready_count: count(ready),
+            total_count: count(phases.len()),
+        }),
+        images: Some(images),
+        skills: Some(skills),
+        plugins: Some(plugins),
+        conditions: Some(conditions),
+    }
+}
+
+fn verdict(found: Result<String, Error>) -> (AssetPhase, Option<String>, Option<String>) {
+    match found {
+        Ok(found) => (AssetPhase::Ready, Some(found), None),
+        Err(error) => (AssetPhase::Unavailable, None, Some(error.to_string())),
+    }
+}
+
+/// User name and password of a Git repository.
+pub async fn git_login(ctx: &Context, key: &Key, secret: Option<&String>) -> Result<Option<Login>, Error> {
+    let Some(name) = secret else { return Ok(None) };
+    let data = read_secret(ctx, key, name).await?;
+    let text = |key: &str| data.get(key).map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default();
+    Ok(Some(Login { username: text("username"), password: text("password") }))
+}
+
+/// User name and password of an image's registry, from a Secret of type dockerconfigjson.
+async fn image_login(ctx: &Context, key: &Key, secret: Option<&String>, image: &str) -> Result<Option<Login>, Error> {
+    let Some(name) = secret else { return Ok(None) };
+    let data = read_secret(ctx, key, name).await?;
+    let config: Value =
+        data.get(".dockerconfigjson").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+    let entry = config["auths"].as_object().into_iter().flatten().find(|(host, _)| {
+        let host = host.trim_start_matches("https://").split('/').next().unwrap_or_default();
+        image.starts_with(&format!("{host}/"))
+    });
+    Ok(entry.map(|(_, entry)| Login {
+        username: entry["username"].as_str().unwrap_or_default().to_owned(),
+        password: entry["password"].as_str().unwrap_or_default().to_owned(),
+    }))
+}
+
+async fn read_secret(ctx: &Context, key: &Key, name: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let found = ctx.api::<Secret>(&key.namespace).get_opt(name).await;
+    match found {
+        Ok(Some(secret)) => {
+            Ok(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
+        }
+        Ok(None) => Err(Error::Missing(format!("Secret '{name}' does not exist"))),
+        Err(_) => Err(Error::Missing(format!("Secret '{name}' cannot be read"))),
+    }
+}

@@ -1,0 +1,177 @@
+//! What lies outside the cluster: image registries, Git repositories, npm. Every answer is bounded in size and time.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::StreamExt as _;
+use kubeopencode_core::assets::{Challenge, ImageReference, commit_of, npm_version, package};
+use reqwest::{Client, Response, StatusCode, header};
+use serde_json::Value;
+
+/// Nobody waits longer for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A larger answer is no answer. The refs of very large repositories and the versions of old packages take megabytes.
+const MOST_BYTES: usize = 64 << 20;
+/// Kinds of manifest that an image may have.
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, \
+                         application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+/// npm's short form: versions without their whole history.
+const NPM_SHORT: &str = "application/vnd.npm.install-v1+json";
+
+/// Why something outside could not be looked at. The texts hold no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody answered.
+    #[error("no answer from {host}: {problem}")]
+    Unreachable {
+        /// Who.
+        host: String,
+        /// Why.
+        problem: String,
+    },
+    /// It answered no.
+    #[error("{host} answered {status}{}", advice(*status))]
+    Refused {
+        /// Who.
+        host: String,
+        /// What.
+        status: StatusCode,
+    },
+    /// It does not have what was asked for.
+    #[error("{0}")]
+    Missing(String),
+    /// It cannot be asked.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+fn advice(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": check secretRef",
+        StatusCode::NOT_FOUND => ": check the name",
+        _ => "",
+    }
+}
+
+/// User name and password.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// User name.
+    pub username: String,
+    /// Password or token.
+    pub password: String,
+}
+
+/// Looks at what lies outside.
+#[derive(Clone, Debug)]
+pub struct Remote(Client);
+
+impl Remote {
+    /// A client that follows the process's proxy settings.
+    pub fn new() -> Result<Self, reqwest::Error> {
+        Client::builder().timeout(PATIENCE).user_agent("kubeopencode").build().map(Self)
+    }
+
+    /// The digest of an image.
+    pub async fn image_digest(&self, image: &str, login: Option<&Login>) -> Result<String, Error> {
+        let place = ImageReference::parse(image)
+            .ok_or_else(|| Error::Unsupported(format!("'{image}' is not the name of an image")))?;
+        let url = place.manifest_url();
+        let mut answer = self.manifest(&url, None).await?;
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            let token = self.registry_token(&answer, login, &place.registry).await?;
+            answer = self.manifest(&url, Some(&token)).await?;
+        }
+        let answer = accepted(answer)?;
+        let digest = answer.headers().get("docker-content-digest").and_then(|value| value.to_str().ok());
+        digest.map(str::to_owned).ok_or_else(|| Error::Missing(format!("{} did not tell the digest", place.registry)))
+    }
+
+    async fn manifest(&self, url: &str, authorization: Option<&str>) -> Result<Response, Error> {
+        let mut request = self.0.head(url).header(header::ACCEPT, MANIFESTS);
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        request.send().await.map_err(|error| unreachable_host(url, &error))
+    }
+
+    async fn registry_token(&self, answer: &Response, login: Option<&Login>, host: &str) -> Result<String, Error> {
+        let asked = answer.headers().get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let refused = || Error::Refused { host: host.to_owned(), status: StatusCode::UNAUTHORIZED };
+        let challenge = asked.and_then(Challenge::parse).ok_or_else(refused)?;
+        let mut query = BTreeMap::new();
+        query.extend(challenge.service.map(|service| ("service", service)));
+        query.extend(challenge.scope.map(|scope| ("scope", scope)));
+        let mut request = self.0.get(&challenge.realm).query(&query);
+        if let Some(login) = login {
+            request = request.basic_auth(&login.username, Some(&login.password));
+        }
+        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&challenge.realm, &error))?)?;
+        let body: Value = serde_json::from_slice(&bounded(answer).await?).unwrap_or_default();
+        let token = body["token"].as_str().or_else(|| body["access_token"].as_str()).ok_or_else(refused)?;
+        Ok(format!("Bearer {token}"))
+    }
+
+    /// The commit that a ref of a repository stands for.
+    pub async fn commit(&self, repository: &str, reference: &str, login: Option<&Login>) -> Result<String, Error> {
+        if !repository.starts_with("https://") && !repository.starts_with("http://") {
+            return Err(Error::Unsupported("only https and http repositories can be looked at; use such a URL".into()));
+        }
+        let url = format!("{}/info/refs", repository.trim_end_matches('/'));
+        let mut request = self.0.get(&url).query(&[("service", "git-upload-pack")]);
+        if let Some(login) = login {
+            request = request.basic_auth(&login.username, Some(&login.password));
+        }
+        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&url, &error))?)?;
+        let refs = bounded(answer).await?;
+        commit_of(&refs, reference).ok_or_else(|| Error::Missing(format!("the repository has no '{reference}'")))
+    }
+
+    /// The version of a package that npm would install.
+    pub async fn npm_version(&self, registry: &str, spec: &str) -> Result<String, Error> {
+        let (name, wanted) = package(spec);
+        let url = format!("{}/{}", registry.trim_end_matches('/'), name.replace('/', "%2f"));
+        let request = self.0.get(&url).header(header::ACCEPT, NPM_SHORT);
+        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&url, &error))?)?;
+        let about: Value = serde_json::from_slice(&bounded(answer).await?)
+            .map_err(|_| Error::Missing(format!("the registry's answer about '{name}' cannot be read")))?;
+        npm_version(&about, wanted)
+            .ok_or_else(|| Error::Missing(format!("'{name}' has no version '{}'", wanted.unwrap_or("latest"))))
+    }
+}
+
+fn accepted(answer: Response) -> Result<Response, Error> {
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    Err(Error::Refused { host: answer.url().host_str().unwrap_or_default().to_owned(), status: answer.status() })
+}
+
+async fn bounded(answer: Response) -> Result<Vec<u8>, Error> {
+    let url = answer.url().clone();
+    let mut body = Vec::new();
+    let mut parts = answer.bytes_stream();
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(|error| unreachable_host(url.as_str(), &error))?;
+        if body.len() + part.len() > MOST_BYTES {
+            return Err(Error::Missing(format!("{} answered more than {MOST_BYTES} bytes", host_of(url.as_str()))));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+/// Without the URL, which may hold credentials.
+fn unreachable_host(url: &str, error: &reqwest::Error) -> Error {
+    let problem = if error.is_timeout() {
+        "it takes too long"
+    } else if error.is_connect() {
+        "it cannot be reached"
+    } else {
+        "the connection broke"
+    };
+    Error::Unreachable { host: host_of(url), problem: problem.to_owned() }
+}
+
+fn host_of(url: &str) -> String {
+    reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,226 @@
+//! Who runs, who waits, and why.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use anyhow::ensure;
+use api::{Agent, AgentTemplate, Task, TaskPhase};
+use blackbox::{cases, runner::Case};
+use serde_json::json;
+
+use crate::world::{World, condition, message, reason, shared};
+
+pub const CASES: &[Case] = cases![
+    no_more_start_in_a_window_than_the_quota_allows,
+    a_burst_never_exceeds_what_an_agent_may_run_at_once,
+    a_burst_never_exceeds_what_a_template_may_run_at_once,
+    tasks_start_by_priority_and_then_by_age,
+    a_raised_limit_lets_waiting_tasks_start_at_once,
+    an_agent_that_its_user_suspended_waits_for_its_user,
+    an_agent_that_sleeps_is_woken_by_a_task,
+    an_idle_agent_goes_to_sleep_and_stays_asleep_for_nobody,
+    a_task_on_an_agent_that_is_deleted_ends,
+];
+
+/// The most Tasks that were Running at any moment.
+pub fn most_running(world: &World) -> usize {
+    let (mut running, mut most) = (BTreeSet::new(), 0);
+    for task in world.tasks.versions() {
+        let phase = task.status.as_ref().and_then(|status| status.phase);
+        let name = task.metadata.name.clone().unwrap_or_default();
+        if phase == Some(TaskPhase::Running) { running.insert(name) } else { running.remove(&name) };
+        most = most.max(running.len());
+    }
+    most
+}
+
+/// Names of Tasks in the order in which they were admitted.
+fn order(world: &World) -> Vec<String> {
+    let mut order: Vec<String> = Vec::new();
+    for task in world.tasks.versions() {
+        let name = task.metadata.name.clone().unwrap_or_default();
+        if task.status.as_ref().and_then(|status| status.run_epoch).is_some() && !order.contains(&name) {
+            order.push(name);
+        }
+    }
+    order
+}
+
+async fn burst(world: &Arc<World>, target: serde_json::Value, tasks: usize, most: usize) -> anyhow::Result<()> {
+    let names: Vec<String> = (0..tasks).map(|number| format!("burst-{number:02}")).collect();
+    let create = names.iter().map(|name| {
+        let mut spec = json!({"description": "say hello"});
+        spec.as_object_mut().into_iter().for_each(|spec| spec.extend(target.as_object().cloned().unwrap_or_default()));
+        world.task(name, spec)
+    });
+    futures::future::try_join_all(create).await?;
+    for name in &names {
+        world.succeeds(name).await?;
+    }
+    let found = most_running(world);
+    ensure!(found == most, "{found} ran at once, not {most}");
+    world.each_run_has_one_pod()
+}
+
+async fn a_burst_never_exceeds_what_an_agent_may_run_at_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"maxConcurrentTasks": 3})).await?;
+        burst(&world, json!({"agentRef": {"name": "a"}}), 15, 3).await
+    })
+    .await
+}
+
+async fn a_burst_never_exceeds_what_a_template_may_run_at_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"maxConcurrentTasks": 2})).await?;
+        burst(&world, json!({"templateRef": {"name": "t"}}), 12, 2).await
+    })
+    .await
+}
+
+async fn tasks_start_by_priority_and_then_by_age() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        world.hold("first");
+        world.task("first", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("first").await?;
+        for (name, priority) in [("low-1", 0), ("low-2", 0), ("high", 5), ("lowest", -1)] {
+            world.task(name, json!({"templateRef": {"name": "t"}, "priority": priority})).await?;
+            let status = world.waits(name, "TemplateAtCapacity").await?;
+            ensure!(message(&status).contains("one Task at a time"), "{status:?}");
+            let place = match name {
+                "low-1" | "high" => 1,
+                "low-2" => 2,
+                _ => 4,
+            };
+            ensure!(status.queue_position == Some(place), "{name}: {status:?}");
+        }
+        world.finish("first");
+        world.succeeds("lowest").await?;
+        let order = order(&world);
+        ensure!(order == ["first", "high", "low-1", "low-2", "lowest"], "{order:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_raised_limit_lets_waiting_tasks_start_at_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        for name in ["a", "b", "c"] {
+            world.hold(name);
+            world.task(name, json!({"templateRef": {"name": "t"}})).await?;
+        }
+        world.waits("c", "TemplateAtCapacity").await?;
+        world.merge::<AgentTemplate>("t", json!({"spec": {"maxConcurrentTasks": 3}})).await?;
+        for name in ["a", "b", "c"] {
+            world.runs(name).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"quota": {"maxTaskStarts": 2, "windowSeconds": 60}})).await?;
+        let names = ["a", "b", "c"];
+        for name in names {
+            world.task(name, json!({"templateRef": {"name": "t"}})).await?;
+        }
+        let late = world.tasks.until("one over quota", |tasks| {
+            let waits = |task: &&Arc<Task>| task.status.as_ref().is_some_and(|status| reason(status) == "QuotaExceeded");
+            tasks.all().iter().find(waits).cloned()
+        });
+        let late = late.await?.metadata.name.clone().unwrap_or_default();
+        for name in names.into_iter().filter(|name| *name != late) {
+            world.succeeds(name).await?;
+        }
+        let template: AgentTemplate = world.api().get("t").await?;
+        let starts = template.status.and_then(|status| status.task_start_history).unwrap_or_default();
+        ensure!(starts.len() == 2, "{starts:?}");
+        // It starts by itself when the first record leaves the window.
+        world.succeeds(&late).await?;
+        let mut admitted = BTreeMap::new();
+        for name in names {
+            let timings = world.ended(name).await?.timings.unwrap_or_default();
+            admitted.extend(timings.admitted_at.map(|at| (at.0.as_second(), name)));
+        }
+        let times: Vec<i64> = admitted.keys().copied().collect();
+        ensure!(times.last().zip(times.first()).is_some_and(|(last, first)| last - first >= 60), "{admitted:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_that_its_user_suspended_waits_for_its_user() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.agent("a", json!({"suspend": true})).await?;
+        world.task("hello", json!({"agentRef": {"name": "a"}})).await?;
+        let status = world.waits("hello", "AgentSuspended").await?;
+        ensure!(message(&status).contains("set spec.suspend to false"), "{status:?}");
+        let agent = world
+            .agent_is("a", "suspended", |agent| {
+                let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
+                condition(conditions, "Suspended") == "True UserRequested"
+            })
+            .await?;
+        ensure!(agent.spec.suspend, "a Task resumed an Agent that its user suspended");
+        ensure!(world.deployment("a").await?.spec.and_then(|spec| spec.replicas) == Some(0), "it has replicas");
+        world.merge::<Agent>("a", json!({"spec": {"suspend": false}})).await?;
+        world.succeeds("hello").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_that_sleeps_is_woken_by_a_task() -> anyhow::Result<()> {
+    shared(async |world| {
+        let metadata = json!({"annotations": {"kubeopencode.io/suspended-by": "Standby"}});
+        let spec = json!({"suspend": true, "standby": {"idleTimeout": "1h"}});
+        world.create_with::<Agent>("a", metadata, spec).await?;
+        world.task("hello", json!({"agentRef": {"name": "a"}})).await?;
+        world.succeeds("hello").await?;
+        let agent: Agent = world.api().get("a").await?;
+        ensure!(!agent.spec.suspend, "it still sleeps");
+        ensure!(agent.metadata.annotations.unwrap_or_default().is_empty(), "it still says that it sleeps");
+        Ok(())
+    })
+    .await
+}
+
+async fn an_idle_agent_goes_to_sleep_and_stays_asleep_for_nobody() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.agent("a", json!({"standby": {"idleTimeout": "1s"}})).await?;
+        let asleep = |agent: &Agent| {
+            let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
+            agent.spec.suspend && condition(conditions, "Suspended") == "True Standby"
+        };
+        world.agent_is("a", "asleep", asleep).await?;
+        world.hold("hello");
+        world.task("hello", json!({"agentRef": {"name": "a"}})).await?;
+        world.works("hello").await?;
+        let agent: Agent = world.api().get("a").await?;
+        ensure!(!agent.spec.suspend, "it sleeps while a Task runs on it");
+        world.finish("hello");
+        world.succeeds("hello").await?;
+        world.agent_is("a", "asleep again", asleep).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_on_an_agent_that_is_deleted_ends() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({})).await?;
+        world.hold("orphan");
+        world.task("orphan", json!({"agentRef": {"name": "a"}})).await?;
+        world.works("orphan").await?;
+        world.delete::<Agent>("a").await?;
+        world.fails("orphan", "AgentGone").await?;
+        Ok(())
+    })
+    .await
+}
