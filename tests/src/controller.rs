@@ -183,12 +183,12 @@ fn changed(path: &Path) -> SystemTime {
 
 /// When anything below a directory was written last.
 fn newest(directory: &Path) -> anyhow::Result<SystemTime> {
-    let mut newest = SystemTime::UNIX_EPOCH;
+    let mut latest = SystemTime::UNIX_EPOCH;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        newest = newest.max(if path.is_dir() { newest(&path)? } else { changed(&path) });
+        latest = latest.max(if path.is_dir() { newest(&path)? } else { changed(&path) });
     }
-    Ok(newest)
+    Ok(latest)
 }
 
 /// Where it serves metrics, as its log tells.

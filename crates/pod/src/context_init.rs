@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root, plain_names};
+use crate::trust::{Trust, TrustError};
 
 /// ConfigMaps are flat or a few levels deep; a deeper tree is a link that points at its own parent.
 const DEEPEST: usize = 32;
@@ -45,6 +46,9 @@ pub struct DirMapping {
     pub source_path: PathBuf,
     /// Where its files go; relative to the workspace or absolute.
     pub target_path: PathBuf,
+    /// Permission bits of its files as a number (420 is 0644).
+    #[serde(default)]
+    pub file_mode: Option<u32>,
     /// Whether a missing directory is fine.
     #[serde(default)]
     pub optional: bool,
@@ -63,6 +67,12 @@ pub struct Settings {
     pub directories: Vec<DirMapping>,
     /// Directories that may be written beside the workspace; empty = the parents of the targets.
     pub roots: Vec<PathBuf>,
+    /// Where our own program is copied to.
+    pub copy_self_to: Option<PathBuf>,
+    /// Where the certificates are written as one file.
+    pub combined_ca_bundle: Option<PathBuf>,
+    /// Trusted authorities.
+    pub trust: Trust,
 }
 
 impl Settings {
@@ -76,6 +86,9 @@ impl Settings {
             roots: env::text(env, env::CONTEXT_ROOTS)
                 .map(|roots| roots.split(':').filter(|root| !root.is_empty()).map(PathBuf::from).collect())
                 .unwrap_or_default(),
+            copy_self_to: env::text(env, env::COPY_SELF_TO).map(PathBuf::from),
+            combined_ca_bundle: env::text(env, env::COMBINED_CA_BUNDLE).map(PathBuf::from),
+            trust: Trust::from_env(env),
         })
     }
 }
@@ -124,6 +137,9 @@ pub enum Error {
         /// The mode.
         mode: u32,
     },
+    /// The certificates cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The source cannot be read.
     #[error("{origin} cannot be read for {target:?}: {source}; check that the ConfigMap exists and holds it")]
     Read {
@@ -157,6 +173,7 @@ pub struct Copied {
 
 /// Copies everything, or names the first thing that could not be copied.
 pub fn run(settings: &Settings) -> Result<Copied, Error> {
+    equip(settings)?;
     let roots = Roots::open(settings)?;
     let mut taken: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut copied = Copied::default();
@@ -169,11 +186,46 @@ pub fn run(settings: &Settings) -> Result<Copied, Error> {
             tracing::info!(source = ?mapping.source_path, "optional directory is not there");
             continue;
         }
-        let copy = Copy { roots: &roots, origin, workspace: &settings.workspace };
+        let mode = file_mode(mapping.file_mode, &mapping.target_path)?;
+        let copy = Copy { roots: &roots, origin, workspace: &settings.workspace, mode };
         copy.directory(&mapping.source_path, &mapping.target_path, 0, &mut taken, &mut copied)?;
     }
     tracing::info!(files = copied.files, bytes = copied.bytes, "contexts are in place");
     Ok(copied)
+}
+
+/// What the agent's container needs of ours: this program, and the certificates that its programs trust.
+fn equip(settings: &Settings) -> Result<(), Error> {
+    if let Some(target) = &settings.copy_self_to {
+        let origin = "this program".to_owned();
+        let mut program = File::open("/proc/self/exe").map_err(|source| Error::Read {
+            origin: origin.clone(),
+            target: target.clone(),
+            source,
+        })?;
+        place_alone(target, &mut program, 0o755, origin)?;
+    }
+    if let Some(target) = &settings.combined_ca_bundle {
+        place_alone(target, &mut settings.trust.pem()?.as_slice(), 0o644, "the CA certificates".to_owned())?;
+    }
+    Ok(())
+}
+
+fn place_alone(target: &Path, content: &mut dyn Read, mode: u32, origin: String) -> Result<(), Error> {
+    let failed = |source| Error::Write { origin, target: target.to_owned(), source };
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(failed(PlaceError::Outside(target.to_owned())));
+    };
+    let placed = Root::open(parent).and_then(|root| root.write(Path::new(name), content, FileMode::Exactly(mode)));
+    placed.map(|_| ()).map_err(failed)
+}
+
+fn file_mode(mode: Option<u32>, target: &Path) -> Result<FileMode, Error> {
+    match mode {
+        Some(mode) if mode > 0o777 => Err(Error::Mode { target: target.to_owned(), mode }),
+        Some(mode) => Ok(FileMode::Exactly(mode)),
+        None => Ok(FileMode::KeepOr(0o644)),
+    }
 }
 
 fn copy_file(
@@ -192,11 +244,7 @@ fn copy_file(
     }
     let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
     let origin = format!("ConfigMap key {}", names.join(" + "));
-    let mode = match mapping.file_mode {
-        Some(mode) if mode > 0o777 => return Err(Error::Mode { target, mode }),
-        Some(mode) => FileMode::Exactly(mode),
-        None => FileMode::KeepOr(0o644),
-    };
+    let mode = file_mode(mapping.file_mode, &target)?;
     let mut content: Box<dyn Read> = Box::new(io::empty());
     for key in &keys {
         match File::open(settings.configmap.join(key)) {
@@ -208,8 +256,8 @@ fn copy_file(
             Err(source) => return Err(Error::Read { origin, target, source }),
         }
     }
-    let copy = Copy { roots, origin, workspace: &settings.workspace };
-    copy.file(&mut content, &mapping.target_path, mode, taken, copied)
+    let copy = Copy { roots, origin, workspace: &settings.workspace, mode };
+    copy.file(&mut content, &mapping.target_path, taken, copied)
 }
 
 struct Roots(Vec<Root>);
@@ -249,6 +297,7 @@ struct Copy<'a> {
     roots: &'a Roots,
     origin: String,
     workspace: &'a Path,
+    mode: FileMode,
 }
 
 impl Copy<'_> {
@@ -256,7 +305,6 @@ impl Copy<'_> {
         &self,
         content: &mut dyn Read,
         target: &Path,
-        mode: FileMode,
         taken: &mut BTreeMap<PathBuf, String>,
         copied: &mut Copied,
     ) -> Result<(), Error> {
@@ -270,7 +318,7 @@ impl Copy<'_> {
         if let Some(first) = taken.insert(normal, self.origin.clone()) {
             return Err(Error::Collision { first, second: self.origin.clone(), target });
         }
-        copied.bytes += root.write(relative, content, mode).map_err(failed)?;
+        copied.bytes += root.write(relative, content, self.mode).map_err(failed)?;
         copied.files += 1;
         Ok(())
     }
@@ -302,7 +350,7 @@ impl Copy<'_> {
                 self.directory(&from, &to, depth + 1, taken, copied)?;
             } else {
                 let mut content = File::open(&from).map_err(unreadable)?;
-                self.file(&mut content, &to, FileMode::KeepOr(0o644), taken, copied)?;
+                self.file(&mut content, &to, taken, copied)?;
             }
         }
         Ok(())
@@ -422,6 +470,9 @@ mod tests {
             }],
             directories: Vec::new(),
             roots: vec![case.path("tools")],
+            copy_self_to: None,
+            combined_ca_bundle: None,
+            trust: Trust::default(),
         };
         assert!(matches!(run(&settings), Err(Error::Outside { .. })));
         assert!(run(&Settings { roots: vec![case.path("outside")], ..settings }).is_ok());
@@ -450,8 +501,40 @@ mod tests {
         assert_eq!(copied.files, 2);
         assert_eq!(case.read("ws/guides/a.md"), "A");
         assert_eq!(case.read("ws/guides/sub/b.md"), "B");
+        let mode = |path: &str| case.path(path).metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode("ws/guides/a.md"), 0o644);
+        case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"guides","fileMode":365}]"#).unwrap();
+        assert_eq!((mode("ws/guides/a.md"), mode("ws/guides/sub/b.md")), (0o555, 0o555));
+        assert!(case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"g","fileMode":4095}]"#).is_err());
         assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g"}]"#).is_err());
         assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g","optional":true}]"#).is_ok());
+    }
+
+    #[test]
+    fn the_agents_container_gets_our_program_and_the_certificates() {
+        let case = Case::new();
+        let (custom, system) = (case.path("custom.crt"), case.path("system.crt"));
+        std::fs::write(&system, "SYSTEM").unwrap();
+        std::fs::write(&custom, "CUSTOM\n").unwrap();
+        let path = |path: &Path| path.display().to_string();
+        let (ws, tools) = (path(&case.path("ws")), case.path("tools"));
+        let (program, bundle) = (path(&tools.join("kubeopencode")), path(&tools.join("ca-bundle.crt")));
+        let (custom, system) = (path(&custom), path(&system));
+        let pairs = [
+            (env::WORKSPACE_DIR, ws.as_str()),
+            (env::COPY_SELF_TO, &program),
+            (env::COMBINED_CA_BUNDLE, &bundle),
+            (env::CUSTOM_CA_CERT_PATH, &custom),
+            (env::SSL_CERT_FILE, &system),
+        ];
+        // Twice: a restarted init container finds its own work.
+        for _ in 0..2 {
+            run(&Settings::from_env(&of(&pairs)).unwrap()).unwrap();
+        }
+        assert_eq!(case.read("tools/ca-bundle.crt"), "SYSTEM\nCUSTOM\n");
+        let copy = case.path("tools/kubeopencode").metadata().unwrap();
+        assert_eq!((copy.mode() & 0o777, copy.len()), (0o755, std::fs::metadata("/proc/self/exe").unwrap().len()));
+        assert_eq!(std::fs::read_dir(case.path("tools")).unwrap().count(), 2);
     }
 
     #[test]

@@ -33,11 +33,15 @@ pub const NO_PROXY: &str = "NO_PROXY";
 pub const CONFIGMAP_PATH: &str = "CONFIGMAP_PATH";
 /// context-init: JSON `[{"key"|"keys", "targetPath", "fileMode"}]`, files to copy from the ConfigMap.
 pub const FILE_MAPPINGS: &str = "FILE_MAPPINGS";
-/// context-init: JSON `[{"sourcePath", "targetPath"}]`, directories to copy.
+/// context-init: JSON `[{"sourcePath", "targetPath", "fileMode"}]`, directories to copy.
 pub const DIR_MAPPINGS: &str = "DIR_MAPPINGS";
 /// context-init: colon-separated directories that may be written beside the workspace.
 /// Default: the parent directories of the targets outside of the workspace.
 pub const CONTEXT_ROOTS: &str = "CONTEXT_ROOTS";
+/// context-init: where our own program is copied to, for the agent's container.
+pub const COPY_SELF_TO: &str = "COPY_SELF_TO";
+/// context-init: where the system's certificates and `CUSTOM_CA_CERT_PATH` are written as one file.
+pub const COMBINED_CA_BUNDLE: &str = "COMBINED_CA_BUNDLE";
 
 /// git: the repository's URL (https, http, ssh or `git@host:path`).
 pub const GIT_REPO: &str = "GIT_REPO";
@@ -71,6 +75,8 @@ pub const GIT_CLONE_RETRY_DELAY: &str = "GIT_CLONE_RETRY_DELAY";
 pub const GIT_TIMEOUT: &str = "GIT_TIMEOUT";
 /// git: `true` allows `file://` URLs; for tests.
 pub const GIT_ALLOW_FILE: &str = "GIT_ALLOW_FILE";
+/// git: `true` goes on without the repository if it cannot be had.
+pub const GIT_OPTIONAL: &str = "GIT_OPTIONAL";
 /// git-sync: wait between looks at the remote, `300`, `300s` or `5m`. Default 300s.
 pub const GIT_SYNC_INTERVAL: &str = "GIT_SYNC_INTERVAL";
 
@@ -94,6 +100,8 @@ pub const URL_AUTH_USERNAME: &str = "URL_AUTH_USERNAME";
 pub const URL_AUTH_PASSWORD: &str = "URL_AUTH_PASSWORD";
 /// url-fetch: octal mode of the written file. Default 0644.
 pub const URL_FILE_MODE: &str = "URL_FILE_MODE";
+/// url-fetch: `true` goes on without the file if it cannot be had.
+pub const URL_OPTIONAL: &str = "URL_OPTIONAL";
 /// url-fetch: `true` allows targets on this machine; for tests and the local platform.
 pub const URL_ALLOW_LOOPBACK: &str = "URL_ALLOW_LOOPBACK";
 
@@ -106,9 +114,11 @@ pub const PLUGIN_TIMEOUT: &str = "PLUGIN_TIMEOUT";
 /// plugin-init: the npm program. Default `npm`.
 pub const PLUGIN_NPM: &str = "PLUGIN_NPM";
 
-/// attach: password of the OpenCode server.
+/// probe: what must answer 200 with JSON.
+pub const PROBE_URL: &str = "PROBE_URL";
+/// attach, probe: password of the OpenCode server.
 pub const OPENCODE_SERVER_PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
-/// attach: user of the OpenCode server. Default `opencode`.
+/// attach, probe: user of the OpenCode server. Default `opencode`.
 pub const OPENCODE_SERVER_USERNAME: &str = "OPENCODE_SERVER_USERNAME";
 /// attach, shim: the Task's namespace.
 pub const TASK_NAMESPACE: &str = "TASK_NAMESPACE";
@@ -122,7 +132,9 @@ pub const TASK_EPOCH: &str = "TASK_EPOCH";
 pub const PROMPT_FILE: &str = "PROMPT_FILE";
 /// attach: file whose text goes into the request's `system`.
 pub const KUBEOPENCODE_SYSTEM_FILE: &str = "KUBEOPENCODE_SYSTEM_FILE";
-/// attach: what to do with a permission request: `Reject` (default), `Approve` or `Wait`.
+/// attach: a directory below the workspace that is put on the server at the same path before the prompt is sent.
+pub const DELIVERY_DIR: &str = "DELIVERY_DIR";
+/// attach: what to do with a permission request: `Reject` (default), `Approve`, or `Wait` (also written `Always`).
 pub const APPROVAL_MODE: &str = "APPROVAL_MODE";
 /// attach: how long `Wait` waits for a person before it rejects. Default 3600.
 pub const APPROVAL_TIMEOUT_SECONDS: &str = "APPROVAL_TIMEOUT_SECONDS";
@@ -139,6 +151,8 @@ pub const OUTCOME_FILE: &str = "OUTCOME_FILE";
 pub const SHIM_FORMAT: &str = "SHIM_FORMAT";
 /// shim: time between SIGTERM and SIGKILL. Default 25.
 pub const SHIM_GRACE_SECONDS: &str = "SHIM_GRACE_SECONDS";
+/// shim: directories, separated by colons, that are put in front of the command's `PATH`.
+pub const SHIM_PATH_PREPEND: &str = "SHIM_PATH_PREPEND";
 /// shim: file whose bytes become the command's standard input.
 pub const SHIM_STDIN_FILE: &str = "SHIM_STDIN_FILE";
 

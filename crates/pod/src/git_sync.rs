@@ -38,7 +38,14 @@ pub enum Look {
 /// Keeps the checkout fresh until `stop` is ready. A look that fails is logged and tried again at the next one.
 pub async fn run(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let work = async {
-        crate::git_init::run(settings).await?;
+        while let Err(error) = crate::git_init::run(settings).await {
+            if !settings.optional {
+                return Err(error);
+            }
+            // A sidecar that ends is restarted again and again, and its Pod is not ready meanwhile.
+            tracing::warn!("{error}; it is optional, trying again in {} s", settings.interval.as_secs());
+            tokio::time::sleep(settings.interval).await;
+        }
         let follower = Follower::new(settings)?;
         loop {
             match follower.look().await {

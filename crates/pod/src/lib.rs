@@ -9,7 +9,9 @@
 //! | `git-sync` | [`git_sync`] | a repository, kept at its newest commit |
 //! | `url-fetch` | [`url_fetch`] | a URL, as a file |
 //! | `plugin-init` | [`plugin_init`] | OpenCode plugins from npm |
+//! | `probe` | [`probe`] | whether an Agent's server can be used |
 //! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
+//! | `unpack` | [`unpack`] | the receiving end of what `attach` delivers |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //!
 //! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots, through
@@ -26,9 +28,11 @@ pub mod opencode;
 pub mod outcome;
 pub mod place;
 pub mod plugin_init;
+pub mod probe;
 pub mod redact;
 pub mod repository;
 pub mod shim;
 pub mod stop;
 pub mod trust;
+pub mod unpack;
 pub mod url_fetch;

@@ -17,7 +17,7 @@ fn every_rule_has_cases_that_it_accepts_and_refuses() -> anyhow::Result<()> {
     let mut missing = Vec::new();
     for kind in Kind::all() {
         for (path, rule) in kind.rules() {
-            let of_rule = || cases.iter().filter(|case| case.rule == rule && is_for(case, kind));
+            let of_rule = || cases.iter().filter(|case| case.rule == *rule && is_for(case, kind));
             if of_rule().all(|case| case.accepted.is_empty()) || of_rule().all(|case| case.refused.is_empty()) {
                 missing.push(format!("{} {path}: {rule}", kind.name));
             }
@@ -35,7 +35,7 @@ fn every_rule_has_cases_that_it_accepts_and_refuses() -> anyhow::Result<()> {
 fn every_case_has_a_rule() -> anyhow::Result<()> {
     let rules = Kind::all().iter().flat_map(Kind::rules).map(|(_, rule)| rule).collect::<Vec<_>>();
     for case in cases::rules()? {
-        assert!(rules.contains(&case.rule), "no definition has the rule: {}", case.rule);
+        assert!(rules.contains(&&case.rule), "no definition has the rule: {}", case.rule);
     }
     Ok(())
 }
@@ -49,12 +49,12 @@ async fn every_rule_accepts_and_refuses_what_its_cases_say() -> anyhow::Result<(
         let places = Places::of(kind)?;
         let mut lines = Vec::new();
         for (path, rule) in kind.rules() {
-            for case in cases.iter().filter(|case| case.rule == rule && is_for(case, kind)) {
+            for case in cases.iter().filter(|case| case.rule == *rule && is_for(case, kind)) {
                 for (accepted, (name, value)) in both(case) {
                     count += 1;
-                    let place = if path.is_empty() { "the object" } else { &path };
+                    let place = if path.is_empty() { "the object" } else { path.as_str() };
                     let title = format!("{place}: {name}");
-                    match check(&suite, kind, &places, &path, case, value, accepted).await? {
+                    match check(&suite, kind, &places, path, case, value, accepted).await? {
                         Ok(Some(message)) => lines.push(format!("{title}\n    {message}")),
                         Ok(None) => {}
                         Err(complaint) => wrong.push(format!("{} {title}: {complaint}", kind.name)),

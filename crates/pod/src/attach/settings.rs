@@ -1,12 +1,13 @@
 //! What the attach client is told by its environment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use crate::env::{self, Lookup, SettingError};
+use crate::place::plain_names;
 use crate::trust::Trust;
 
 /// What becomes of a request that needs a person.
@@ -21,6 +22,36 @@ pub enum Approval {
     Wait,
 }
 
+/// A directory that is put on the server at the same path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The workspace, here and there.
+    pub root: PathBuf,
+    /// The directory, relative to it.
+    pub directory: PathBuf,
+    /// The program on the server that receives it, with its first arguments.
+    pub receiver: Vec<String>,
+}
+
+impl Delivery {
+    fn from_env(env: Lookup<'_>) -> Result<Option<Self>, SettingError> {
+        let Some(path) = env::text(env, env::DELIVERY_DIR) else { return Ok(None) };
+        let root = env::path(env, env::WORKSPACE_DIR, "/workspace");
+        let below = Path::new(&path).strip_prefix(&root).ok().and_then(|below| plain_names(below).ok());
+        match below {
+            Some(names) if !names.is_empty() => {
+                let directory = names.iter().collect();
+                Ok(Some(Self { root, directory, receiver: ["/tools/kubeopencode", "unpack"].map(str::to_owned).into() }))
+            }
+            _ => Err(SettingError::Invalid {
+                name: env::DELIVERY_DIR,
+                problem: format!("`{path}` is not below `{}`", root.display()),
+                expected: "a directory below the workspace",
+            }),
+        }
+    }
+}
+
 /// What the attach client is told.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -32,6 +63,8 @@ pub struct Settings {
     pub prompt_file: Option<PathBuf>,
     /// The file for `system`.
     pub system_file: Option<PathBuf>,
+    /// What is put on the server first.
+    pub delivery: Option<Delivery>,
     /// What becomes of permission requests.
     pub approval: Approval,
     /// How long [`Approval::Wait`] waits.
@@ -54,7 +87,8 @@ impl Settings {
         let approval = match env::text(env, env::APPROVAL_MODE).as_deref() {
             None | Some("Reject") => Approval::Reject,
             Some("Approve") => Approval::Approve,
-            Some("Wait") => Approval::Wait,
+            // `Always` is how the API says that a person decides.
+            Some("Wait" | "Always") => Approval::Wait,
             Some(other) => {
                 return Err(SettingError::Invalid {
                     name: env::APPROVAL_MODE,
@@ -75,6 +109,7 @@ impl Settings {
             username: value(env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| "opencode".to_owned()),
             prompt_file: value(env::PROMPT_FILE).map(PathBuf::from),
             system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
+            delivery: Delivery::from_env(env)?,
             approval,
             approval_timeout: seconds(env::APPROVAL_TIMEOUT_SECONDS, 3600)?,
             stall: seconds(env::STALL_TIMEOUT_SECONDS, 900)?,
@@ -124,8 +159,26 @@ mod tests {
     }
 
     #[test]
+    fn always_asking_means_waiting_for_a_person() {
+        let settings = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Always")])).unwrap();
+        assert_eq!(settings.approval, Approval::Wait);
+    }
+
+    #[test]
+    fn what_is_delivered_is_below_the_workspace() {
+        let read = |pairs: &[(&str, &str)]| Settings::from_env(&of(pairs)).map(|settings| settings.delivery);
+        assert_eq!(read(&[]).unwrap(), None);
+        let delivery = read(&[(env::DELIVERY_DIR, "/workspace/.kubeopencode/tasks/fix")]).unwrap().unwrap();
+        assert_eq!(delivery.root, PathBuf::from("/workspace"));
+        assert_eq!(delivery.directory, PathBuf::from(".kubeopencode/tasks/fix"));
+        for bad in ["/etc", "/workspace", "/workspace/../etc", "relative"] {
+            assert!(read(&[(env::DELIVERY_DIR, bad)]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn an_unknown_approval_mode_is_refused() {
-        let error = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Always")])).unwrap_err().to_string();
+        let error = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Sometimes")])).unwrap_err().to_string();
         assert!(error.contains("Reject, Approve or Wait"), "{error}");
     }
 

@@ -35,6 +35,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Wait between looks of git-sync.
     pub interval: Duration,
+    /// Whether the Pod goes on without the repository.
+    pub optional: bool,
     /// Whether `file://` is allowed.
     pub allow_file: bool,
     /// Credentials.
@@ -138,6 +140,7 @@ impl Settings {
             retry_delay: env::duration(env, env::GIT_CLONE_RETRY_DELAY, Duration::from_secs(5))?,
             timeout: env::duration(env, env::GIT_TIMEOUT, Duration::from_mins(30))?,
             interval: env::duration(env, env::GIT_SYNC_INTERVAL, Duration::from_mins(5))?,
+            optional: env::flag(env, env::GIT_OPTIONAL)?,
             allow_file,
             credentials,
             trust: Trust::from_env(env),

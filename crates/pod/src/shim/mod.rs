@@ -50,6 +50,8 @@ pub struct Settings {
     pub grace: Duration,
     /// No event for this long ends the run; only with [`Output::OpencodeJson`].
     pub stall: Duration,
+    /// Directories in front of the command's `PATH`.
+    pub path_prepend: Option<String>,
     /// What the command reads.
     pub stdin: Option<PathBuf>,
     /// Where the outcome goes.
@@ -74,6 +76,7 @@ impl Settings {
             output,
             grace: env::duration(env, env::SHIM_GRACE_SECONDS, Duration::from_secs(25))?,
             stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_mins(15))?,
+            path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
         })
@@ -125,6 +128,9 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
     };
     let mut starting = Command::new(program);
     starting.args(arguments);
+    if let Some(first) = &settings.path_prepend {
+        starting.env("PATH", path_after(first, std::env::var("PATH").ok()));
+    }
     match &settings.stdin {
         Some(path) => match File::open(path) {
             Ok(file) => {
@@ -331,6 +337,12 @@ fn read_output(mut child: Child) -> mpsc::Receiver<Piece> {
     receiver
 }
 
+/// The image's `PATH` stays behind ours; an image without one gets what a shell would assume.
+fn path_after(first: &str, image: Option<String>) -> String {
+    let rest = image.filter(|path| !path.is_empty());
+    format!("{first}:{}", rest.as_deref().unwrap_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
+}
+
 /// Text without colours.
 fn plain_text(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -355,6 +367,27 @@ mod tests {
         let settings = Settings::from_env(&of(&[])).unwrap();
         assert_eq!((settings.output, settings.grace.as_secs(), settings.stall.as_secs()), (Output::Plain, 25, 900));
         assert!(Settings::from_env(&of(&[(env::SHIM_FORMAT, "xml")])).is_err());
+    }
+
+    #[test]
+    fn our_tools_come_first_and_the_images_stay() {
+        assert_eq!(path_after("/tools", Some("/opt/go/bin:/bin".to_owned())), "/tools:/opt/go/bin:/bin");
+        assert!(path_after("/tools", None).ends_with(":/bin"));
+    }
+
+    #[tokio::test]
+    async fn a_command_is_found_in_the_directories_in_front() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let tools = tempfile::tempdir().unwrap();
+        let program = tools.path().join("only-here");
+        std::fs::write(&program, "#!/bin/sh\nexec cat /dev/null\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let directory = tools.path().display().to_string();
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let settings = Settings::from_env(&of(&[(env::SHIM_PATH_PREPEND, &directory)])).unwrap();
+        let ended = run(&["only-here".to_owned()], &settings, &mut log).await;
+        assert_eq!(ended.outcome.reason, Reason::Succeeded, "{:?}", ended.outcome);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Settings {
     pub login: Option<Login>,
     /// The file's mode.
     pub mode: Option<u32>,
+    /// Whether the Pod goes on without the file.
+    pub optional: bool,
     /// Whether this machine may be read.
     pub allow_loopback: bool,
     /// Trusted authorities.
@@ -107,6 +109,7 @@ impl Settings {
             insecure: env::flag(env, env::URL_INSECURE)?,
             login,
             mode: env::mode(env, env::URL_FILE_MODE)?,
+            optional: env::flag(env, env::URL_OPTIONAL)?,
             allow_loopback: env::flag(env, env::URL_ALLOW_LOOPBACK)?,
             trust: Trust::from_env(env),
         })
