@@ -37,6 +37,11 @@ tools: ## Install what the other commands need
 cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
 	$(CARGO) run --quiet -p testenv -- up $(if $(NODE),--node)
 
+.PHONY: bench
+bench: tools ## Measure the controllers, as ratios within one run
+	$(CARGO) build --quiet --release -p kubeopencode -p bench
+	./target/release/bench all
+
 .PHONY: clean
 clean: ## Remove what was built here (downloaded tools stay in the cache)
 	$(CARGO) clean

@@ -45,6 +45,8 @@ pub mod annotations {
     pub const RERUN: &str = "kubeopencode.io/rerun";
     /// On a Pod: since when it was told to end.
     pub const ENDED_AT: &str = "kubeopencode.io/ended-at";
+    /// On a Pod: why it was told to end, as a reason.
+    pub const ENDED_FOR: &str = "kubeopencode.io/ended-for";
     /// On a CronTask: `"true"` creates one Task now.
     pub const TRIGGER: &str = "kubeopencode.io/trigger";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.

@@ -34,6 +34,9 @@ pub fn changed(ctx: &Context, change: &Change<'_, KubeOpenCodeConfig>) {
     for template in ctx.seen.templates.all(|_| true) {
         ctx.work.admissions.add(Target::template(Key::of(&*template)));
     }
+    for task in ctx.queues.everyone() {
+        ctx.observe_task(&task);
+    }
     for namespace in ctx.finished.namespaces() {
         ctx.work.cleanups.add(namespace);
     }

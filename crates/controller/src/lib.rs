@@ -185,6 +185,11 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
             if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
                 told.work.templates.add(Key::new(&change.key.namespace, &template.name));
             }
+            if change.now.is_none() {
+                for task in told.queues.everyone_on(&Target::agent(change.key.clone())) {
+                    told.work.tasks.add(task);
+                }
+            }
         },
     ));
     let told = Arc::clone(ctx);

@@ -51,6 +51,13 @@ pub enum Stop {
     Startup(Trouble),
 }
 
+impl Stop {
+    /// Stable word.
+    pub fn reason(&self) -> &'static str {
+        by_us(self).reason
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {

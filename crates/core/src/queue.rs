@@ -276,6 +276,11 @@ impl Queue {
         self.upsert(task);
     }
 
+    /// How long Tasks wait when their Agent or template does not exist.
+    pub fn set_grace(&mut self, grace: Duration) {
+        self.grace = signed(grace);
+    }
+
     /// The limits may have changed.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;

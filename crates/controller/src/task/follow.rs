@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api::{Task, names::annotations};
+use api::{Task, conditions::reasons, names::annotations};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
@@ -34,6 +34,8 @@ use crate::{
 const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(10);
 /// A Pod that was told to end has this long, its own grace period included; then it is deleted for good.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(75);
+/// A Pod that should have been gone for this long is on a node that does not answer; it is not waited for.
+const UNREACHABLE: SignedDuration = SignedDuration::from_secs(45);
 
 /// One look at a run.
 pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
@@ -50,7 +52,7 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         },
     };
     let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
-    let stop = why_stop(ctx, task, &progress, now());
+    let stop = why_stop(ctx, task, pod.as_deref(), &progress, now());
     let evidence = Evidence {
         pod: pod.as_deref(),
         gone: pod.is_none(),
@@ -61,8 +63,19 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         return finish::ended(ctx, task, epoch, pod.as_deref(), ending).await;
     }
     let Some(pod) = pod else { return Ok(Next::Wait) };
-    if stop.is_some() {
-        return end(ctx, &pod).await;
+    if let Some(stop) = &stop {
+        return end(ctx, &pod, stop).await;
+    }
+    if let Some(deadline) = &pod.metadata.deletion_timestamp {
+        let given_up = deadline.0 + UNREACHABLE;
+        if now() < given_up {
+            return Ok(Next::At(instant(given_up)));
+        }
+        delete(ctx, &pod).await?;
+        return match classify(&Evidence { gone: true, ..evidence_of(&pod) }) {
+            Some(ending) => finish::ended(ctx, task, epoch, Some(&pod), ending).await,
+            None => Ok(Next::Retry),
+        };
     }
     match startup(Some(&pod), admitted_at, ctx.startup_timeout(task), now()) {
         Startup::Started(at) => {
@@ -84,13 +97,17 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         Startup::Failed(trouble) => {
             delete(ctx, &pod).await?;
             let stop = Stop::Startup(trouble);
-            let evidence = Evidence { pod: Some(&pod), gone: true, stop: Some(&stop), report_required: false };
-            match classify(&evidence) {
+            match classify(&Evidence { gone: true, stop: Some(&stop), ..evidence_of(&pod) }) {
                 Some(ending) => finish::ended(ctx, task, epoch, Some(&pod), ending).await,
                 None => Ok(Next::Retry),
             }
         }
     }
+}
+
+/// A Pod that left no report.
+fn evidence_of(pod: &Pod) -> Evidence<'_> {
+    Evidence { pod: Some(pod), gone: false, stop: None, report_required: false }
 }
 
 enum Found {
@@ -117,9 +134,11 @@ async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
     Ok(if recorded || ctx.made.has(task, epoch) { Found::Gone } else { Found::NeverMade })
 }
 
-/// Whether the run must end before its own end. It is computed anew each time, so nothing has to be remembered.
-fn why_stop(ctx: &Context, task: &Task, progress: &Progress, now: Timestamp) -> Option<Stop> {
-    if stop_requested(task) {
+/// Whether the run must end before its own end. It is computed anew each time; only what may not be true any more when
+/// the run has ended is remembered, with its Pod.
+fn why_stop(ctx: &Context, task: &Task, pod: Option<&Pod>, progress: &Progress, now: Timestamp) -> Option<Stop> {
+    let told = |reason: &str| pod.and_then(|pod| pod.annotations().get(annotations::ENDED_FOR)).is_some_and(|r| r == reason);
+    if stop_requested(task) || told(reasons::USER_STOPPED) {
         return Some(Stop::User);
     }
     if let (Some(timeout), Some(started)) = (task.spec.timeout, progress.started_at) {
@@ -129,7 +148,11 @@ fn why_stop(ctx: &Context, task: &Task, progress: &Progress, now: Timestamp) -> 
         }
     }
     let target = Target::of(task)?;
-    if target.kind == TargetKind::Agent && ctx.seen.agents.get(&target.key).is_none() && progress.ended_at.is_none() {
+    if target.kind != TargetKind::Agent {
+        return None;
+    }
+    let gone = ctx.seen.agents.get(&target.key).is_none() && progress.ended_at.is_none();
+    if gone || told(reasons::AGENT_GONE) {
         return Some(Stop::AgentGone(target.key.name));
     }
     None
@@ -137,7 +160,7 @@ fn why_stop(ctx: &Context, task: &Task, progress: &Progress, now: Timestamp) -> 
 
 /// Ends a Pod so that its log stays: the kubelet stops its containers when its deadline has passed, as gently as it stops
 /// those of a Pod that is deleted. A Pod that no kubelet has is deleted.
-async fn end(ctx: &Context, pod: &Pod) -> Result<Next, Error> {
+async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Next, Error> {
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     if !scheduled {
         delete(ctx, pod).await?;
@@ -153,7 +176,10 @@ async fn end(ctx: &Context, pod: &Pod) -> Result<Next, Error> {
         None => {
             let at = now();
             let patch = json!({
-                "metadata": { "annotations": { annotations::ENDED_AT: at.to_string() } },
+                "metadata": { "annotations": {
+                    annotations::ENDED_AT: at.to_string(),
+                    annotations::ENDED_FOR: stop.reason(),
+                } },
                 "spec": { "activeDeadlineSeconds": 1 },
             });
             let api = ctx.api::<Pod>(&pod.namespace().unwrap_or_default());

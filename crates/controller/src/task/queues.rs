@@ -221,11 +221,22 @@ impl Queues {
         self.lock().dependants.get(key).into_iter().flatten().cloned().collect()
     }
 
+    /// Every Task that waits or runs. Observe them again when what holds for all of them changes.
+    pub fn everyone(&self) -> Vec<Key> {
+        self.lock().places.keys().cloned().collect()
+    }
+
+    /// Every Task that waits for `target` or runs on it.
+    pub fn everyone_on(&self, target: &Target) -> Vec<Key> {
+        self.lock().places.iter().filter(|(_, (_, on))| on == target).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Decides which Tasks of `target` may start.
     pub fn decide(&self, target: &Target, circumstances: Circumstances, now: Timestamp) -> Decided {
         let mut state = self.lock();
         let Some(line) = state.lines.get_mut(target) else { return Decided::default() };
-        let Circumstances { gate, limits, history, grace: _ } = circumstances;
+        let Circumstances { gate, limits, history, grace } = circumstances;
+        line.queue.set_grace(grace);
         line.queue.set_limits(limits);
         line.queue.set_gate(gate);
         line.queue.restore(&history);
@@ -361,6 +372,8 @@ impl State {
                     let other = Key::new(&key.namespace, &dependency.task);
                     self.dependants.entry(other).or_default().insert(key.clone());
                 }
+                // Whoever waits for the next run has given back the slot of the one before.
+                line.queue.finished(&task_key, epoch - 1);
                 line.queue.upsert(waiting(task, &task_key, epoch, grace, find));
                 line.fresh.insert(key.clone());
             }

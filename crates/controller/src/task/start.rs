@@ -1,6 +1,6 @@
 //! From admission to a Pod: resolve, build, claim, create.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
     Task, TaskPhase,
@@ -274,7 +274,13 @@ async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) ->
     let TaskObjects { config_maps, pod } = objects;
     let namespace = task.namespace().unwrap_or_default();
     for config_map in config_maps {
-        create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
+        let wanted = config_map.clone();
+        let existing = create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
+        if existing.data != wanted.data {
+            // Of an earlier run: contexts are as they are now.
+            let patch = Patch::Merge(json!({ "data": replaced(existing.data, wanted.data) }));
+            ctx.api::<ConfigMap>(&namespace).patch(&wanted.name_any(), &PatchParams::default(), &patch).await?;
+        }
     }
     failpoint::reach("contexts-made");
     let pod = create_once::<Pod>(ctx, &namespace, task, pod).await?;
@@ -282,6 +288,15 @@ async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) ->
     ctx.made.note(task, epoch);
     ctx.seen.pods.learn(pod.clone());
     Ok(Arc::new(pod))
+}
+
+/// What to merge into some data to get other data.
+fn replaced(
+    before: Option<BTreeMap<String, String>>,
+    after: Option<BTreeMap<String, String>>,
+) -> BTreeMap<String, Option<String>> {
+    let gone = before.unwrap_or_default().into_keys().map(|key| (key, None));
+    gone.chain(after.unwrap_or_default().into_iter().map(|(key, text)| (key, Some(text)))).collect()
 }
 
 async fn create_once<K>(ctx: &Context, namespace: &str, task: &Task, object: K) -> Result<K, Error>

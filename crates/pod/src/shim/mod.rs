@@ -375,21 +375,6 @@ mod tests {
         assert!(path_after("/tools", None).ends_with(":/bin"));
     }
 
-    #[tokio::test]
-    async fn a_command_is_found_in_the_directories_in_front() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let tools = tempfile::tempdir().unwrap();
-        let program = tools.path().join("only-here");
-        std::fs::write(&program, "#!/bin/sh\nexec cat /dev/null\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let directory = tools.path().display().to_string();
-        let mut out = Vec::new();
-        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
-        let settings = Settings::from_env(&of(&[(env::SHIM_PATH_PREPEND, &directory)])).unwrap();
-        let ended = run(&["only-here".to_owned()], &settings, &mut log).await;
-        assert_eq!(ended.outcome.reason, Reason::Succeeded, "{:?}", ended.outcome);
-    }
-
     #[test]
     fn colours_are_taken_out() {
         assert_eq!(plain_text("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno"), "Error: no");

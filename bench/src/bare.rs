@@ -1,0 +1,57 @@
+//! The limit: the rate at which the same API server takes the same writes from a client that does nothing else.
+
+use std::time::Instant;
+
+use api::Task;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use crate::{node, world};
+
+/// Writes of one Task's life: the user's one, the controller's four, the kubelet's two.
+pub const WRITES: usize = 7;
+/// Tasks whose writes are under way at once.
+const AT_ONCE: usize = 32;
+
+/// Makes the writes of `count` Tasks. `sample` is a Pod and a final status that the controller made. Answers Tasks a
+/// second.
+pub async fn rate(client: &Client, namespace: &str, count: usize, sample: &(Pod, Task)) -> anyhow::Result<f64> {
+    let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let begin = Instant::now();
+    let lives = (0..count).map(|number| {
+        let (tasks, pods) = (tasks.clone(), pods.clone());
+        async move { life(&tasks, &pods, &format!("bare-{number}"), sample).await }
+    });
+    stream::iter(lives).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    Ok(count as f64 / begin.elapsed().as_secs_f64())
+}
+
+async fn life(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Task)) -> kube::Result<()> {
+    let params = PatchParams::default();
+    let (pod, ended) = sample;
+    tasks.create(&PostParams::default(), &world::task(name, world::on_template())).await?;
+    let label = json!({ "metadata": { "labels": { "kubeopencode.io/agent-template": world::TEMPLATE } } });
+    let labelled = tasks.patch(name, &params, &Patch::Merge(label)).await?;
+    let claim = json!({
+        "metadata": { "resourceVersion": labelled.metadata.resource_version },
+        "status": { "phase": "Running", "runEpoch": 1, "attempt": 1, "podName": format!("{name}-pod") },
+    });
+    tasks.patch_status(name, &params, &Patch::Merge(claim)).await?;
+    let mut pod = pod.clone();
+    pod.metadata.name = Some(format!("{name}-pod"));
+    (pod.metadata.uid, pod.metadata.resource_version, pod.metadata.owner_references) = (None, None, None);
+    (pod.metadata.creation_timestamp, pod.metadata.managed_fields, pod.status) = (None, None, None);
+    pods.create(&PostParams::default(), &pod).await?;
+    pods.patch_status(&format!("{name}-pod"), &params, &Patch::Merge(node::running())).await?;
+    pods.patch_status(&format!("{name}-pod"), &params, &Patch::Merge(node::succeeded())).await?;
+    let status = json!({ "status": ended.status });
+    tasks.patch_status(name, &params, &Patch::Merge(status)).await?;
+    Ok(())
+}

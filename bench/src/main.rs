@@ -1,0 +1,56 @@
+//! Numbers of the controllers, as ratios within one run on one machine.
+//!
+//! `make bench` builds the release binary and runs all of it. Nothing here passes or fails: it prints.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints")]
+
+mod bare;
+mod controller;
+mod memory;
+mod node;
+mod slots;
+mod tasks;
+mod world;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(about = "Numbers of the controllers, as ratios within one run")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Everything.
+    All,
+    /// Many Tasks on a template at once, against a bare client that makes the same writes.
+    Tasks {
+        /// How many.
+        #[arg(default_value_t = 500)]
+        count: usize,
+    },
+    /// How well an Agent's slots are used.
+    Slots,
+    /// Memory when idle and with many finished Tasks.
+    Memory {
+        /// How many.
+        #[arg(default_value_t = 10_000)]
+        count: usize,
+    },
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match Args::parse().what {
+        What::All => {
+            tasks::run(500).await?;
+            slots::run().await?;
+            memory::run(10_000).await
+        }
+        What::Tasks { count } => tasks::run(count).await,
+        What::Slots => slots::run().await,
+        What::Memory { count } => memory::run(count).await,
+    }
+}

@@ -1,0 +1,62 @@
+//! A control plane with our kinds and nothing else: whoever writes, we know who it is.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::{AgentTemplate, AgentTemplateSpec, Task, TaskSpec, refs::LocalRef};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use testenv::{Cluster, Options};
+
+/// Requests that a user sends at once.
+pub const USERS: usize = 32;
+/// Name of the template that Tasks run on.
+pub const TEMPLATE: &str = "bench";
+
+/// Starts a control plane without other controllers, and installs our kinds.
+pub async fn start() -> anyhow::Result<Cluster> {
+    let cluster = testenv::start(Options::api_only()).await?;
+    let client = cluster.client().await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in api::crds() {
+        let crd: CustomResourceDefinition = serde_json::from_value(crd)?;
+        let name = crd.metadata.name.clone().context("a definition without a name")?;
+        crds.create(&PostParams::default(), &crd).await?;
+        tokio::time::timeout(Duration::from_secs(30), await_condition(crds.clone(), &name, is_crd_established()))
+            .await??;
+    }
+    Ok(cluster)
+}
+
+/// Creates the template that Tasks run on.
+pub async fn template(client: &Client, namespace: &str) -> anyhow::Result<()> {
+    let templates: Api<AgentTemplate> = Api::namespaced(client.clone(), namespace);
+    templates.create(&PostParams::default(), &AgentTemplate::new(TEMPLATE, AgentTemplateSpec::default())).await?;
+    Ok(())
+}
+
+/// A Task as a user writes it.
+pub fn task(name: &str, spec: TaskSpec) -> Task {
+    Task::new(name, TaskSpec { description: Some("Say hello.".into()), ..spec })
+}
+
+/// The spec of a Task on the template.
+pub fn on_template() -> TaskSpec {
+    TaskSpec { template_ref: Some(LocalRef::new(TEMPLATE)), ..TaskSpec::default() }
+}
+
+/// Creates Tasks as several users would.
+pub async fn create(client: &Client, namespace: &str, tasks: Vec<Task>) -> anyhow::Result<()> {
+    let api: Api<Task> = Api::namespaced(client.clone(), namespace);
+    let creates = tasks.into_iter().map(|task| {
+        let api = api.clone();
+        async move { api.create(&PostParams::default(), &task).await.map(drop) }
+    });
+    stream::iter(creates).buffer_unordered(USERS).try_collect::<()>().await?;
+    Ok(())
+}

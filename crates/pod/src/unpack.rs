@@ -1,0 +1,313 @@
+//! unpack: the receiving end of a delivery, beside an Agent's server.
+//!
+//! `attach` has a directory in its own Pod that the agent must see in another. The only thing that OpenCode's API offers
+//! for that is to run a command on the server, so the directory comes as a tar in pieces, each an argument of this
+//! program. Every argument is made of letters, digits, `-` and `_` only, so that no shell can misread it.
+//!
+//! Promises: nothing is written outside of the directory, through no link, whatever the workspace or the tar holds; files
+//! appear whole; a piece that comes twice is taken once; what an earlier run delivered there is gone.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use rustix::fs::{Mode, OFlags};
+
+use crate::place::{FileMode, PlaceError, Root, plain_names};
+
+/// A larger tree belongs into a repository or an image: every byte of it goes through the Agent's session store.
+pub const MOST_BYTES: u64 = 16 << 20;
+/// More files than this are a checkout that should be a context of the Agent.
+pub const MOST_ENTRIES: usize = 20_000;
+
+/// Why a piece was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The arguments are not ours.
+    #[error("the arguments of unpack are not what attach sends")]
+    Arguments,
+    /// It is too much.
+    #[error("the delivery is larger than {MOST_BYTES} bytes or {MOST_ENTRIES} files")]
+    TooMuch,
+    /// A piece is missing.
+    #[error("a piece is missing: {have} bytes are here, the next piece begins at {at}")]
+    Gap {
+        /// What is here.
+        have: u64,
+        /// Where the piece belongs.
+        at: u64,
+    },
+    /// The pieces cannot be kept or read.
+    #[error("{path:?}: {source}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be placed.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+}
+
+/// One piece of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The workspace; it is trusted, what is in it is not.
+    pub root: PathBuf,
+    /// The directory below it.
+    pub directory: PathBuf,
+    /// Which delivery.
+    pub id: String,
+    /// Where the piece begins.
+    pub at: u64,
+    /// Length of the whole.
+    pub total: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Piece {
+    /// As arguments.
+    pub fn to_words(&self) -> [String; 6] {
+        let path = |path: &Path| BASE64.encode(path.as_os_str().as_encoded_bytes());
+        [
+            path(&self.root),
+            path(&self.directory),
+            self.id.clone(),
+            self.at.to_string(),
+            self.total.to_string(),
+            // Empty arguments vanish in a command line.
+            format!("_{}", BASE64.encode(&self.bytes)),
+        ]
+    }
+
+    /// From arguments.
+    pub fn from_words(words: &[String]) -> Result<Self, Error> {
+        let [root, directory, id, at, total, bytes] = words else { return Err(Error::Arguments) };
+        let decode = |text: &str| BASE64.decode(text).map_err(|_| Error::Arguments);
+        let path = |text: &str| Ok(PathBuf::from(String::from_utf8(decode(text)?).map_err(|_| Error::Arguments)?));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| Error::Arguments);
+        let plain = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        if id.is_empty() || id.len() > 100 || !id.chars().all(plain) {
+            return Err(Error::Arguments);
+        }
+        let piece = Self {
+            root: path(root)?,
+            directory: path(directory)?,
+            id: id.clone(),
+            at: number(at)?,
+            total: number(total)?,
+            bytes: decode(bytes.strip_prefix('_').ok_or(Error::Arguments)?)?,
+        };
+        let end = piece.at.checked_add(piece.bytes.len() as u64).ok_or(Error::Arguments)?;
+        if !piece.root.is_absolute() || plain_names(&piece.directory)?.is_empty() || end > piece.total {
+            return Err(Error::Arguments);
+        }
+        if piece.total > MOST_BYTES {
+            return Err(Error::TooMuch);
+        }
+        Ok(piece)
+    }
+}
+
+/// What became of a piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It waits for the others.
+    Kept(u64),
+    /// It was the last one; so many files are in place.
+    Delivered(usize),
+}
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kept(bytes) => write!(formatter, "kept {bytes}"),
+            Self::Delivered(files) => write!(formatter, "delivered {files}"),
+        }
+    }
+}
+
+/// Takes a piece; `spool` is a directory for what has come so far.
+pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
+    let path = spool.join(format!("kubeopencode-delivery-{}", piece.id));
+    let failed = |source: io::Error| Error::Io { path: path.clone(), source };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file: File = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600))
+        .map_err(|errno| failed(errno.into()))?
+        .into();
+    let have = file.metadata().map_err(failed)?.len();
+    if have < piece.at {
+        return Err(Error::Gap { have, at: piece.at });
+    }
+    // A piece whose answer was lost comes again: the same bytes at the same place.
+    file.seek(SeekFrom::Start(piece.at)).and_then(|_| file.write_all(&piece.bytes)).map_err(failed)?;
+    let end = piece.at + piece.bytes.len() as u64;
+    if end < piece.total {
+        return Ok(Taken::Kept(end));
+    }
+    file.rewind().map_err(failed)?;
+    let root = Root::open(&piece.root)?;
+    clear(&root, &piece.directory)?;
+    let files = place(&root, &piece.directory, &mut file.take(piece.total), &failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    Ok(Taken::Delivered(files))
+}
+
+/// Removes what is at the directory, whatever it is.
+fn clear(root: &Root, directory: &Path) -> Result<(), Error> {
+    let (parent, name) = (directory.parent().unwrap_or(Path::new("")), directory.file_name().unwrap_or_default());
+    let parent = root.directory(parent)?;
+    // By the open parent, so that no link on the way can lead elsewhere; the removal itself follows none.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd())).join(name);
+    let removed = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(&path),
+        Ok(_) => std::fs::remove_file(&path),
+        Err(_) => return Ok(()),
+    };
+    removed.map_err(|source| Error::Io { path: root.path().join(directory), source })
+}
+
+fn place(
+    root: &Root,
+    directory: &Path,
+    tar: &mut dyn Read,
+    failed: &dyn Fn(io::Error) -> Error,
+) -> Result<usize, Error> {
+    root.directory(directory)?;
+    let mut archive = tar::Archive::new(tar);
+    let mut files = 0;
+    for (index, entry) in archive.entries().map_err(failed)?.enumerate() {
+        let mut entry = entry.map_err(failed)?;
+        if index >= MOST_ENTRIES {
+            return Err(Error::TooMuch);
+        }
+        let name = entry.path().map_err(failed)?.into_owned();
+        let names = plain_names(&name)?;
+        let target = directory.join(names.iter().collect::<PathBuf>());
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            root.directory(&target)?;
+        } else if kind.is_symlink() {
+            let link = entry.link_name().map_err(failed)?.unwrap_or_default().into_owned();
+            root.symlink(&target, &link)?;
+            files += 1;
+        } else if kind.is_file() {
+            let mode = entry.header().mode().map_err(failed)? & 0o777;
+            root.write(&target, &mut entry, FileMode::Exactly(mode))?;
+            files += 1;
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn archive(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, content) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o640);
+            header.set_entry_type(tar::EntryType::Regular);
+            // Written by hand: the library refuses the names that a hostile sender would use.
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            builder.append(&header, content.as_bytes()).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    struct Case(tempfile::TempDir);
+
+    impl Case {
+        fn new() -> Self {
+            let base = tempfile::tempdir().unwrap();
+            for name in ["ws", "spool", "outside"] {
+                std::fs::create_dir(base.path().join(name)).unwrap();
+            }
+            Self(base)
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn deliver(&self, tar: &[u8], size: usize) -> Result<Taken, Error> {
+            let mut taken = Taken::Kept(0);
+            for (index, bytes) in tar.chunks(size).enumerate() {
+                let piece = Piece {
+                    root: self.path("ws"),
+                    directory: ".kubeopencode/tasks/it's $(here)".into(),
+                    id: "ses_1".to_owned(),
+                    at: (index * size) as u64,
+                    total: tar.len() as u64,
+                    bytes: bytes.to_vec(),
+                };
+                let words = piece.to_words().to_vec();
+                assert!(words.concat().chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char)));
+                assert_eq!(Piece::from_words(&words).unwrap(), piece);
+                taken = run(&piece, &self.path("spool"))?;
+                if taken != Taken::Kept(piece.at + bytes.len() as u64) {
+                    continue;
+                }
+                // A piece whose answer was lost comes twice.
+                taken = run(&piece, &self.path("spool"))?;
+            }
+            Ok(taken)
+        }
+    }
+
+    #[test]
+    fn pieces_become_files_and_a_second_delivery_replaces_the_first() {
+        let case = Case::new();
+        let taken = case.deliver(&archive(&[("a.md", "A"), ("sub/b.md", &"B".repeat(5000))]), 700).unwrap();
+        assert_eq!(taken, Taken::Delivered(2));
+        let here = case.path("ws/.kubeopencode/tasks/it's $(here)");
+        assert_eq!(std::fs::read_to_string(here.join("a.md")).unwrap(), "A");
+        assert_eq!(std::fs::read_to_string(here.join("sub/b.md")).unwrap().len(), 5000);
+        assert_eq!(here.join("a.md").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        case.deliver(&archive(&[("c.md", "C")]), 700).unwrap();
+        assert_eq!(std::fs::read_dir(&here).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(case.path("spool")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_written_elsewhere() {
+        let case = Case::new();
+        for name in ["../x", "a/../../../../x", "/etc/x"] {
+            let outcome = case.deliver(&archive(&[(name, "x")]), 1 << 20);
+            assert!(outcome.is_err(), "{name}: {outcome:?}");
+        }
+        std::fs::remove_dir_all(case.path("ws/.kubeopencode")).unwrap();
+        symlink(case.path("outside"), case.path("ws/.kubeopencode")).unwrap();
+        assert!(case.deliver(&archive(&[("x", "x")]), 1 << 20).is_err());
+        assert_eq!(std::fs::read_dir(case.path("outside")).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(case.path("ws")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_gap_and_a_flood_are_refused() {
+        let case = Case::new();
+        let piece = |at, total| Piece {
+            root: case.path("ws"),
+            directory: "d".into(),
+            id: "ses_1".to_owned(),
+            at,
+            total,
+            bytes: vec![1],
+        };
+        assert!(matches!(run(&piece(5, 9), &case.path("spool")), Err(Error::Gap { have: 0, at: 5 })));
+        let flood = Piece::from_words(&piece(0, MOST_BYTES + 1).to_words());
+        assert!(matches!(flood, Err(Error::TooMuch)));
+        let outside = Piece { directory: "../d".into(), ..piece(0, 9) };
+        assert!(Piece::from_words(&outside.to_words()).is_err());
+    }
+}
