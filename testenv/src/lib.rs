@@ -53,7 +53,7 @@ pub mod image;
 pub use assets::{Error as AssetsError, Program, VERSION, cache};
 pub use cluster::{Cluster, Options};
 pub use error::Error;
-pub use node::Error as NodeError;
+pub use node::{Error as NodeError, HOST_ADDRESS};
 pub use process::Error as ProcessError;
 pub use tool::Error as ToolError;
 

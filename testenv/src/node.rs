@@ -28,8 +28,8 @@ use crate::{Cluster, packages, tool};
 
 mod config;
 
-/// The host's address on the link to the node; the API server listens here.
-pub(crate) const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
+/// The host's address on the link to the node: the API server listens here, and what a test serves to Pods should.
+pub const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
 /// The node's address on the link to the host.
 const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 2);
 /// The node's address for Pods, the API server and DNS.

@@ -152,10 +152,13 @@ impl Drop for Controller {
     }
 }
 
-/// The binary beside this test, built once if it is not up to date.
+/// The binary of `KUBEOPENCODE_BINARY`, or the one beside this test, built once if it is not up to date.
 async fn binary() -> anyhow::Result<&'static Path> {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let path = BINARY.get_or_try_init(|| async {
+        if let Some(path) = std::env::var_os("KUBEOPENCODE_BINARY") {
+            return Ok(path.into());
+        }
         let test = std::env::current_exe()?;
         // target/debug/deps/controllers-0123 -> target/debug/kubeopencode
         let path = test.parent().and_then(Path::parent).context("the test has no directory")?.join("kubeopencode");

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::{ApiServer, Kind, Request};
 
 /// A server establishes a definition in less than a second; a machine that is busy with builds needs longer.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Installs every definition and returns when the server serves every kind.
 pub async fn install(server: &dyn ApiServer) -> anyhow::Result<()> {

@@ -15,9 +15,11 @@
 //!
 //! What the controllers make of stored objects is tried with the real binary ([`controller`]) on a real API server. Where
 //! a cluster has nodes, these suites have a [`stub_kubelet`], which does to Pods whatever a case wants to happen.
+//! The suite `node` has a real one: real images, real OpenCode, and a model that follows a script.
 
 pub mod cases;
 pub mod controller;
+pub mod git_server;
 pub mod history;
 pub mod install;
 pub mod kind;

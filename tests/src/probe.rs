@@ -329,17 +329,13 @@ fn numbers(list: &mut List<'_>, schema: &Value) {
         _ => (Value::Null, Value::Null),
     };
     let bound = |name: &str, other: Value| schema.get(name).cloned().unwrap_or(other);
-    for (bound, beyond) in [(bound("minimum", least), -1), (bound("maximum", most), 1)] {
-        let beyond = match (schema["type"].as_str(), bound.as_f64()) {
-            (_, None) => continue,
-            (Some("integer"), Some(number)) => match integer(&bound) {
-                Some(exact) => text_number(exact + beyond),
-                None => json!(number * 2.0),
-            },
-            (_, Some(number)) => json!(number + 0.5 * beyond as f64),
+    for (bound, whole, half) in [(bound("minimum", least), -1, -0.5), (bound("maximum", most), 1, 0.5)] {
+        let Some(number) = bound.as_f64() else { continue };
+        let (at, beyond) = match integer(&bound) {
+            Some(exact) if schema["type"] == "integer" => (text_number(exact), text_number(exact + whole)),
+            _ => (bound, json!(number + half)),
         };
-        let bound = integer(&bound).map_or(bound, text_number);
-        list.accepted(format!("{bound}"), bound);
+        list.accepted(format!("{at}"), at);
         list.refused(format!("{beyond}"), beyond);
     }
 }

@@ -65,8 +65,8 @@ impl Request {
     }
 
     /// Patches an object or its status, for real.
-    pub fn merge(path: &str, patch: &Value) -> Self {
-        let request = Self::post(format!("{path}?{STRICT}"), patch.to_string());
+    pub fn merge(path: &str, change: &Value) -> Self {
+        let request = Self::post(format!("{path}?{STRICT}"), change.to_string());
         Self { method: Method::PATCH, content_type: "application/merge-patch+json", ..request }
     }
 

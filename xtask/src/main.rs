@@ -4,8 +4,9 @@
 mod api_reference;
 mod cli_reference;
 mod generated;
+mod images;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -24,6 +25,18 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Write the container images as docker archives, without Docker.
+    Images {
+        /// Where to.
+        #[arg(long, default_value = "target/images")]
+        out: PathBuf,
+        /// The tag of every image. A node pulls `latest` before every start; any other tag it takes as it was loaded.
+        #[arg(long, default_value = "latest")]
+        tag: String,
+        /// With a program of the release profile: much smaller, and minutes to build.
+        #[arg(long)]
+        release: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -31,5 +44,6 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Generate { check: false } => generated::write(&root),
         Chore::Generate { check: true } => generated::check(&root),
+        Chore::Images { out, tag, release } => images::write(&root, &out, &tag, release),
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
-    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, shim, stop,
-    url_fetch,
+    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, probe, shim, stop,
+    unpack, url_fetch,
 };
 
 use crate::exit_code;
@@ -29,6 +29,15 @@ pub enum Helper {
     UrlFetch,
     /// Inside a Pod: install OpenCode plugins.
     PluginInit,
+    /// Inside a Pod: ask whether the Agent's server can be used.
+    Probe,
+    /// Inside a Pod: receive a piece of what a Task delivers to its Agent. Takes what `attach` sends.
+    #[command(hide = true)]
+    Unpack {
+        /// As `attach` writes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Inside a Pod: do a Task on an Agent's server. Takes the arguments of `opencode run --attach`.
     #[command(disable_help_flag = true)]
     Attach {
@@ -57,14 +66,20 @@ impl Helper {
     /// The helpers that prepare something and say what they did.
     async fn prepare(self) -> anyhow::Result<()> {
         let env: pod::env::Lookup<'_> = &pod::env::process;
+        // What they do is the log of their container. A second subscriber cannot be there; if it were, it would do.
+        let _ = tracing_subscriber::fmt().with_env_filter("kubeopencode_pod=info").with_writer(io::stderr).try_init();
         match self {
             Self::ContextInit => {
                 let copied = context_init::run(&context_init::Settings::from_env(env)?)?;
                 say(&format!("{} files, {} bytes", copied.files, copied.bytes))
             }
             Self::GitInit => {
-                let prepared = git_init::run(&GitSettings::from_env(env)?).await?;
-                say(if prepared.fresh { "checked out" } else { "already there" })
+                let settings = GitSettings::from_env(env)?;
+                let prepared = git_init::run(&settings).await.map_err(Into::into);
+                match or_without(settings.optional, prepared)? {
+                    Some(prepared) => say(if prepared.fresh { "checked out" } else { "already there" }),
+                    None => Ok(()),
+                }
             }
             Self::GitSync => {
                 let stopped = async {
@@ -76,15 +91,36 @@ impl Helper {
                 Ok(git_sync::run(&GitSettings::from_env(env)?, stopped).await?)
             }
             Self::UrlFetch => {
-                let fetched = url_fetch::run(&url_fetch::Settings::from_env(env)?).await?;
-                say(&format!("{} bytes from {}", fetched.bytes, fetched.url))
+                let settings = url_fetch::Settings::from_env(env)?;
+                let fetched = url_fetch::run(&settings).await.map_err(Into::into);
+                match or_without(settings.optional, fetched)? {
+                    Some(fetched) => say(&format!("{} bytes from {}", fetched.bytes, fetched.url)),
+                    None => Ok(()),
+                }
             }
             Self::PluginInit => {
                 let packages = plugin_init::run(&plugin_init::Settings::from_env(env)?).await?;
                 say(&format!("{packages} packages"))
             }
+            Self::Probe => Ok(probe::run(&probe::Settings::from_env(env)?).await?),
+            Self::Unpack { words } => {
+                let taken = unpack::run(&unpack::Piece::from_words(&words)?, &env::temp_dir())?;
+                say(&taken.to_string())
+            }
             Self::Attach { .. } | Self::Shim { .. } => Ok(()),
         }
+    }
+}
+
+/// The result, or nothing and a line in the log if the Pod may go on without it.
+fn or_without<T>(optional: bool, result: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if optional => {
+            writeln!(io::stderr(), "{error:#}; it is optional, going on without it")?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -120,4 +156,18 @@ fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn say(what: &str) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{what}")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_optional_may_fail() -> anyhow::Result<()> {
+        assert_eq!(or_without(false, Ok(1))?, Some(1));
+        assert_eq!(or_without(true, Ok(1))?, Some(1));
+        assert_eq!(or_without::<u8>(true, Err(anyhow::anyhow!("no")))?, None);
+        assert!(or_without::<u8>(false, Err(anyhow::anyhow!("no"))).is_err());
+        Ok(())
+    }
 }

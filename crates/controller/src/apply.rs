@@ -81,6 +81,16 @@ impl Applied {
     {
         let kind = K::kind(&()).into_owned();
         let key = Key::of(wanted);
+        let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
+        // The watch shows only what carries our label. What it does not show may be there and be somebody else's.
+        let looked = match live {
+            Some(_) => None,
+            None => api
+                .get_opt(&key.name)
+                .await
+                .map_err(|source| Error::Api { kind: kind.clone(), key: key.clone(), source })?,
+        };
+        let live = live.or(looked.as_ref());
         if let Some(live) = live
             && controller_uid(live) != controller_uid(wanted)
         {
@@ -97,7 +107,6 @@ impl Applied {
         {
             return Ok(None);
         }
-        let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
         let made = api
             .patch(&key.name, &PatchParams::apply(manager).force(), &Patch::Apply(wanted))
             .await
@@ -131,14 +140,53 @@ pub fn controller_uid(object: &impl Resource) -> Option<&str> {
 /// Whether everything that `wanted` says is so in `live`, which may say more.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| live.get(key).map_or(is_nothing(value), |live| contains(live, value)))
-        }
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, value)| match live.get(key) {
+            None => is_nothing(value),
+            Some(live) if AMOUNTS.contains(&key.as_str()) => same_amounts(live, value),
+            Some(live) => contains(live, value),
+        }),
         (Value::Array(live), Value::Array(wanted)) => {
             live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
         }
         (live, wanted) => live == wanted,
     }
+}
+
+/// Fields with amounts, which the API server writes in its own way: `1000m` as `1`, `2048Mi` as `2Gi`.
+const AMOUNTS: [&str; 3] = ["limits", "requests", "sizeLimit"];
+
+fn same_amounts(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| same_amounts(live, value)))
+        }
+        (Value::String(live), Value::String(wanted)) => {
+            live == wanted || amount(live).is_some_and(|live| amount(wanted) == Some(live))
+        }
+        (live, wanted) => live == wanted,
+    }
+}
+
+/// An amount in thousandths; `None` for what is none, or too large to compare.
+fn amount(text: &str) -> Option<i128> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let thousandths: i128 = match unit {
+        "m" => 1,
+        "" => 1000,
+        "k" => 1_000_000,
+        "M" => 1_000_000_000,
+        "G" => 1_000_000_000_000,
+        "T" => 1_000_000_000_000_000,
+        "Ki" => 1000 << 10,
+        "Mi" => 1000 << 20,
+        "Gi" => 1000 << 30,
+        "Ti" => 1000 << 40,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    digits.checked_mul(thousandths).map(|product| product / scale)
 }
 
 /// The API server leaves out what says nothing.
@@ -167,6 +215,21 @@ mod tests {
             (json!({"spec": {"replicas": 1, "volumes": [], "labels": {}}}), true),
             (json!({"spec": {"replicas": 0}}), false),
             (json!({"spec": {"paused": true}}), false),
+        ] {
+            assert_eq!(contains(&live, &wanted), same, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_the_same_however_it_is_written() {
+        let live = json!({"limits": {"cpu": "1", "memory": "2Gi"}, "value": "1"});
+        for (wanted, same) in [
+            (json!({"limits": {"cpu": "1000m", "memory": "2048Mi"}}), true),
+            (json!({"limits": {"cpu": "1.0"}}), true),
+            (json!({"limits": {"cpu": "1001m"}}), false),
+            (json!({"limits": {"memory": "2G"}}), false),
+            (json!({"limits": {"gpu": "1"}}), false),
+            (json!({"value": "1000m"}), false),
         ] {
             assert_eq!(contains(&live, &wanted), same, "{wanted}");
         }

@@ -198,7 +198,7 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
         all(),
         |_| (),
         move |change| {
-            agent::template_changed(&told, change.key, change.object());
+            agent::template_changed(&told, change.key);
         },
     ));
     let told = Arc::clone(ctx);

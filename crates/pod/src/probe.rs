@@ -81,7 +81,8 @@ pub enum Error {
 /// Asks once.
 pub async fn run(settings: &Settings) -> Result<(), Error> {
     // The server is in this Pod: no proxy and no certificate is between us.
-    let client = Trust::default().http_client()?.no_proxy().timeout(settings.limit).build().map_err(TrustError::from)?;
+    let client =
+        Trust::default().http_client()?.no_proxy().timeout(settings.limit).build().map_err(TrustError::from)?;
     let url = settings.url.clone();
     let silent = |error: reqwest::Error| {
         let cause = if error.is_timeout() { "time is up" } else { "the connection failed" };

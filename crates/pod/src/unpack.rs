@@ -89,7 +89,9 @@ impl Piece {
     pub fn from_words(words: &[String]) -> Result<Self, Error> {
         let [root, directory, id, at, total, bytes] = words else { return Err(Error::Arguments) };
         let decode = |text: &str| BASE64.decode(text).map_err(|_| Error::Arguments);
-        let path = |text: &str| Ok(PathBuf::from(String::from_utf8(decode(text)?).map_err(|_| Error::Arguments)?));
+        let path = |text: &str| -> Result<PathBuf, Error> {
+            Ok(String::from_utf8(decode(text)?).map_err(|_| Error::Arguments)?.into())
+        };
         let number = |text: &str| text.parse::<u64>().map_err(|_| Error::Arguments);
         let plain = |char: char| char.is_ascii_alphanumeric() || char == '_';
         if id.is_empty() || id.len() > 100 || !id.chars().all(plain) {
@@ -137,9 +139,8 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     let path = spool.join(format!("kubeopencode-delivery-{}", piece.id));
     let failed = |source: io::Error| Error::Io { path: path.clone(), source };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file: File = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600))
-        .map_err(|errno| failed(errno.into()))?
-        .into();
+    let mut file: File =
+        rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map_err(|errno| failed(errno.into()))?.into();
     let have = file.metadata().map_err(failed)?.len();
     if have < piece.at {
         return Err(Error::Gap { have, at: piece.at });

@@ -41,7 +41,8 @@ fn waiting(why: &str, words: &str) -> Value {
 }
 
 fn disrupted(by: &str) -> Value {
-    let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": by, "message": "words of the cluster"});
+    let condition =
+        json!({"type": "DisruptionTarget", "status": "True", "reason": by, "message": "words of the cluster"});
     json!({"phase": "Failed", "conditions": [condition]})
 }
 
@@ -125,7 +126,7 @@ async fn a_task_that_cannot_start_says_what_holds_it_up_and_ends() -> anyhow::Re
         ];
         for (task, act, ..) in &cases {
             world.kubelet.script(task, act.clone());
-            world.task(task, json!({"templateRef": {"name": "t"}, "startupTimeout": "2s"})).await?;
+            world.task(task, json!({"templateRef": {"name": "t"}, "startupTimeout": "10s"})).await?;
         }
         world.until("no-node", "its trouble", |s| s.phase == Some(TaskPhase::Running) && reason(s) == "Unschedulable").await?;
         for (task, _, why, words) in &cases {
@@ -160,7 +161,8 @@ async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow
         world.task("away", json!({"templateRef": {"name": "t"}})).await?;
         world.works("away").await?;
         // What kube-controller-manager does to the Pods of a node that does not answer.
-        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": ""});
+        let condition =
+            json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": ""});
         world.merge_status::<Pod>("away-pod", json!({"conditions": [condition]})).await?;
         let params = kube::api::DeleteParams { grace_period_seconds: Some(1), ..Default::default() };
         world.api::<Pod>().delete("away-pod", &params).await?;

@@ -189,7 +189,10 @@ async fn a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone() -> any
         let status = world.fails("mine", "NameConflict").await?;
         ensure!(message(&status).contains("Pod 'mine-pod' exists and does not belong to this Task"), "{status:?}");
         let now: Pod = world.api().get("mine-pod").await?;
-        ensure!(now.metadata.uid == foreign.metadata.uid && now.metadata.deletion_timestamp.is_none(), "it was touched");
+        ensure!(
+            now.metadata.uid == foreign.metadata.uid && now.metadata.deletion_timestamp.is_none(),
+            "it was touched"
+        );
         Ok(())
     })
     .await
@@ -199,7 +202,7 @@ async fn a_failed_run_is_tried_again_as_often_as_its_policy_says() -> anyhow::Re
     shared(async |world| {
         // One slot: a run that is tried again must give back the slot of the first try.
         world.template("t", json!({"maxConcurrentTasks": 1})).await?;
-        let retry = json!({"maxRetries": 1, "on": ["NonZeroExit"], "backoff": "1s"});
+        let retry = json!({"maxRetries": 1, "causes": ["NonZeroExit"], "backoff": "1s"});
         world.kubelet.script("second-try", Act::fail("ModelError", "500"));
         world.kubelet.script("second-try-pod-2", Act::succeed());
         world.task("second-try", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
@@ -211,7 +214,7 @@ async fn a_failed_run_is_tried_again_as_often_as_its_policy_says() -> anyhow::Re
         let status = world.fails("hopeless", "ModelError").await?;
         ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
 
-        let retry = json!({"maxRetries": 3, "on": ["Disruption"], "backoff": "1s"});
+        let retry = json!({"maxRetries": 3, "causes": ["Disruption"], "backoff": "1s"});
         world.kubelet.script("not-covered", Act::fail("ModelError", "500"));
         world.task("not-covered", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
         let status = world.fails("not-covered", "ModelError").await?;

@@ -30,7 +30,11 @@ pub fn most_running(world: &World) -> usize {
     for task in world.tasks.versions() {
         let phase = task.status.as_ref().and_then(|status| status.phase);
         let name = task.metadata.name.clone().unwrap_or_default();
-        if phase == Some(TaskPhase::Running) { running.insert(name) } else { running.remove(&name) };
+        if phase == Some(TaskPhase::Running) {
+            running.insert(name)
+        } else {
+            running.remove(&name)
+        };
         most = most.max(running.len());
     }
     most
@@ -131,7 +135,8 @@ async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()>
             world.task(name, json!({"templateRef": {"name": "t"}})).await?;
         }
         let late = world.tasks.until("one over quota", |tasks| {
-            let waits = |task: &&Arc<Task>| task.status.as_ref().is_some_and(|status| reason(status) == "QuotaExceeded");
+            let waits =
+                |task: &&Arc<Task>| task.status.as_ref().is_some_and(|status| reason(status) == "QuotaExceeded");
             tasks.all().iter().find(waits).cloned()
         });
         let late = late.await?.metadata.name.clone().unwrap_or_default();

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -104,7 +104,10 @@ impl Alone {
         let cluster = CLUSTER
             .get_or_try_init(|| async { install_on(testenv::start(testenv::Options::api_only()).await?).await })
             .await?;
-        Ok(Self { world: World::on(cluster).await?, _turn: turn })
+        let world = World::on(cluster).await?;
+        let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
+        configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        Ok(Self { world, _turn: turn })
     }
 }
 
@@ -164,8 +167,11 @@ impl World {
         let object = json!({
             "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata, "spec": spec,
         });
-        let object: K = serde_json::from_value(object)?;
-        self.api::<K>().create(&PostParams::default(), &object).await.with_context(|| format!("creating {name}"))
+        // Strictly, so that a case with a misspelt field does not pass by accident.
+        let path = format!("{}?fieldValidation=Strict", K::url_path(&(), Some(&self.namespace)));
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let created = self.client.request(request.body(object.to_string().into_bytes())?).await;
+        created.with_context(|| format!("creating {name}"))
     }
 
     pub async fn template(&self, name: &str, spec: Value) -> anyhow::Result<AgentTemplate> {

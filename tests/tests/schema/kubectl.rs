@@ -1,7 +1,5 @@
 //! kubectl as a person uses it: definitions are applied, explained, and objects listed.
 
-use std::fs;
-
 use blackbox::{ApiServer as _, Kind, Request, cases, install, server::Remote};
 use serde_json::json;
 use tempfile::TempDir;
@@ -18,12 +16,8 @@ async fn definitions_and_objects_look_right_to_kubectl() -> anyhow::Result<()> {
     let kubectl =
         |args: &[&str]| run(cluster.kubectl_command(args).env("KUBECACHEDIR", directory.path().join("cache")));
 
-    for crd in api::crds() {
-        let file =
-            directory.path().join(format!("{}.yaml", crd["spec"]["names"]["plural"].as_str().unwrap_or_default()));
-        fs::write(file, serde_saphyr::to_string(&crd)?)?;
-    }
-    let apply = ["apply", "--filename", &directory.path().to_string_lossy()];
+    let definitions = cases::repository("deploy/crds");
+    let apply = ["apply", "--filename", &definitions.to_string_lossy()];
     let first = kubectl(&apply)?;
     assert_eq!(first.lines().filter(|line| line.ends_with(" created")).count(), Kind::all().len(), "{first}");
     let second = kubectl(&apply)?;

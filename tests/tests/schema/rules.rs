@@ -100,11 +100,11 @@ async fn check(
 }
 
 /// Stores `object` as it was before, then changes it.
-async fn change(suite: &Suite, kind: &Kind, object: &Value, before: &Value, patch: &Value) -> anyhow::Result<Response> {
+async fn change(suite: &Suite, kind: &Kind, object: &Value, before: &Value, after: &Value) -> anyhow::Result<Response> {
     let path = format!("{}/{}", kind.path(&suite.namespace), object_name(object));
     suite.server.send(Request::create(kind, &suite.namespace, object)).await?.granted().context("create")?;
     suite.server.send(Request::merge(&format!("{path}/status"), before)).await?.granted().context("before")?;
-    let response = suite.server.send(Request::merge(&path, patch)).await?;
+    let response = suite.server.send(Request::merge(&path, after)).await?;
     suite.server.send(Request::delete(path)).await?.granted().context("delete")?;
     Ok(response)
 }

@@ -7,7 +7,7 @@ pub mod standby;
 use std::{collections::BTreeMap, fmt::Debug};
 
 use api::{
-    Agent, AgentStatus, AgentTemplate,
+    Agent, AgentStatus,
     conditions::{reasons, types},
     kinds::agent::{AgentPhase, Rollout, RuntimeMode, RuntimeStatus},
     names::{annotations, field_managers, labels},
@@ -98,11 +98,9 @@ impl Error {
     /// Whether the next change of an object, and nothing else, can help.
     fn waits_for_change(&self) -> bool {
         match self {
-            Self::Resolve(_)
-            | Self::Context(_)
-            | Self::Config(_)
-            | Self::Build(_)
-            | Self::Apply(apply::Error::Taken { .. } | apply::Error::Json { .. }) => true,
+            // ConfigMaps and objects of other owners are not watched: their change has to be looked for.
+            Self::Context(error) => !error.is_missing(),
+            Self::Resolve(_) | Self::Config(_) | Self::Build(_) | Self::Apply(apply::Error::Json { .. }) => true,
             Self::Bindings(_) | Self::Apply(_) | Self::Api(_) => false,
         }
     }
@@ -429,7 +427,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
 }
 
 /// Tells everything that uses a template that it changed.
-pub fn template_changed(ctx: &Context, key: &Key, template: Option<&AgentTemplate>) {
+pub fn template_changed(ctx: &Context, key: &Key) {
     let users = ctx.seen.agents.all(|agent| {
         agent.metadata.namespace.as_deref() == Some(&key.namespace)
             && agent.spec.template_ref.as_ref().is_some_and(|reference| reference.name == key.name)
@@ -437,8 +435,6 @@ pub fn template_changed(ctx: &Context, key: &Key, template: Option<&AgentTemplat
     for agent in users {
         ctx.work.agents.add(Key::of(&*agent));
     }
-    if template.is_some() {
-        ctx.work.templates.add(key.clone());
-    }
+    ctx.work.templates.add(key.clone());
     ctx.work.admissions.add(Target::template(key.clone()));
 }

@@ -154,6 +154,8 @@ struct Line {
     /// Tasks that came since the last decision.
     fresh: BTreeSet<Key>,
     positions_told: Instant,
+    /// Starts on record were taken over.
+    restored: bool,
 }
 
 /// The circumstances of a decision.
@@ -239,7 +241,11 @@ impl Queues {
         line.queue.set_grace(grace);
         line.queue.set_limits(limits);
         line.queue.set_gate(gate);
-        line.queue.restore(&history);
+        // Once: from then on memory knows better. A start whose claim was lost is on record for a while, and never was.
+        if !line.restored {
+            line.queue.restore(&history);
+        }
+        line.restored = limits.quota.is_some();
         let decisions = line.queue.decide(now);
 
         let under = Some((sort_of(gate), limits));
@@ -361,6 +367,7 @@ impl State {
                 under: None,
                 fresh: BTreeSet::new(),
                 positions_told: Instant::now(),
+                restored: false,
             };
             self.lines.insert(target.clone(), line);
         }

@@ -274,12 +274,13 @@ async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) ->
     let TaskObjects { config_maps, pod } = objects;
     let namespace = task.namespace().unwrap_or_default();
     for config_map in config_maps {
-        let wanted = config_map.clone();
+        let wanted = config_map.data.clone();
         let existing = create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
-        if existing.data != wanted.data {
-            // Of an earlier run: contexts are as they are now.
-            let patch = Patch::Merge(json!({ "data": replaced(existing.data, wanted.data) }));
-            ctx.api::<ConfigMap>(&namespace).patch(&wanted.name_any(), &PatchParams::default(), &patch).await?;
+        if existing.data != wanted {
+            // It is of an earlier run; contexts are as they are now.
+            let name = existing.name_any();
+            let patch = Patch::Merge(json!({ "data": replaced(existing.data, wanted) }));
+            ctx.api::<ConfigMap>(&namespace).patch(&name, &PatchParams::default(), &patch).await?;
         }
     }
     failpoint::reach("contexts-made");

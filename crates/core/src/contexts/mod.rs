@@ -350,6 +350,11 @@ pub enum ContextError {
 }
 
 impl ContextError {
+    /// Whether something that it refers to is missing, and may be created at any time.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::ConfigMapMissing { .. } | Self::KeyMissing { .. })
+    }
+
     /// The reason in the condition.
     pub fn reason(&self) -> &'static str {
         reasons::CONTEXT_ERROR

@@ -1,6 +1,6 @@
 //! An OpenAI-compatible model that follows a script in the prompt.
 //!
-//! `POST /v1/chat/completions` (streamed or whole) and `GET /v1/models`, on loopback only. What a prompt can ask for is
+//! `POST /v1/chat/completions` (streamed or whole) and `GET /v1/models`, on loopback unless a test says otherwise. What a prompt can ask for is
 //! the grammar of [`script`]; what is answered is the pure function [`plan::reply`]; this file only carries it out.
 
 pub mod plan;
@@ -68,7 +68,12 @@ impl Memory {
 impl ScriptedModel {
     /// Starts on a free port of 127.0.0.1.
     pub async fn start() -> std::io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_at(Ipv4Addr::LOCALHOST).await
+    }
+
+    /// Starts on a free port of this address: one that only this machine knows, such as the host's side of a test node.
+    pub async fn start_at(address: Ipv4Addr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
         let memory = Arc::new(Memory::default());
         let router = Router::new()

@@ -4,6 +4,7 @@
 //! luck; no wait is without a limit; a stopped Task leaves no working session behind.
 
 pub mod arguments;
+pub mod deliver;
 pub mod follow;
 pub mod settings;
 pub mod watch;
@@ -24,7 +25,7 @@ use crate::outcome::{Outcome, Reason};
 use crate::redact::Redactor;
 
 pub use arguments::Arguments;
-pub use settings::{Approval, Settings};
+pub use settings::{Approval, Delivery, Settings};
 
 use follow::{Follow, abort, signals, unauthorized};
 
@@ -94,9 +95,10 @@ pub async fn run(
 }
 
 /// A step either goes on with a value or ends the run with an outcome.
-type Step<T> = Result<T, Box<Outcome>>;
+pub type Step<T> = Result<T, Box<Outcome>>;
 
-fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>) -> Step<Client> {
+/// A client of the server that the arguments name.
+pub fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>) -> Step<Client> {
     let bad = |problem: String| Box::new(Outcome::new(Reason::BadInvocation, problem));
     let mut url = Url::parse(&arguments.server)
         .map_err(|error| bad(format!("--attach {} is not a URL: {error}", arguments.server)))?;
@@ -130,6 +132,9 @@ async fn work(
     };
     let deadline = Instant::now() + settings.start;
     wait_until_ready(client, deadline, settings, log).await?;
+    if let Some(delivery) = &settings.delivery {
+        deliver::deliver(delivery, arguments.agent.as_deref(), client, log).await?;
+    }
     let (session, before) = open_session(arguments, settings, client, deadline).await?;
     *known_session = Some(session.clone());
     log.note(&Note::Session { id: &session, server: client.url() });

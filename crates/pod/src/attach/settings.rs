@@ -41,7 +41,11 @@ impl Delivery {
         match below {
             Some(names) if !names.is_empty() => {
                 let directory = names.iter().collect();
-                Ok(Some(Self { root, directory, receiver: ["/tools/kubeopencode", "unpack"].map(str::to_owned).into() }))
+                Ok(Some(Self {
+                    root,
+                    directory,
+                    receiver: ["/tools/kubeopencode", "unpack"].map(str::to_owned).into(),
+                }))
             }
             _ => Err(SettingError::Invalid {
                 name: env::DELIVERY_DIR,

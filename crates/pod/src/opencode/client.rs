@@ -238,6 +238,32 @@ impl Client {
         self.post(&format!("/session/{}/prompt_async", plain(id)), body, REQUEST * 2).await.map(|_| ())
     }
 
+    /// Deletes a session with its messages.
+    pub async fn delete(&self, id: &str) -> Result<(), CallError> {
+        let path = format!("/session/{}", plain(id));
+        self.send(self.request(Method::DELETE, &path), REQUEST).await.map(|_| ())
+    }
+
+    /// The agent that a request goes to if it names none.
+    pub async fn default_agent(&self) -> Result<String, CallError> {
+        let all: Vec<Value> = self.get("/agent", REQUEST).await?;
+        let name = |agent: &Value| agent.get("name").and_then(Value::as_str).map(str::to_owned);
+        let leads = |agent: &&Value| agent.get("mode").and_then(Value::as_str) != Some("subagent");
+        let build = all.iter().find(|agent| name(agent).as_deref() == Some("build"));
+        let found = build.or_else(|| all.iter().find(leads)).and_then(name);
+        found.ok_or_else(|| CallError::NotFound("an agent that takes commands".to_owned()))
+    }
+
+    /// Runs a command on the server, in the session's directory, and answers what it printed.
+    pub async fn shell(&self, id: &str, agent: &str, command: &str) -> Result<String, CallError> {
+        let body = json!({ "agent": agent, "command": command });
+        let answer: Value =
+            Self::read(self.post(&format!("/session/{}/shell", plain(id)), &body, REQUEST * 4).await?).await?;
+        let parts = answer.get("parts").and_then(Value::as_array).into_iter().flatten();
+        let printed = parts.filter_map(|part| part.pointer("/state/output").and_then(Value::as_str));
+        Ok(printed.collect::<Vec<_>>().join("\n"))
+    }
+
     /// Whether a session works.
     pub async fn activity(&self, id: &str) -> Result<Activity, CallError> {
         let all: serde_json::Map<String, Value> = self.get("/session/status", REQUEST).await?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use kubeopencode_pod::attach::{self, Arguments, Settings};
+use kubeopencode_pod::attach::{self, Arguments, Delivery, Settings};
 use kubeopencode_pod::env;
 use kubeopencode_pod::opencode::show::{Format, Log};
 use kubeopencode_pod::outcome::{Outcome, Reason};
@@ -17,7 +17,7 @@ use local::scripted_model::ScriptedModel;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::helper::{Helper, command, outcome};
+use crate::support::helper::{Helper, command, outcome, receiver};
 use crate::support::opencode::{PASSWORD, Server, free_port};
 use crate::support::{lookup, until};
 
@@ -175,6 +175,54 @@ async fn check_tool_call(server: &Server) {
     assert_eq!(again.session, Some(session));
 }
 
+/// A directory of the Task's Pod is on the server before the agent starts, and the model hears nothing of how it came.
+async fn check_delivery(server: &Server, model: &ScriptedModel) {
+    let here = tempfile::tempdir().unwrap();
+    let tree = here.path().join(".kubeopencode/tasks/fix");
+    std::fs::create_dir_all(tree.join("docs")).unwrap();
+    std::fs::write(tree.join("docs/it's a $(guide).md"), "The password is heliotrope.\n").unwrap();
+    std::fs::write(tree.join("big"), vec![7; 300_000]).unwrap();
+    let words = ["--attach", &server.url(), "[[bash cmd=\"cat .kubeopencode/tasks/fix/docs/*\"]] [[say read]]"];
+    let arguments = Arguments::parse(&words).unwrap();
+    let environment =
+        [(env::WORKSPACE_DIR, here.path().display().to_string()), (env::DELIVERY_DIR, tree.display().to_string())];
+    let mut settings = Settings::from_env(&lookup(&environment)).unwrap();
+    let delivery = settings.delivery.as_mut().unwrap();
+    delivery.receiver = receiver();
+    let before = model.requests().len();
+    let mut out = Vec::new();
+    let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+    // On this machine both ends share a file system, so the two workspaces are told apart by the server's own path.
+    let packed = attach::deliver::pack(&tree).unwrap();
+    let there = server.workspace.clone();
+    let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();
+    let target = Delivery { root: there.clone(), ..settings.delivery.clone().unwrap() };
+    attach::deliver::put(&target, &packed, None, &client, &mut log).await.unwrap();
+    settings.delivery = None;
+    let run = attach::run(
+        &arguments,
+        &settings,
+        Some(PASSWORD.to_owned()),
+        tokio::io::empty(),
+        &mut log,
+        std::future::pending(),
+    );
+    let outcome = run.await;
+    let log = String::from_utf8(out).unwrap();
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    let place = there.join(".kubeopencode/tasks/fix");
+    assert!(log.contains(&format!("2 files, {} bytes, are at {}", packed.len(), place.display())), "{log}");
+    assert_eq!(std::fs::read(place.join("big")).unwrap().len(), 300_000);
+    let requests: Vec<String> = model.requests()[before..].iter().map(Value::to_string).collect();
+    assert!(
+        requests.iter().any(|request| request.contains("The password is heliotrope.")),
+        "the agent did not read it"
+    );
+    assert!(!requests.iter().any(|request| request.contains("POD_TEST_ROLE")), "the model sees the delivery");
+    let sessions = server.call("GET", "/session?limit=1000", &Value::Null).await.unwrap();
+    assert!(!sessions.to_string().contains("delivery of contexts"), "{sessions}");
+}
+
 /// The prompt and the contexts reach the model as they were written.
 async fn check_bytes(server: &Server, model: &ScriptedModel) {
     let prompt = "  [[say ok]] \"quoted\"\r\n\tsecond 'line' $(cat) é \n\n";
@@ -306,6 +354,7 @@ async fn attach_judges_every_ending_rightly() {
     // The first run starts together with the server: the start-up race is part of the test.
     check_tool_call(&server).await;
     check_bytes(&server, &model).await;
+    check_delivery(&server, &model).await;
     let endings = ENDINGS.iter().enumerate().map(|(number, ending)| check_ending(&server, number, ending));
     let (results, ..) = tokio::join!(
         join_all(endings),

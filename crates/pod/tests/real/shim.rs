@@ -58,6 +58,22 @@ fn is_running(pid: &str) -> bool {
 }
 
 #[test]
+fn a_command_is_found_in_the_directories_in_front() {
+    let case = Case::new();
+    let program = case.path("only-here");
+    std::fs::write(&program, "#!/bin/sh\necho \"$PATH\"\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let directory = case.directory.path().display().to_string();
+    let finished = finish(case.start(&["only-here"], &[(env::SHIM_PATH_PREPEND, &directory)]));
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert!(
+        finished.stdout.contains(&format!("{directory}:{}", std::env::var("PATH").unwrap())),
+        "{}",
+        finished.stdout
+    );
+}
+
+#[test]
 fn output_and_exit_code_pass_through() {
     let case = Case::new();
     let finished = finish(case.shell("printf 'a\\nb'; printf 'err\\n' >&2; exit 7"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kubeopencode_pod::{attach, env, git_sync, shim, stop, url_fetch};
+use kubeopencode_pod::{attach, env, git_sync, shim, stop, unpack, url_fetch};
 
 const ROLE: &str = "POD_TEST_ROLE";
 const WORDS: &str = "POD_TEST_WORDS";
@@ -15,7 +15,8 @@ const WORDS: &str = "POD_TEST_WORDS";
 /// The body of the ignored test that becomes the helper; does nothing in a normal run.
 pub fn become_helper() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let words: Vec<String> = serde_json::from_str(&std::env::var(WORDS).unwrap()).unwrap();
+    let words = std::env::var(WORDS).unwrap_or_else(|_| "[]".to_owned());
+    let words: Vec<String> = serde_json::from_str(&words).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let code = runtime.block_on(async {
         match role.as_str() {
@@ -35,6 +36,13 @@ pub fn become_helper() {
                         1
                     }
                 }
+            }
+            "unpack" => {
+                let words: Vec<String> = std::env::args().collect();
+                let piece = unpack::Piece::from_words(&words[words.len() - 6..]).unwrap();
+                // A line of its own among what the test program says.
+                println!("\n{}", unpack::run(&piece, &std::env::temp_dir()).unwrap());
+                0
             }
             other => panic!("no helper {other}"),
         }
@@ -66,6 +74,15 @@ pub fn command(role: &str, words: &[&str], environment: &[(&str, &str)]) -> Comm
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
+}
+
+/// The words that make a shell on this machine run `unpack`.
+pub fn receiver() -> Vec<String> {
+    let program = std::env::current_exe().unwrap().display().to_string();
+    let role = format!("{ROLE}=unpack");
+    ["env", &role, &program, "--exact", "helper_process", "--ignored", "--nocapture", "--quiet"]
+        .map(str::to_owned)
+        .into()
 }
 
 impl Helper {

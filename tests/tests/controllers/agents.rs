@@ -1,0 +1,237 @@
+//! Agents: their Deployment, Service, Secret, and what may not happen to them.
+
+use anyhow::ensure;
+use api::{Agent, AgentTemplate};
+use blackbox::{
+    cases,
+    controller::{Controller, Options},
+    runner::Case,
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret, Service},
+};
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::world::{Alone, World, condition, explain, shared};
+
+pub const CASES: &[Case] = cases![
+    an_agent_has_a_deployment_a_service_and_a_password,
+    an_agent_that_is_deleted_leaves_nothing_behind,
+    a_change_of_a_template_reaches_its_agents,
+    an_agent_whose_template_is_missing_says_so_and_heals,
+    an_agent_whose_context_is_missing_says_so_and_heals,
+    what_somebody_changes_by_hand_is_put_right,
+    a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
+    touching_an_agent_writes_nothing,
+];
+
+fn conditions(agent: &Agent, kind: &str) -> String {
+    condition(agent.status.as_ref().and_then(|status| status.conditions.as_ref()), kind)
+}
+
+fn image(deployment: &Deployment) -> String {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let container = pod.and_then(|pod| pod.containers.iter().find(|container| container.name == "opencode-server"));
+    container.and_then(|container| container.image.clone()).unwrap_or_default()
+}
+
+async fn an_agent_has_a_deployment_a_service_and_a_password() -> anyhow::Result<()> {
+    shared(async |world| {
+        let agent = world.ready_agent("a", json!({"profile": "helps"})).await?;
+        for kind in ["Accepted", "ReferencesResolved", "ConfigValid", "ServerReady", "ServerHealthy"] {
+            ensure!(conditions(&agent, kind).starts_with("True"), "{kind}: {:?}", agent.status);
+        }
+        let owner = |meta: &kube::api::ObjectMeta| {
+            meta.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == agent.metadata.uid.as_ref())
+        };
+        ensure!(owner(&world.deployment("a").await?.metadata), "the Deployment has another owner");
+        ensure!(owner(&world.api::<Service>().get("a").await?.metadata), "the Service has another owner");
+        let secret: Secret = world.api().get("a-server-auth").await?;
+        ensure!(owner(&secret.metadata), "the Secret has another owner");
+        let password = secret.data.unwrap_or_default().remove("password").map(|bytes| bytes.0).unwrap_or_default();
+        ensure!(password.len() >= 32, "the password is short");
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_that_is_deleted_leaves_nothing_behind() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({})).await?;
+        world.delete::<Agent>("a").await?;
+        world.record::<Deployment>().until_gone("a-server").await?;
+        world.record::<Service>().until_gone("a").await?;
+        world.record::<Secret>().until_gone("a-server-auth").await?;
+        world.pods.until("no Pod", |pods| pods.all().is_empty().then_some(())).await
+    })
+    .await
+}
+
+async fn a_change_of_a_template_reaches_its_agents() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"executorImage": "one:1"})).await?;
+        world.ready_agent("a", json!({"templateRef": {"name": "t"}})).await?;
+        world.ready_agent("b", json!({"templateRef": {"name": "t"}, "executorImage": "own:1"})).await?;
+        let (a, b) = (world.deployment("a").await?, world.deployment("b").await?);
+        ensure!((image(&a).as_str(), image(&b).as_str()) == ("one:1", "own:1"), "{} {}", image(&a), image(&b));
+        let templates = world.record::<AgentTemplate>();
+        let agents = |template: &AgentTemplate| template.status.as_ref().and_then(|status| status.agents);
+        templates.until_object("t", "two Agents", |template| agents(template) == Some(2)).await?;
+
+        world.merge::<AgentTemplate>("t", json!({"spec": {"executorImage": "two:2"}})).await?;
+        let deployments = world.record::<Deployment>();
+        let changed =
+            deployments.until_object("a-server", "the new image", |deployment| image(deployment) == "two:2").await?;
+        // Once: a roll-out ends the sessions of those who work with the Agent.
+        world.agent_is("a", "ready again", |agent| conditions(agent, "ServerReady").starts_with("True")).await?;
+        ensure!(
+            changed.metadata.generation == a.metadata.generation.map(|before| before + 1),
+            "it rolled out more than once"
+        );
+        let now = world.deployment("b").await?;
+        ensure!(now.metadata.generation == b.metadata.generation, "an Agent with its own image rolled out");
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_whose_template_is_missing_says_so_and_heals() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.agent("a", json!({"templateRef": {"name": "later"}})).await?;
+        let agent = world
+            .agent_is("a", "its word", |agent| conditions(agent, "ReferencesResolved").starts_with("False"))
+            .await?;
+        let phase = agent.status.as_ref().and_then(|status| status.phase);
+        ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
+        world.template("later", json!({})).await?;
+        world.agent_is("a", "its health", |agent| conditions(agent, "ReferencesResolved") == "True Resolved").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_whose_context_is_missing_says_so_and_heals() -> anyhow::Result<()> {
+    shared(async |world| {
+        let contexts = json!([{"type": "ConfigMap", "configMap": {"name": "later", "key": "a"}, "mountPath": "a.txt"}]);
+        world.agent("a", json!({"contexts": contexts})).await?;
+        world.agent_is("a", "its word", |agent| conditions(agent, "Accepted") == "False ContextError").await?;
+        world.config_map("later", json!({"a": "text"})).await?;
+        world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        let map: ConfigMap = world.api().get("a-server-context").await?;
+        ensure!(map.data.unwrap_or_default().values().any(|text| text == "text"), "the context is not there");
+        Ok(())
+    })
+    .await
+}
+
+async fn what_somebody_changes_by_hand_is_put_right() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({})).await?;
+        let before = world.deployment("a").await?;
+        let deployments = world.record::<Deployment>();
+        let replicas = |deployment: &Deployment| deployment.spec.as_ref().and_then(|spec| spec.replicas);
+        world.merge::<Deployment>("a-server", json!({"spec": {"replicas": 3}})).await?;
+        deployments
+            .until_object("a-server", "one replica", |d| {
+                d.metadata.generation > before.metadata.generation && replicas(d) == Some(1)
+            })
+            .await?;
+        let container = json!([{"name": "opencode-server", "image": "other:1"}]);
+        let patch = kube::api::Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": container}}}}));
+        world.api::<Deployment>().patch("a-server", &kube::api::PatchParams::default(), &patch).await?;
+        deployments.until_object("a-server", "its image", |deployment| image(deployment) == image(&before)).await?;
+
+        let service: Service = world.api().get("a").await?;
+        world.delete::<Service>("a").await?;
+        let other = |now: &Service| now.metadata.uid != service.metadata.uid;
+        world.record::<Service>().until_object("a", "a new Service", other).await?;
+        world.delete::<Deployment>("a-server").await?;
+        let other = |now: &Deployment| now.metadata.uid != before.metadata.uid;
+        deployments.until_object("a-server", "a new Deployment", other).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone() -> anyhow::Result<()> {
+    shared(async |world| {
+        let foreign =
+            json!({"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}}});
+        let foreign = world.api::<Service>().create(&PostParams::default(), &serde_json::from_value(foreign)?).await?;
+        world.agent("taken", json!({})).await?;
+        world.agent_is("taken", "its word", |agent| conditions(agent, "Accepted") == "False NameConflict").await?;
+        let now: Service = world.api().get("taken").await?;
+        ensure!(now.metadata.resource_version == foreign.metadata.resource_version, "the other's Service was changed");
+        world.delete::<Service>("taken").await?;
+        world.agent_is("taken", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Everything that changes whenever somebody writes an object of an Agent.
+async fn versions(world: &World, agent: &str) -> anyhow::Result<Value> {
+    let deployment = world.deployment(agent).await?.metadata;
+    let service = world.api::<Service>().get(agent).await?.metadata;
+    let secret = world.api::<Secret>().get(&format!("{agent}-server-auth")).await?.metadata;
+    Ok(json!([deployment.resource_version, deployment.generation, service.resource_version, secret.resource_version]))
+}
+
+/// Creates an Agent and waits until it is made, so that everything asked for before was looked at.
+async fn sentinel(world: &World, name: &str) -> anyhow::Result<()> {
+    world.agent(name, json!({})).await?;
+    world.agent_is(name, "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+    Ok(())
+}
+
+async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let controller = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        // Amounts that the API server writes in its own way, and paths whose order is not that of the API server.
+        let contexts = json!([
+            {"type": "Text", "text": "z", "mountPath": "/opt/z/a.txt"}, {"type": "Text", "text": "a", "mountPath": "/opt/a/z.txt"},
+        ]);
+        let resources = json!({"limits": {"cpu": "1000m", "memory": "2048Mi"}, "requests": {"cpu": "0.5"}});
+        world.agent("a", json!({"contexts": contexts, "podSpec": {"resources": resources}})).await?;
+        world.agent_is("a", "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        sentinel(world, "first").await?;
+        let one = controller.writes().await?;
+        sentinel(world, "second").await?;
+        let two = controller.writes().await?;
+        let before = versions(world, "a").await?;
+        for number in 0..20 {
+            world.merge::<Agent>("a", json!({"metadata": {"labels": {"touched": number.to_string()}, "annotations": {"touched": number.to_string()}}})).await?;
+        }
+        // What a status change of the Deployment does.
+        world.merge_status::<Deployment>("a-server", json!({"observedGeneration": 1})).await?;
+        let touched = versions(world, "a").await?;
+        sentinel(world, "third").await?;
+        let three = controller.writes().await?;
+        for (what, count) in &three {
+            let (first, second) = (one.get(what).copied().unwrap_or(0), two.get(what).copied().unwrap_or(0));
+            // As many as the second sentinel took, and none for the touched Agent.
+            ensure!(count - second <= second - first, "{what}: {} instead of {}", count - second, second - first);
+        }
+        ensure!(versions(world, "a").await? == touched, "something was written: {before} {touched}");
+        controller.terminate().await?;
+
+        let next = Controller::start(world.cluster, Options::default()).await?;
+        let restarted = async {
+            next.says("working").await?;
+            sentinel(world, "fourth").await?;
+            let writes = next.writes().await?;
+            for (what, count) in &writes {
+                let (first, second) = (one.get(what).copied().unwrap_or(0), two.get(what).copied().unwrap_or(0));
+                ensure!(*count <= second - first, "after a restart, {what}: {count} instead of {}", second - first);
+            }
+            ensure!(versions(world, "a").await? == touched, "something was written by the next controller");
+            Ok(())
+        };
+        explain(restarted.await, world, &[&next])
+    };
+    explain(outcome.await, world, &[&controller])
+}

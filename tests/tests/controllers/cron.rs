@@ -1,0 +1,275 @@
+//! Tasks by the clock.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+use api::{CronTask, CronTaskStatus, Task};
+use blackbox::{
+    cases,
+    controller::{Controller, Options},
+    runner::Case,
+    stub_kubelet::moment,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use crate::world::{Alone, World, condition, explain, reason, shared};
+
+pub const CASES: &[Case] = cases![
+    a_time_that_has_come_creates_a_task,
+    a_trigger_creates_a_task_now,
+    forbid_lets_a_running_task_be,
+    replace_stops_the_running_task_first,
+    allow_runs_them_side_by_side,
+    a_suspended_cron_task_creates_nothing_until_it_is_resumed,
+    after_a_long_pause_the_last_missed_time_is_made_up_for_once,
+    a_time_missed_by_more_than_its_deadline_is_skipped,
+    no_more_tasks_exist_than_are_retained,
+    a_schedule_that_cannot_be_read_is_said_so,
+    what_came_while_no_controller_ran_is_made_up_for,
+];
+
+const TRIGGER: &str = "kubeopencode.io/trigger";
+
+/// Waits for a CronTask to be as wanted.
+async fn until(
+    world: &World,
+    name: &str,
+    what: &str,
+    wanted: impl Fn(&CronTaskStatus) -> bool,
+) -> anyhow::Result<CronTaskStatus> {
+    let wanted = |cron: &CronTask| cron.status.as_ref().is_some_and(&wanted);
+    let cron = world.record::<CronTask>().until_object(name, what, wanted).await?;
+    Ok(cron.status.clone().unwrap_or_default())
+}
+
+fn ready(status: &CronTaskStatus) -> String {
+    condition(status.conditions.as_ref(), "Ready")
+}
+
+/// Waits until so many Tasks were created, and answers them by age.
+async fn tasks(world: &World, number: usize) -> anyhow::Result<Vec<Arc<Task>>> {
+    let mut found =
+        world.tasks.until(&format!("{number} Tasks"), |t| Some(t.all()).filter(|all| all.len() >= number)).await?;
+    found.sort_by_key(|task| task.metadata.name.clone());
+    ensure!(found.len() == number, "{} Tasks, not {number}", found.len());
+    Ok(found)
+}
+
+fn name(task: &Task) -> String {
+    task.metadata.name.clone().unwrap_or_default()
+}
+
+async fn trigger(world: &World, cron: &str) -> anyhow::Result<()> {
+    world.annotate::<CronTask>(cron, TRIGGER, "true").await?;
+    let pulled = |cron: &CronTask| cron.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TRIGGER));
+    world.record::<CronTask>().until_object(cron, "its trigger to be seen", |cron| !pulled(cron)).await?;
+    Ok(())
+}
+
+async fn a_time_that_has_come_creates_a_task() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let cron = world.cron("tick", json!({"schedule": "* * * * *"})).await?;
+        let first = tasks(&world, 1).await?.remove(0);
+        let due = until(&world, "tick", "its first time", |status| status.last_schedule_time.is_some()).await?;
+        let at = due.last_schedule_time.map(|time| time.0.as_second()).unwrap_or_default();
+        ensure!(at % 60 == 0, "{at} is no full minute");
+        ensure!(name(&first) == format!("tick-{at}"), "{}", name(&first));
+        ensure!(due.next_schedule_time.map(|time| time.0.as_second()) == Some(at + 60), "the next time is wrong");
+        let labels = first.metadata.labels.clone().unwrap_or_default();
+        ensure!(labels.get("kubeopencode.io/crontask").is_some_and(|label| label == "tick"), "{labels:?}");
+        let owners = first.metadata.owner_references.clone().unwrap_or_default();
+        ensure!(owners.first().map(|owner| owner.uid.clone()) == cron.metadata.uid, "{owners:?}");
+        world.succeeds(&name(&first)).await?;
+        let status = until(&world, "tick", "its success", |status| status.last_successful_time.is_some()).await?;
+        ensure!(status.total_executions == Some(1) && status.active == Some(0), "{status:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_trigger_creates_a_task_now() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.cron("c", json!({})).await?;
+        trigger(&world, "c").await?;
+        let task = tasks(&world, 1).await?.remove(0);
+        world.succeeds(&name(&task)).await?;
+        trigger(&world, "c").await?;
+        tasks(&world, 2).await?;
+        let status = until(&world, "c", "two executions", |status| status.total_executions == Some(2)).await?;
+        ensure!(ready(&status) == "True Scheduled", "{status:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// A CronTask whose first Task runs.
+async fn occupied(world: &World, policy: &str) -> anyhow::Result<String> {
+    world.template("t", json!({})).await?;
+    let cron = world.cron("c", json!({"concurrencyPolicy": policy, "suspend": true})).await?;
+    // The Tasks of a CronTask run until they are told to end: their names are not known before.
+    let now = Timestamp::now().as_second();
+    for second in now..now + 120 {
+        world.hold(&format!("c-{second}"));
+    }
+    world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
+    trigger(world, cron.metadata.name.as_deref().unwrap_or_default()).await?;
+    let task = name(&tasks(world, 1).await?.remove(0));
+    world.works(&task).await?;
+    until(world, "c", "one active Task", |status| status.active == Some(1)).await?;
+    Ok(task)
+}
+
+async fn forbid_lets_a_running_task_be() -> anyhow::Result<()> {
+    shared(async |world| {
+        let first = occupied(&world, "Forbid").await?;
+        world.annotate::<CronTask>("c", TRIGGER, "true").await?;
+        let status = until(&world, "c", "its refusal", |status| ready(status) == "True ActiveTaskExists").await?;
+        ensure!(status.active_refs.unwrap_or_default().len() == 1, "more than one is active");
+        tasks(&world, 1).await?;
+        world.finish(&first);
+        world.succeeds(&first).await?;
+        trigger(&world, "c").await?;
+        tasks(&world, 2).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn replace_stops_the_running_task_first() -> anyhow::Result<()> {
+    shared(async |world| {
+        let first = occupied(&world, "Replace").await?;
+        trigger(&world, "c").await?;
+        let second = name(&tasks(&world, 2).await?.remove(1));
+        let status = world.ended(&first).await?;
+        ensure!(reason(&status) == "UserStopped", "{status:?}");
+        world.works(&second).await?;
+        ensure!(crate::queue::most_running(&world) == 1, "both ran at once");
+        Ok(())
+    })
+    .await
+}
+
+async fn allow_runs_them_side_by_side() -> anyhow::Result<()> {
+    shared(async |world| {
+        let first = occupied(&world, "Allow").await?;
+        trigger(&world, "c").await?;
+        let second = name(&tasks(&world, 2).await?.remove(1));
+        world.works(&second).await?;
+        until(&world, "c", "two active Tasks", |status| status.active == Some(2)).await?;
+        world.finish(&first);
+        world.finish(&second);
+        world.succeeds(&first).await?;
+        world.succeeds(&second).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_suspended_cron_task_creates_nothing_until_it_is_resumed() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.cron("c", json!({"schedule": "@hourly", "suspend": true})).await?;
+        until(&world, "c", "its suspension", |status| ready(status) == "False Suspended").await?;
+        let hours_ago = Timestamp::now() - SignedDuration::from_hours(5);
+        world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(hours_ago)})).await?;
+        let status = until(&world, "c", "a look", |status| status.last_schedule_time.is_some()).await?;
+        ensure!(ready(&status) == "False Suspended" && world.tasks.all().is_empty(), "{status:?}");
+        world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
+        tasks(&world, 1).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn after_a_long_pause_the_last_missed_time_is_made_up_for_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.cron("c", json!({"schedule": "0 * * * *", "suspend": true})).await?;
+        // Upstream counts missed times and gives up at 100.
+        let long_ago = Timestamp::now() - SignedDuration::from_hours(24 * 40);
+        world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(long_ago)})).await?;
+        world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
+        let task = tasks(&world, 1).await?.remove(0);
+        let status = until(&world, "c", "its record", |status| status.total_executions == Some(1)).await?;
+        let at = status.last_schedule_time.map(|time| time.0.as_second()).unwrap_or_default();
+        ensure!(at % 3600 == 0 && Timestamp::now().as_second() - at < 3700, "{at} is not the last full hour");
+        ensure!(name(&task) == format!("c-{at}"), "{}", name(&task));
+        world.succeeds(&name(&task)).await?;
+        until(&world, "c", "its success", |status| status.last_successful_time.is_some()).await?;
+        tasks(&world, 1).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_time_missed_by_more_than_its_deadline_is_skipped() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        // Yesterday's time, whatever time it is.
+        let yesterday = Timestamp::now() - SignedDuration::from_hours(20);
+        let hour = (yesterday.as_second() / 3600) % 24;
+        let schedule = format!("0 {hour} * * *");
+        world.cron("c", json!({"schedule": schedule, "startingDeadlineSeconds": 60, "suspend": true})).await?;
+        let long_ago = Timestamp::now() - SignedDuration::from_hours(100);
+        world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(long_ago)})).await?;
+        world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
+        until(&world, "c", "its word", |status| ready(status) == "True MissedDeadline").await?;
+        ensure!(world.tasks.all().is_empty(), "it created a Task");
+        Ok(())
+    })
+    .await
+}
+
+async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.cron("c", json!({"maxRetainedTasks": 1})).await?;
+        trigger(&world, "c").await?;
+        let first = name(&tasks(&world, 1).await?.remove(0));
+        world.succeeds(&first).await?;
+        world.annotate::<CronTask>("c", TRIGGER, "true").await?;
+        until(&world, "c", "its word", |status| ready(status) == "False MaxRetainedTasksReached").await?;
+        tasks(&world, 1).await?;
+        world.delete::<Task>(&first).await?;
+        world.tasks.until_gone(&first).await?;
+        trigger(&world, "c").await?;
+        tasks(&world, 1).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_schedule_that_cannot_be_read_is_said_so() -> anyhow::Result<()> {
+    shared(async |world| {
+        for (cron, schedule, zone) in
+            [("minute", "61 * * * *", "UTC"), ("day", "0 0 31 2 *", "UTC"), ("zone", "0 0 * * *", "Mars/Base")]
+        {
+            world.cron(cron, json!({"schedule": schedule, "timeZone": zone})).await?;
+            let status = until(&world, cron, "its word", |status| ready(status) == "False InvalidSchedule").await?;
+            ensure!(status.next_schedule_time.is_none(), "{status:?}");
+        }
+        world.merge::<CronTask>("minute", json!({"spec": {"schedule": "6 * * * *"}})).await?;
+        until(&world, "minute", "its repair", |status| ready(status) == "True Scheduled").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn what_came_while_no_controller_ran_is_made_up_for() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    world.template("t", json!({})).await?;
+    world.cron("c", json!({"schedule": "*/5 * * * *"})).await?;
+    let hours_ago = Timestamp::now() - SignedDuration::from_hours(3);
+    world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(hours_ago)})).await?;
+    let controller = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        let task = tasks(world, 1).await?.remove(0);
+        world.succeeds(&name(&task)).await?;
+        controller.terminate().await
+    };
+    explain(outcome.await, world, &[&controller])
+}

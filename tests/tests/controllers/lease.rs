@@ -1,0 +1,100 @@
+//! Several controllers at once: one works.
+
+use anyhow::ensure;
+use blackbox::{
+    cases,
+    controller::{Controller, Options},
+    runner::Case,
+};
+use rustix::process::Signal;
+use serde_json::json;
+use testenv::Cluster;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::world::{World, explain, install_on};
+
+pub const CASES: &[Case] = cases![
+    another_controller_takes_over_when_the_leader_is_killed,
+    a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends,
+];
+
+/// The control plane on which leases are fought for, one case at a time.
+async fn turn() -> anyhow::Result<(World, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    let turn = TURN.lock().await;
+    let cluster =
+        CLUSTER.get_or_try_init(|| async { install_on(testenv::start(testenv::Options::api_only()).await?).await });
+    Ok((World::on(cluster.await?).await?, turn))
+}
+
+async fn contender(world: &World, name: &'static str) -> anyhow::Result<Controller> {
+    Controller::start(world.cluster, Options { leader: Some(name), ..Options::default() }).await
+}
+
+async fn another_controller_takes_over_when_the_leader_is_killed() -> anyhow::Result<()> {
+    let (world, _turn) = turn().await?;
+    let leader = contender(&world, "leader").await?;
+    leader.says("working").await?;
+    let other = contender(&world, "other").await?;
+    let outcome = async {
+        world.template("t", json!({})).await?;
+        world.task("first", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("first").await?;
+        ensure!(leader.leads().await? && !other.leads().await?, "both lead, or none");
+        ensure!(other.writes().await?.is_empty(), "the other one wrote, too: {:?}", other.writes().await?);
+        world.hold("second");
+        world.task("second", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("second").await?;
+        leader.kill().await?;
+        world.finish("second");
+        world.task("third", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("second").await?;
+        world.succeeds("third").await?;
+        ensure!(other.leads().await?, "nobody leads");
+        world.each_run_has_one_pod()?;
+        // One that ends well gives the lease back: the next need not wait.
+        other.terminate().await?;
+        let next = contender(&world, "next").await?;
+        next.says("working").await?;
+        next.terminate().await
+    };
+    explain(outcome.await, &world, &[&leader, &other])
+}
+
+async fn a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends() -> anyhow::Result<()> {
+    let (world, _turn) = turn().await?;
+    let leader = contender(&world, "frozen").await?;
+    leader.says("working").await?;
+    let other = contender(&world, "other").await?;
+    let outcome = async {
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        world.hold("a");
+        world.task("a", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("a").await?;
+        for name in ["b", "c", "d"] {
+            world.hold(name);
+            world.task(name, json!({"templateRef": {"name": "t"}})).await?;
+            world.waits(name, "TemplateAtCapacity").await?;
+        }
+        leader.send(Signal::STOP)?;
+        // Work that it finds when it wakes: a slot became free.
+        world.finish("a");
+        world.succeeds("a").await?;
+        world.works("b").await?;
+        let before = world.tasks.versions().len();
+        leader.send(Signal::CONT)?;
+        let status = leader.exit().await?;
+        ensure!(!status.success(), "it ended as if nothing had happened");
+        // Nothing is asked of the other one meanwhile, so whatever is written now is written by the frozen one.
+        ensure!(world.tasks.versions().len() == before, "it wrote after it had woken up");
+        for name in ["b", "c", "d"] {
+            world.finish(name);
+            world.succeeds(name).await?;
+        }
+        ensure!(crate::queue::most_running(&world) == 1, "two ran at once");
+        world.each_run_has_one_pod()?;
+        other.terminate().await
+    };
+    explain(outcome.await, &world, &[&leader, &other])
+}

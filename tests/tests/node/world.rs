@@ -1,0 +1,227 @@
+//! What a case works in: a namespace of a real cluster with a real node, the controller, and a scripted model.
+
+use std::{fmt::Debug, path::Path, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use api::{Agent, Task, TaskPhase, TaskStatus};
+use blackbox::{
+    controller::{Controller, Options},
+    install,
+    server::Remote,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Resource,
+    api::{Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use local::scripted_model::ScriptedModel;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use testenv::Cluster;
+use tokio::{
+    process::Command,
+    sync::OnceCell,
+    time::{Instant, sleep},
+};
+
+/// A Task takes ten seconds on an idle machine; four of them at once beside a build need longer.
+const LIMIT: Duration = Duration::from_mins(3);
+/// Any tag but `latest`, which nodes pull before every start.
+const TAG: &str = "test";
+
+/// What all cases share.
+pub struct Shared {
+    pub cluster: Cluster,
+    pub controller: Controller,
+    pub model: ScriptedModel,
+}
+
+async fn shared() -> anyhow::Result<&'static Shared> {
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+    SHARED
+        .get_or_try_init(|| async {
+            let (cluster, images) = tokio::join!(testenv::start(testenv::Options::with_node()), images());
+            let (cluster, images) = (cluster?, images?);
+            for name in [
+                "kubeopencode",
+                "kubeopencode-agent-opencode",
+                "kubeopencode-agent-devbox",
+                "kubeopencode-agent-attach",
+            ] {
+                cluster.load_image(&images.join(format!("{name}_{TAG}.tar"))).await?;
+            }
+            let client = cluster.client().await?;
+            install::install(&Remote::new(client.clone())).await?;
+            configure(client).await?;
+            let model = ScriptedModel::start_at(testenv::HOST_ADDRESS).await?;
+            let controller = Controller::start(&cluster, Options::default()).await?;
+            anyhow::Ok(Shared { cluster, controller, model })
+        })
+        .await
+}
+
+/// Writes the images, and says where.
+async fn images() -> anyhow::Result<&'static Path> {
+    let out = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/images"));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "xtask", "--", "images", "--tag", TAG, "--out"])
+        .arg(out)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .await
+        .context("cargo cannot be run")?;
+    ensure!(output.status.success(), "xtask images: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(out)
+}
+
+/// Our images are the ones that were loaded.
+async fn configure(client: Client) -> anyhow::Result<()> {
+    let image = |name: &str| format!("quay.io/kubeopencode/{name}:{TAG}");
+    let config = json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "KubeOpenCodeConfig", "metadata": {"name": "cluster"},
+        "spec": {
+            "systemImage": {"image": image("kubeopencode")},
+            "defaults": {
+                "agentImage": image("kubeopencode-agent-opencode"),
+                "executorImage": image("kubeopencode-agent-devbox"),
+                "attachImage": image("kubeopencode-agent-attach"),
+            },
+        },
+    });
+    let configs: Api<api::KubeOpenCodeConfig> = Api::all(client);
+    configs.patch("cluster", &PatchParams::apply("blackbox").force(), &Patch::Apply(config)).await?;
+    Ok(())
+}
+
+/// A namespace, and how to work in it.
+pub struct World {
+    pub shared: &'static Shared,
+    pub namespace: String,
+    client: Client,
+}
+
+/// Runs a case in a namespace of its own; if it fails, adds what the controller said.
+pub async fn with_world(case: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let shared = shared().await?;
+    let client = shared.cluster.client().await?;
+    let namespace = shared.cluster.namespace().await?;
+    let restricted = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.patch(&namespace, &PatchParams::default(), &Patch::Merge(restricted)).await?;
+    let world = World { shared, namespace, client };
+    let outcome = case(&world).await;
+    outcome.map_err(|error| {
+        let events = world.kubectl(&["get", "pods,events"]).unwrap_or_else(|error| error.to_string());
+        let said = world.shared.controller.log(&world.namespace);
+        anyhow::anyhow!("{error:#}\n{events}\nthe controller said of {}:\n{said}", world.namespace)
+    })
+}
+
+impl World {
+    /// The objects of a kind in this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates an object.
+    pub async fn create<K>(&self, name: &str, mut object: Value) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        object["metadata"] = json!({ "name": name });
+        let object: K = serde_json::from_value(object)?;
+        self.api().create(&PostParams::default(), &object).await.with_context(|| format!("creating {name}"))
+    }
+
+    /// Creates a template whose model is the scripted one.
+    pub async fn template(&self, name: &str, mut spec: Value) -> anyhow::Result<()> {
+        spec["config"] = self.shared.model.opencode_config();
+        self.create::<api::AgentTemplate>(name, json!({ "spec": spec })).await.map(drop)
+    }
+
+    /// Creates an Agent whose model is the scripted one, and waits until its server is ready.
+    pub async fn ready_agent(&self, name: &str, mut spec: Value) -> anyhow::Result<()> {
+        spec["config"] = self.shared.model.opencode_config();
+        self.create::<Agent>(name, json!({ "spec": spec })).await?;
+        let ready = |agent: &Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true);
+        self.until::<Agent>(name, "ready", ready).await.map(drop)
+    }
+
+    pub async fn task(&self, name: &str, spec: Value) -> anyhow::Result<()> {
+        self.create::<Task>(name, json!({ "spec": spec })).await.map(drop)
+    }
+
+    /// Asks for the end of a Task.
+    pub async fn stop(&self, task: &str) -> anyhow::Result<()> {
+        let patch = json!({"metadata": {"annotations": {"kubeopencode.io/stop": "true"}}});
+        self.api::<Task>().patch(task, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Waits for an object to be as wanted.
+    pub async fn until<K>(&self, name: &str, what: &str, wanted: impl Fn(&K) -> bool) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let started = Instant::now();
+        loop {
+            let found = self.api::<K>().get_opt(name).await?;
+            match found.filter(&wanted) {
+                Some(object) => return Ok(object),
+                None if started.elapsed() < LIMIT => sleep(Duration::from_millis(200)).await,
+                None => bail!("{name} is not {what} after {LIMIT:?}: {:?}", self.api::<K>().get_opt(name).await?),
+            }
+        }
+    }
+
+    /// Waits for the end of a Task.
+    pub async fn ended(&self, task: &str) -> anyhow::Result<TaskStatus> {
+        let over =
+            |task: &Task| task.status.as_ref().and_then(|status| status.phase).is_some_and(TaskPhase::is_finished);
+        Ok(self.until::<Task>(task, "over", over).await?.status.unwrap_or_default())
+    }
+
+    /// Waits for the end of a Task, which must be this one.
+    pub async fn ends(&self, task: &str, phase: TaskPhase, why: &str) -> anyhow::Result<TaskStatus> {
+        let status = self.ended(task).await?;
+        let as_wanted = status.phase == Some(phase) && status.reason.as_deref() == Some(why);
+        ensure!(as_wanted, "{task}: not {phase:?} {why} but {status:?}\n{}", self.logs(task));
+        Ok(status)
+    }
+
+    pub async fn succeeds(&self, task: &str) -> anyhow::Result<TaskStatus> {
+        self.ends(task, TaskPhase::Completed, "Succeeded").await
+    }
+
+    /// Whether the model was sent this text; it has then been said by a tool, or by a context.
+    pub fn model_was_told(&self, text: &str) -> bool {
+        self.shared.model.requests().iter().any(|request| request.to_string().contains(text))
+    }
+
+    /// Waits until the model was sent this text.
+    pub async fn until_model_was_told(&self, text: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while !self.model_was_told(text) {
+            ensure!(started.elapsed() < LIMIT, "the model was never told {text:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// What `kubectl logs` shows of a Task.
+    pub fn logs(&self, task: &str) -> String {
+        self.kubectl(&["logs", &format!("{task}-pod")]).unwrap_or_else(|error| format!("no log: {error:#}"))
+    }
+
+    pub fn kubectl(&self, words: &[&str]) -> anyhow::Result<String> {
+        let words = ["--namespace", &self.namespace].iter().chain(words);
+        let output = self.shared.cluster.kubectl_command(words).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
