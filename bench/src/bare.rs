@@ -46,6 +46,7 @@ async fn life(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Tas
     tasks.patch_status(name, &params, &Patch::Merge(claim)).await?;
     let mut pod = pod.clone();
     pod.metadata.name = Some(format!("{name}-pod"));
+    pod.metadata.namespace = None;
     (pod.metadata.uid, pod.metadata.resource_version, pod.metadata.owner_references) = (None, None, None);
     (pod.metadata.creation_timestamp, pod.metadata.managed_fields, pod.status) = (None, None, None);
     pods.create(&PostParams::default(), &pod).await?;

@@ -31,7 +31,9 @@ impl Times {
 
     fn seen(&self, pod: &str) -> bool {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.insert(pod.to_owned(), (Instant::now(), None)).is_none()
+        let new = !times.contains_key(pod);
+        times.entry(pod.to_owned()).or_insert_with(|| (Instant::now(), None));
+        new
     }
 
     fn ended(&self, pod: &str) {

@@ -36,13 +36,15 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     let pod = Api::<Pod>::namespaced(client.clone(), &warm).get("sample-pod").await?;
     let ended = Api::<Task>::namespaced(client.clone(), &warm).get("sample").await?;
     node.abort();
+    // While the bare client writes, nobody else does.
+    drop(controller);
 
     let bare_namespace = cluster.namespace().await?;
     let limit = bare::rate(&client, &bare_namespace, count, &(pod, ended)).await?;
 
     let namespace = cluster.namespace().await?;
     world::template(&client, &namespace).await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let controller = Controller::start(&cluster).await?;
     let (_, node) = node::start(client.clone(), &namespace, LENGTH);
     let writes = controller.writes().await?;
     let tasks = (0..count).map(|number| world::task(&format!("task-{number}"), world::on_template())).collect();

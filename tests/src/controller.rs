@@ -24,7 +24,7 @@ use tokio::{
 };
 
 /// A controller is up in a second; a machine that is busy with builds needs longer.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// How to start it.
 #[derive(Clone, Debug, Default)]

@@ -103,6 +103,8 @@ impl Arguments {
             match word.as_str() {
                 "--list" => arguments.list = true,
                 "--skip" => arguments.skipped.extend(words.next()),
+                // Of cargo test's own runner, with a value that is no name.
+                "--test-threads" | "--format" | "--color" | "--logfile" | "-Z" => drop(words.next()),
                 other if other.starts_with('-') => {}
                 _ => arguments.parts.push(word),
             }

@@ -85,10 +85,11 @@ impl Applied {
         // The watch shows only what carries our label. What it does not show may be there and be somebody else's.
         let looked = match live {
             Some(_) => None,
-            None => api
-                .get_opt(&key.name)
-                .await
-                .map_err(|source| Error::Api { kind: kind.clone(), key: key.clone(), source })?,
+            None => api.get_opt(&key.name).await.map_err(|source| Error::Api {
+                kind: kind.clone(),
+                key: key.clone(),
+                source,
+            })?,
         };
         let live = live.or(looked.as_ref());
         if let Some(live) = live

@@ -48,7 +48,7 @@ use events::Events;
 use fence::{Fence, FenceLayer};
 use metrics::Metrics;
 use remote::Remote;
-use task::queues::{Standing, Target, stop_requested};
+use task::queues::{Standing, Target, joins_later, stop_requested};
 use watch::{Change, Key};
 use work::{Next, Queue};
 
@@ -277,8 +277,9 @@ fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
         ctx.work.tasks.add(change.key.clone());
         return;
     };
-    // A Task that waits is looked at when something was decided about it, not before.
-    if !matches!(Standing::of(task), Standing::Waiting { .. }) || stop_requested(task) {
+    // A Task that waits is looked at when something was decided about it, or when its time comes, not before.
+    let waits = matches!(Standing::of(task), Standing::Waiting { .. });
+    if !waits || stop_requested(task) || joins_later(task).is_some() {
         ctx.work.tasks.add(change.key.clone());
     }
 }

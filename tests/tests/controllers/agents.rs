@@ -1,7 +1,7 @@
 //! Agents: their Deployment, Service, Secret, and what may not happen to them.
 
 use anyhow::ensure;
-use api::{Agent, AgentTemplate};
+use api::{Agent, AgentTemplate, Model, ModelProvider};
 use blackbox::{
     cases,
     controller::{Controller, Options},
@@ -22,6 +22,8 @@ pub const CASES: &[Case] = cases![
     a_change_of_a_template_reaches_its_agents,
     an_agent_whose_template_is_missing_says_so_and_heals,
     an_agent_whose_context_is_missing_says_so_and_heals,
+    an_agent_whose_model_is_missing_says_so_and_heals,
+    a_configuration_that_is_not_valid_leaves_the_last_good_server_running,
     what_somebody_changes_by_hand_is_put_right,
     a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
     touching_an_agent_writes_nothing,
@@ -121,6 +123,42 @@ async fn an_agent_whose_context_is_missing_says_so_and_heals() -> anyhow::Result
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         let map: ConfigMap = world.api().get("a-server-context").await?;
         ensure!(map.data.unwrap_or_default().values().any(|text| text == "text"), "the context is not there");
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.agent("a", json!({"modelRef": {"name": "later"}})).await?;
+        let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
+        let agent = world.agent_is("a", "its word", missing).await?;
+        let phase = agent.status.as_ref().and_then(|status| status.phase);
+        ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
+        let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
+        world.create::<ModelProvider>("p", provider).await?;
+        world.create::<Model>("later", json!({"model": "m", "providerRef": {"name": "p"}})).await?;
+        let agent = world.agent_is("a", "ready", |agent| conditions(agent, "ServerReady").starts_with("True")).await?;
+        let model = agent.status.as_ref().and_then(|status| status.resolved_model.clone());
+        ensure!(model.as_deref() == Some("p/m"), "{model:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"config": {"theme": "dark"}})).await?;
+        let before = world.deployment("a").await?;
+        world.merge::<Agent>("a", json!({"spec": {"config": "{ this is no JSON"}})).await?;
+        let agent =
+            world.agent_is("a", "its word", |agent| conditions(agent, "ConfigValid").starts_with("False")).await?;
+        let ready = agent.status.as_ref().and_then(|status| status.ready);
+        ensure!(ready == Some(true), "its server was stopped: {:?}", agent.status);
+        let now = world.deployment("a").await?;
+        ensure!(now.metadata.generation == before.metadata.generation, "its Deployment was changed");
+        world.merge::<Agent>("a", json!({"spec": {"config": {"theme": "light"}}})).await?;
+        world.agent_is("a", "its repair", |agent| conditions(agent, "ConfigValid") == "True Valid").await?;
         Ok(())
     })
     .await

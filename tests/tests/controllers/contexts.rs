@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use blackbox::{cases, runner::Case};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
 
 use crate::world::{message, shared};
@@ -78,7 +78,7 @@ async fn two_mebibytes_of_contexts_are_split_over_config_maps() -> anyhow::Resul
         ]);
         world.task("large", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
         world.succeeds("large").await?;
-        let maps = world.api::<ConfigMap>().list(&Default::default()).await?;
+        let maps = world.api::<ConfigMap>().list(&ListParams::default()).await?;
         let size = |map: &ConfigMap| map.data.iter().flatten().map(|(_, text)| text.len()).sum::<usize>();
         let ours: Vec<_> = maps.iter().filter(|map| map.name_any().starts_with("large-context")).collect();
         let total: usize = ours.iter().map(|map| size(map)).sum();

@@ -9,6 +9,7 @@ use blackbox::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::world::{condition, message, reason, shared};
@@ -161,13 +162,13 @@ async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow
         world.task("away", json!({"templateRef": {"name": "t"}})).await?;
         world.works("away").await?;
         // What kube-controller-manager does to the Pods of a node that does not answer.
-        let condition =
-            json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": ""});
-        world.merge_status::<Pod>("away-pod", json!({"conditions": [condition]})).await?;
-        let params = kube::api::DeleteParams { grace_period_seconds: Some(1), ..Default::default() };
+        let params = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
         world.api::<Pod>().delete("away-pod", &params).await?;
+        let now = moment(Timestamp::now());
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "lastTransitionTime": now});
+        world.merge_status::<Pod>("away-pod", json!({"conditions": [condition]})).await?;
         world.fails("away", "NodeLost").await?;
-        Ok(())
+        world.pods.until_gone("away-pod").await
     })
     .await
 }

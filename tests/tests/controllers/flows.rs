@@ -19,6 +19,8 @@ pub const CASES: &[Case] = cases![
     a_task_recreated_under_its_name_never_adopts_the_old_pod,
     a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone,
     a_failed_run_is_tried_again_as_often_as_its_policy_says,
+    a_run_that_the_cluster_ended_is_tried_again_if_its_policy_says_so,
+    a_task_stopped_before_its_next_try_is_not_tried_again,
     a_task_waits_for_those_it_depends_on,
     a_task_fails_if_one_it_depends_on_ends_in_another_way,
     tasks_that_wait_for_each_other_fail_and_name_the_circle,
@@ -277,6 +279,49 @@ async fn tasks_that_wait_for_each_other_fail_and_name_the_circle() -> anyhow::Re
             named += i32::from(reason(&status) == "Invalid" && message(&status).contains("wait for each other"));
         }
         ensure!(named > 0, "nobody named the circle");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_run_that_the_cluster_ended_is_tried_again_if_its_policy_says_so() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"retry": {"maxRetries": 2, "backoff": "1s"}})).await?;
+        world.kubelet.script("lost-once", Act::Vanish);
+        world.kubelet.script("lost-once-pod-2", Act::succeed());
+        world.task("lost-once", json!({"templateRef": {"name": "t"}})).await?;
+        let status = world.succeeds("lost-once").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+        let image = json!({"name": "agent", "image": "?", "imageID": "", "ready": false, "restartCount": 0,
+                           "state": {"waiting": {"reason": "InvalidImageName", "message": "bad"}}});
+        world.kubelet.script("bad-start", Act::Status(json!({"phase": "Pending", "containerStatuses": [image]})));
+        world.kubelet.script("bad-start-pod-2", Act::succeed());
+        world.task("bad-start", json!({"templateRef": {"name": "t"}})).await?;
+        let status = world.succeeds("bad-start").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+        // What the agent did itself is not covered unless it is named.
+        world.kubelet.script("own-fault", Act::exit(1, "Error"));
+        world.task("own-fault", json!({"templateRef": {"name": "t"}})).await?;
+        let status = world.fails("own-fault", "NonZeroExit").await?;
+        ensure!(status.attempt == Some(1), "{status:?}");
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_task_stopped_before_its_next_try_is_not_tried_again() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        world.kubelet.script("again", Act::fail("ModelError", "500"));
+        let retry = json!({"maxRetries": 3, "causes": ["NonZeroExit"], "backoff": "1h"});
+        world.task("again", json!({"templateRef": {"name": "t"}, "retry": retry})).await?;
+        let failed = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Failed"));
+        world.pods.until_object("again-pod", "its end", failed).await?;
+        world.stop("again").await?;
+        let status = world.ended("again").await?;
+        ensure!(reason(&status) == "UserStopped" && status.run_epoch == Some(1), "{status:?}");
+        world.task("next", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("next").await?;
         Ok(())
     })
     .await

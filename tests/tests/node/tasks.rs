@@ -65,7 +65,7 @@ async fn contexts_are_there_before_the_agent_starts() -> anyhow::Result<()> {
             {"name": "style", "type": "ConfigMap", "mountPath": "style/", "configMap": {"name": "style"}},
             {"name": "repo", "type": "Git", "mountPath": "repo", "git": {"repository": server.url(), "ref": "main"}},
             {"name": "gone", "type": "URL", "mountPath": "gone.md", "optional": true,
-             "url": {"source": "http://nowhere.invalid/x"}},
+             "url": {"source": format!("http://{}:9/nobody", testenv::HOST_ADDRESS)}},
         ]);
         let script = "[[bash cmd=\"cat notes/file.md style/writing.md repo/README.md; git -C repo log --oneline\"]]";
         let spec = json!({"templateRef": {"name": "t"}, "description": script, "contexts": contexts});

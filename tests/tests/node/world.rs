@@ -1,6 +1,6 @@
 //! What a case works in: a namespace of a real cluster with a real node, the controller, and a scripted model.
 
-use std::{fmt::Debug, path::Path, time::Duration};
+use std::{fmt::Debug, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use api::{Agent, Task, TaskPhase, TaskStatus};
@@ -20,7 +20,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use testenv::Cluster;
 use tokio::{
-    process::Command,
     sync::OnceCell,
     time::{Instant, sleep},
 };
@@ -29,6 +28,7 @@ use tokio::{
 const LIMIT: Duration = Duration::from_mins(3);
 /// Any tag but `latest`, which nodes pull before every start.
 const TAG: &str = "test";
+const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/images");
 
 /// What all cases share.
 pub struct Shared {
@@ -41,39 +41,39 @@ async fn shared() -> anyhow::Result<&'static Shared> {
     static SHARED: OnceCell<Shared> = OnceCell::const_new();
     SHARED
         .get_or_try_init(|| async {
-            let (cluster, images) = tokio::join!(testenv::start(testenv::Options::with_node()), images());
-            let (cluster, images) = (cluster?, images?);
+            let t0 = Instant::now();
+            let cluster = testenv::start(testenv::Options::with_node()).await?;
             for name in [
                 "kubeopencode",
                 "kubeopencode-agent-opencode",
                 "kubeopencode-agent-devbox",
                 "kubeopencode-agent-attach",
             ] {
-                cluster.load_image(&images.join(format!("{name}_{TAG}.tar"))).await?;
+                eprintln!("TIMING {name} {:?}", t0.elapsed());
+                cluster.load_image(&Path::new(IMAGES).join(format!("{name}_{TAG}.tar"))).await?;
             }
+            eprintln!("TIMING cluster+images {:?}", t0.elapsed());
             let client = cluster.client().await?;
             install::install(&Remote::new(client.clone())).await?;
             configure(client).await?;
             let model = ScriptedModel::start_at(testenv::HOST_ADDRESS).await?;
             let controller = Controller::start(&cluster, Options::default()).await?;
+            eprintln!("TIMING all {:?}", t0.elapsed());
             anyhow::Ok(Shared { cluster, controller, model })
         })
         .await
 }
 
-/// Writes the images, and says where.
-async fn images() -> anyhow::Result<&'static Path> {
-    let out = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/images"));
+/// Writes the images. Blocks; a first time takes minutes, which no case should wait for.
+pub fn write_images() -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "xtask", "--", "images", "--tag", TAG, "--out"])
-        .arg(out)
+        .args(["run", "--quiet", "--package", "xtask", "--", "images", "--tag", TAG, "--out", IMAGES])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .await
         .context("cargo cannot be run")?;
     ensure!(output.status.success(), "xtask images: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(out)
+    Ok(())
 }
 
 /// Our images are the ones that were loaded.
@@ -219,7 +219,7 @@ impl World {
     }
 
     pub fn kubectl(&self, words: &[&str]) -> anyhow::Result<String> {
-        let words = ["--namespace", &self.namespace].iter().chain(words);
+        let words = [&["--namespace", &self.namespace], words].concat();
         let output = self.shared.cluster.kubectl_command(words).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -10,7 +10,10 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
 use kubeopencode_core::{names, outcome::Ending, pod_progress::Progress, retry::retry_after, status};
 
-use super::{follow::time, start::Error};
+use super::{
+    follow::{later, time},
+    start::Error,
+};
 use crate::{
     context::{Context, instant, now},
     failpoint,
@@ -24,11 +27,7 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let attempts = task.status.as_ref().and_then(|status| status.attempt).unwrap_or(1);
     if let Some(pause) = retry_after(&ending, &ctx.retry(task), attempts) {
-        let again = ended_at + jiff::SignedDuration::try_from(pause).unwrap_or_default();
-        if now() < again {
-            return Ok(Next::At(instant(again)));
-        }
-        return try_again(ctx, task, &ending).await;
+        return try_again(ctx, task, &ending, later(ended_at, pause)).await;
     }
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
@@ -99,8 +98,8 @@ fn closed(task: &Task, phase: TaskPhase, reason: &str, message: &str) -> TaskSta
     after
 }
 
-/// Puts the Task back into the queue: its retry policy covers this ending.
-async fn try_again(ctx: &Context, task: &Task, ending: &Ending) -> Result<Next, Error> {
+/// Puts the Task back into the queue, in which it waits from `again` on: its retry policy covers this ending.
+async fn try_again(ctx: &Context, task: &Task, ending: &Ending, again: Timestamp) -> Result<Next, Error> {
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
@@ -108,15 +107,13 @@ async fn try_again(ctx: &Context, task: &Task, ending: &Ending) -> Result<Next, 
     after.reason = Some(ending.reason.into());
     after.message = Some(format!("it is tried again: {}", ending.message));
     (after.start_time, after.pod_uid) = (None, None);
-    if let Some(timings) = &mut after.timings {
-        timings.queued_at = Some(Time(now()));
-    }
+    after.timings.get_or_insert_default().queued_at = Some(Time(again));
     if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
         ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());
         ctx.learn_task(written);
         ctx.observe_task(&key);
     }
-    Ok(Next::Wait)
+    Ok(Next::At(instant(again)))
 }
 
 /// Writes the final status on the version that was seen, frees the slot, tells people and programs.

@@ -43,7 +43,7 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
     let pod = match find(ctx, task, epoch).await? {
         Found::Pod(pod) => Some(pod),
         Found::Gone => None,
-        Found::NeverMade => match start::resume(ctx, task, epoch).await {
+        Found::NeverMade => match Box::pin(start::resume(ctx, task, epoch)).await {
             Ok(pod) => Some(pod),
             Err(error) if error.is_permanent() => {
                 return finish::refused(ctx, task, epoch, error.reason(), &error.to_string()).await;
@@ -137,7 +137,8 @@ async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
 /// Whether the run must end before its own end. It is computed anew each time; only what may not be true any more when
 /// the run has ended is remembered, with its Pod.
 fn why_stop(ctx: &Context, task: &Task, pod: Option<&Pod>, progress: &Progress, now: Timestamp) -> Option<Stop> {
-    let told = |reason: &str| pod.and_then(|pod| pod.annotations().get(annotations::ENDED_FOR)).is_some_and(|r| r == reason);
+    let told =
+        |reason: &str| pod.and_then(|pod| pod.annotations().get(annotations::ENDED_FOR)).is_some_and(|r| r == reason);
     if stop_requested(task) || told(reasons::USER_STOPPED) {
         return Some(Stop::User);
     }
@@ -229,7 +230,7 @@ async fn tell_trouble(ctx: &Context, task: &Task, reason: &str, message: &str) -
     Ok(())
 }
 
-fn later(at: Timestamp, span: Duration) -> Timestamp {
+pub(super) fn later(at: Timestamp, span: Duration) -> Timestamp {
     SignedDuration::try_from(span).ok().and_then(|span| at.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
 }
 

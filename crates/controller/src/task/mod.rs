@@ -23,17 +23,24 @@ use kubeopencode_core::status;
 use serde_json::json;
 
 use self::{
-    queues::{Queued, Standing, Verdict, stop_requested},
+    queues::{Queued, Standing, Verdict, joins_later, stop_requested},
     start::Error,
 };
 use crate::{
-    context::{Context, now},
+    context::{Context, instant, now},
     watch::{Key, Seen},
     work::Next,
 };
 
-/// One pass over a Task.
+/// One pass over a Task. If somebody changed it since we looked, we look again.
 pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
+    match look(ctx, key).await {
+        Err(Error::Api(kube::Error::Api(status))) if status.code == 409 => Ok(Next::Retry),
+        other => other,
+    }
+}
+
+async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
     let task = match ctx.seen.tasks.get(key) {
         None => {
             ctx.observe_task(key);
@@ -61,7 +68,10 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
             },
             Verdict::Refused(refusal) => finish::refused(ctx, &task, epoch, refusal.reason, &refusal.message).await,
             Verdict::Waits(queued) => say_queued(ctx, &task, &queued).await,
-            Verdict::Undecided => Ok(Next::Wait),
+            Verdict::Undecided => {
+                ctx.observe_task(key);
+                Ok(joins_later(&task).map_or(Next::Wait, |at| Next::At(instant(at))))
+            }
         },
         Standing::Running { epoch, admitted_at } => follow::follow(ctx, &task, epoch, admitted_at).await,
         Standing::Finished { epoch } => finished(ctx, &task, epoch).await,

@@ -13,10 +13,10 @@ use kubeopencode_core::{
     queue::{Admission, Decisions, Gate, Lane, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
 };
 
-use crate::watch::Key;
+use crate::{context::now, watch::Key};
 
 /// Positions in a queue change with every admission; statuses follow this often at most.
-const POSITIONS: Duration = Duration::from_secs(10);
+const POSITIONS: Duration = Duration::from_secs(30);
 
 /// An Agent or template that Tasks wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +107,12 @@ impl Standing {
 pub fn stop_requested(task: &Task) -> bool {
     let annotations = task.metadata.annotations.as_ref();
     annotations.and_then(|a| a.get(annotations::STOP)).is_some_and(|value| value == "true")
+}
+
+/// When a Task that is to be tried again joins its queue, if that time has not come.
+pub fn joins_later(task: &Task) -> Option<Timestamp> {
+    let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
+    timings.and_then(|timings| timings.queued_at.as_ref()).map(|time| time.0).filter(|at| *at > now())
 }
 
 /// What a waiting Task's status should say.
@@ -381,6 +387,9 @@ impl State {
                 }
                 // Whoever waits for the next run has given back the slot of the one before.
                 line.queue.finished(&task_key, epoch - 1);
+                if joins_later(task).is_some() {
+                    return;
+                }
                 line.queue.upsert(waiting(task, &task_key, epoch, grace, find));
                 line.fresh.insert(key.clone());
             }
