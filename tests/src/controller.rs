@@ -35,6 +35,8 @@ pub struct Options {
     pub leader: Option<&'static str>,
     /// Reaches the API server in another way than the cluster says.
     pub kubeconfig: Option<PathBuf>,
+    /// Is this program, instead of one that is built first.
+    pub program: Option<PathBuf>,
 }
 
 /// A controller that runs. It dies with this value, and with this process, however it ends.
@@ -54,7 +56,10 @@ impl Controller {
     pub async fn start(cluster: &Cluster, options: Options) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("controller-").tempdir()?;
         let log = dir.path().join("log");
-        let mut command = Command::new(binary().await?);
+        let mut command = Command::new(match &options.program {
+            Some(program) => program,
+            None => binary().await?,
+        });
         command.args(["controller", "--log-format=json", "--log=info,kubeopencode_controller=debug"]);
         command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
         let kubeconfig = options.kubeconfig.as_deref().unwrap_or(cluster.kubeconfig_path());

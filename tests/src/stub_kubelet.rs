@@ -18,7 +18,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::watcher::{self, Event},
 };
 use serde_json::{Value, json};
@@ -342,7 +342,9 @@ impl Life<'_> {
     }
 
     async fn remove(&self, pod: &Pod) -> Result<(), kube::Error> {
-        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        // This Pod, and not the next one of its name.
+        let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
+        let params = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
         self.pods().delete(&pod.name_any(), &params).await.map(drop)
     }
 

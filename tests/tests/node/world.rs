@@ -28,6 +28,8 @@ use tokio::{
 const LIMIT: Duration = Duration::from_mins(3);
 /// Any tag but `latest`, which nodes pull before every start.
 const TAG: &str = "test";
+/// What is in the images; a build of another one could take longer than a case may.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/static/kubeopencode");
 const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/images");
 
 /// What all cases share.
@@ -41,7 +43,6 @@ async fn shared() -> anyhow::Result<&'static Shared> {
     static SHARED: OnceCell<Shared> = OnceCell::const_new();
     SHARED
         .get_or_try_init(|| async {
-            let t0 = Instant::now();
             let cluster = testenv::start(testenv::Options::with_node()).await?;
             for name in [
                 "kubeopencode",
@@ -49,16 +50,14 @@ async fn shared() -> anyhow::Result<&'static Shared> {
                 "kubeopencode-agent-devbox",
                 "kubeopencode-agent-attach",
             ] {
-                eprintln!("TIMING {name} {:?}", t0.elapsed());
                 cluster.load_image(&Path::new(IMAGES).join(format!("{name}_{TAG}.tar"))).await?;
             }
-            eprintln!("TIMING cluster+images {:?}", t0.elapsed());
             let client = cluster.client().await?;
             install::install(&Remote::new(client.clone())).await?;
             configure(client).await?;
             let model = ScriptedModel::start_at(testenv::HOST_ADDRESS).await?;
-            let controller = Controller::start(&cluster, Options::default()).await?;
-            eprintln!("TIMING all {:?}", t0.elapsed());
+            let controller =
+                Controller::start(&cluster, Options { program: Some(PROGRAM.into()), ..Options::default() }).await?;
             anyhow::Ok(Shared { cluster, controller, model })
         })
         .await
