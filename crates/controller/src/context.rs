@@ -22,14 +22,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::NamespaceResourceScope,
 };
-use kubeopencode_core::{
-    contexts::ConfigMaps,
-    platform::Platform,
-    pod::attaches,
-    resolve::{Target as On, resolve_task},
-    resolved::ResolvedTask,
-    status,
-};
+use kubeopencode_core::{contexts::ConfigMaps, platform::Platform, pod::attaches, resolved::ResolvedTask, status};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -42,7 +35,7 @@ use crate::{
     task::{
         self,
         cleanup::Finished,
-        queues::{Queues, Target, TargetKind},
+        queues::{Queues, Target},
     },
     watch::{Key, Kind},
     work::Queue,
@@ -186,20 +179,7 @@ impl Context {
 
     /// The settings of a run, as far as its Agent or template still exists.
     pub fn resolved(&self, task: &Task) -> Option<ResolvedTask> {
-        let (platform, target) = (self.platform(), Target::of(task)?);
-        let resolved = match target.kind {
-            TargetKind::Agent => {
-                let agent = self.seen.agents.object(&target.key)?;
-                let template = self.template_of(&agent);
-                let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
-                resolve_task(task, On::Agent { agent: &agent, template: template.as_deref(), url: &url }, &platform)
-            }
-            TargetKind::Template => {
-                let template = self.seen.templates.object(&target.key)?;
-                resolve_task(task, On::Template(&template), &platform)
-            }
-        };
-        resolved.ok().map(|(resolved, _)| resolved)
+        task::start::resolve(self, task).ok()
     }
 
     /// How long a Task may take to start.

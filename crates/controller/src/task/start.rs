@@ -151,9 +151,9 @@ struct Objects {
     made: TaskObjects,
 }
 
-async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+/// The settings of a run, from the Task and what it runs on as they are now.
+pub fn resolve(ctx: &Context, task: &Task) -> Result<ResolvedTask, Error> {
     let platform = ctx.platform();
-    let key = Key::of(task);
     let target = Target::of(task).ok_or_else(|| Error::Gone("what the Task refers to".into()))?;
     let (resolved, _origins) = match target.kind {
         TargetKind::Agent => {
@@ -169,6 +169,13 @@ async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error>
             resolve_task(task, On::Template(&template), &platform)?
         }
     };
+    Ok(resolved)
+}
+
+async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+    let platform = ctx.platform();
+    let key = Key::of(task);
+    let resolved = resolve(ctx, task)?;
     let config_maps = read_config_maps(ctx, &key, &resolved).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let plan = contexts::assemble(&input)?;
