@@ -98,16 +98,16 @@ impl Images<'_> {
         let archive = self.out.join(format!("{name}_{}.tar", self.tag));
         let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
         let newest = made_from.iter().filter_map(|path| changed(path)).max().unwrap_or_else(SystemTime::now);
-        let full = format!("{REGISTRY}/{name}:{}", self.tag);
+        let reference = format!("{REGISTRY}/{name}:{}", self.tag);
         if changed(&archive).is_none_or(|written| written <= newest) {
             let dir = tempfile::tempdir_in(self.out)?;
             fill(dir.path()).with_context(|| format!("cannot put {name} together"))?;
             let unfinished = archive.with_extension("unfinished");
-            let image = Image { name: &full, entrypoint, environment: &[PATH], user };
+            let image = Image { name: &reference, entrypoint, environment: &[PATH], user };
             image::archive(&image, dir.path(), &unfinished)?;
             fs::rename(&unfinished, &archive)?;
         }
-        eprintln!("{:>5} MB  {full}  {}", fs::metadata(&archive)?.len() / 1_000_000, archive.display());
+        eprintln!("{:>5} MB  {reference}  {}", fs::metadata(&archive)?.len() / 1_000_000, archive.display());
         Ok(())
     }
 }
