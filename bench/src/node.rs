@@ -20,7 +20,10 @@ const REPORT: &str = r#"{"outcome":"Succeeded","reason":"Succeeded","message":"d
 
 /// When each Pod was seen and when it ended, by our own clock.
 #[derive(Clone, Default)]
-pub struct Times(Arc<Mutex<HashMap<String, (Instant, Option<Instant>)>>>);
+pub struct Times(Arc<Mutex<HashMap<String, Run>>>);
+
+/// When a Pod was seen, and when it ended.
+type Run = (Instant, Option<Instant>);
 
 impl Times {
     /// Seen and ended, for every Pod that ended.
