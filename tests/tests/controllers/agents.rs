@@ -249,7 +249,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
         let touched = versions(world, "a").await?;
         sentinel(world, "third").await?;
         let three = controller.writes().await?;
-        for (what, count) in &three {
+        for (what, count) in three.iter().filter(|(what, _)| !what.contains("\"tasks")) {
             let (first, second) = (one.get(what).copied().unwrap_or(0), two.get(what).copied().unwrap_or(0));
             // As many as the second sentinel took, and none for the touched Agent.
             ensure!(count - second <= second - first, "{what}: {} instead of {}", count - second, second - first);
@@ -262,7 +262,8 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
             next.says("working").await?;
             sentinel(world, "fourth").await?;
             let writes = next.writes().await?;
-            for (what, count) in &writes {
+            // Tasks of earlier tests on this control plane may still move; no Agent has any here.
+            for (what, count) in writes.iter().filter(|(what, _)| !what.contains("\"tasks")) {
                 let (first, second) = (one.get(what).copied().unwrap_or(0), two.get(what).copied().unwrap_or(0));
                 ensure!(*count <= second - first, "after a restart, {what}: {count} instead of {}", second - first);
             }
