@@ -143,6 +143,11 @@ impl Context {
         }
     }
 
+    /// A variable of the process's environment.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name)
+    }
+
     /// The platform as it is now.
     pub fn platform(&self) -> Arc<Platform> {
         Arc::clone(&self.platform.read().unwrap_or_else(PoisonError::into_inner))

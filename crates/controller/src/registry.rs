@@ -25,8 +25,8 @@ use crate::{
 
 /// How often assets are looked at unless the Registry says otherwise.
 const INTERVAL: Duration = Duration::from_mins(10);
-/// Where npm packages are unless the Registry says otherwise.
-const NPM: &str = concat!("https://registry.", "npmjs", ".org");
+/// npm's own variable: where packages are unless the Registry says otherwise.
+const NPM: &str = "npm_config_registry";
 /// Assets that are looked at at once.
 const AT_ONCE: usize = 10;
 
@@ -68,10 +68,10 @@ fn last_look(status: &RegistryStatus) -> Option<Timestamp> {
 
 async fn look(ctx: &Context, key: &Key, registry: &Registry) -> RegistryStatus {
     let spec = &registry.spec;
-    let npm = spec.npm_registry_url.as_deref().unwrap_or(NPM);
+    let npm = spec.npm_registry_url.clone().or_else(|| ctx.variable(NPM));
     let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(ctx, key, asset)).collect();
     let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(ctx, key, asset)).collect();
-    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(ctx, npm, asset)).collect();
+    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(ctx, npm.as_deref(), asset)).collect();
     let images = stream::iter(images).buffered(AT_ONCE).collect().await;
     let skills = stream::iter(skills).buffered(AT_ONCE).collect().await;
     let plugins = stream::iter(plugins).buffered(AT_ONCE).collect().await;
@@ -98,8 +98,14 @@ async fn skill(ctx: &Context, key: &Key, asset: &SkillAsset) -> SkillAssetStatus
     SkillAssetStatus { name: asset.name.clone(), phase, latest_commit, last_checked: Some(Time(now())), message }
 }
 
-async fn plugin(ctx: &Context, npm: &str, asset: &PluginAsset) -> PluginAssetStatus {
-    let (phase, resolved_version, message) = verdict(ctx.remote.npm_version(npm, &asset.plugin.name).await);
+async fn plugin(ctx: &Context, npm: Option<&str>, asset: &PluginAsset) -> PluginAssetStatus {
+    let found = match npm {
+        Some(npm) => ctx.remote.npm_version(npm, &asset.plugin.name).await,
+        None => Err(Error::Unsupported(format!(
+            "no npm registry is known: set npmRegistryURL, or {NPM} for the controller"
+        ))),
+    };
+    let (phase, resolved_version, message) = verdict(found);
     PluginAssetStatus { name: asset.name.clone(), phase, resolved_version, last_checked: Some(Time(now())), message }
 }
 

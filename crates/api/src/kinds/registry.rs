@@ -37,7 +37,7 @@ use crate::{
 pub struct RegistrySpec {
     /// How often the assets are looked at; 10m when unset.
     pub check_interval: Option<Duration>,
-    /// Address of the npm registry; npm's own when unset.
+    /// Address of the npm registry; the controller's `npm_config_registry` when unset.
     #[serde(rename = "npmRegistryURL")]
     #[schemars(length(max = 4096), regex(pattern = r"^https?://[^\x00\s]+$"))]
     pub npm_registry_url: Option<String>,
