@@ -47,6 +47,9 @@ pub mod annotations {
     pub const ENDED_AT: &str = "kubeopencode.io/ended-at";
     /// On a Pod: why it was told to end, as a reason.
     pub const ENDED_FOR: &str = "kubeopencode.io/ended-for";
+    /// On a Task's Pod: what it runs on, `Agent/<name>` or `AgentTemplate/<name>`. It holds a slot there even when its
+    /// Task is gone.
+    pub const RUNS_ON: &str = "kubeopencode.io/runs-on";
     /// On a CronTask: `"true"` creates one Task now.
     pub const TRIGGER: &str = "kubeopencode.io/trigger";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.

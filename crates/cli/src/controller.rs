@@ -1,10 +1,10 @@
 //! `kubeopencode controller`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use controller::Options;
+use controller::{Options, http::Addresses};
 
 /// Arguments of `kubeopencode controller`.
 #[derive(Debug, clap::Args)]
@@ -43,14 +43,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     start_log(&args)?;
     let config =
         kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
+    let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let options = Options {
-        metrics: args.metrics_bind_address,
-        health: args.health_probe_bind_address,
+        listen: Some(Addresses { metrics: args.metrics_bind_address, health: args.health_probe_bind_address }),
         lease_namespace: args.leader_elect.then_some(args.leader_elect_namespace),
         concurrency: args.concurrency.max(1),
-        environment: pod::env::process,
+        environment: Arc::new(pod::env::process),
     };
-    controller::run(config, options, async {
+    controller::run(client, options, async {
         // Without handlers the default action of the signal ends the process, which is as good.
         if pod::stop::requested().await.is_err() {
             std::future::pending::<()>().await;

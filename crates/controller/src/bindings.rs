@@ -20,7 +20,10 @@ use kubeopencode_core::{
     resolved::ResolvedAgent,
 };
 
-use crate::context::Context;
+use crate::{
+    context::Context,
+    parts::{Part, Uses},
+};
 
 /// Everything that an agent refers to.
 #[derive(Clone, Debug, Default)]
@@ -105,35 +108,49 @@ impl Error {
             Self::Api(_) => reasons::APPLY_FAILED,
         }
     }
+
+    /// Whether a change of an object that is watched can help, and nothing else. Labels of namespaces, which decide who
+    /// is allowed, are not watched.
+    pub fn waits_for_change(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::SecretElsewhere { .. })
+    }
 }
 
-/// Reads everything that the agent of `namespace` refers to.
-pub async fn read(ctx: &Context, namespace: &str, agent: &ResolvedAgent) -> Result<Bindings, Error> {
+/// Reads everything that the agent of `namespace` refers to, and notes it in `uses`.
+pub async fn read(
+    ctx: &Context,
+    namespace: &str,
+    agent: &ResolvedAgent,
+    uses: &mut Uses<'_>,
+) -> Result<Bindings, Error> {
     let mut bindings = Bindings::default();
     if let Some(reference) = &agent.model {
-        bindings.model = Some(model(ctx, namespace, reference).await?);
+        bindings.model = Some(model(ctx, namespace, reference, uses).await?);
     }
     if let Some(reference) = &agent.small_model {
-        bindings.small_model = Some(model(ctx, namespace, reference).await?);
+        bindings.small_model = Some(model(ctx, namespace, reference, uses).await?);
     }
     for reference in &agent.instructions {
-        bindings.instructions.push(instruction(ctx, namespace, reference).await?);
+        bindings.instructions.push(instruction(ctx, namespace, reference, uses).await?);
     }
     for binding in &agent.tools {
-        bindings.tools.push(tool(ctx, namespace, binding).await?);
+        bindings.tools.push(tool(ctx, namespace, binding, uses).await?);
     }
     Ok(bindings)
 }
 
-async fn model(ctx: &Context, namespace: &str, reference: &ObjectRef) -> Result<ModelBinding, Error> {
-    let model: Model =
-        find(ctx, "Model", namespace, reference, |model: &Model| model.spec.allowed_namespaces.clone()).await?;
+async fn model(
+    ctx: &Context,
+    namespace: &str,
+    reference: &ObjectRef,
+    uses: &mut Uses<'_>,
+) -> Result<ModelBinding, Error> {
+    let allowed = |model: &Model| model.spec.allowed_namespaces.clone();
+    let model: Model = find(ctx, "Model", namespace, reference, uses, allowed).await?;
     let home = reference.namespace.as_deref().unwrap_or(namespace);
     let provider_ref = &model.spec.provider_ref;
-    let provider: ModelProvider = find(ctx, "ModelProvider", home, provider_ref, |provider: &ModelProvider| {
-        provider.spec.allowed_namespaces.clone()
-    })
-    .await?;
+    let allowed = |provider: &ModelProvider| provider.spec.allowed_namespaces.clone();
+    let provider: ModelProvider = find(ctx, "ModelProvider", home, provider_ref, uses, allowed).await?;
     let provider_home = provider_ref.namespace.as_deref().unwrap_or(home);
     let secret = provider.spec.api_key_secret_ref.is_some() || provider.spec.headers_from.is_some();
     if secret && provider_home != namespace {
@@ -142,9 +159,14 @@ async fn model(ctx: &Context, namespace: &str, reference: &ObjectRef) -> Result<
     Ok(ModelBinding::new(&provider_ref.name, &provider.spec, &model.spec))
 }
 
-async fn instruction(ctx: &Context, namespace: &str, reference: &ObjectRef) -> Result<InstructionText, Error> {
-    let found: Instruction =
-        find(ctx, "Instruction", namespace, reference, |i: &Instruction| i.spec.allowed_namespaces.clone()).await?;
+async fn instruction(
+    ctx: &Context,
+    namespace: &str,
+    reference: &ObjectRef,
+    uses: &mut Uses<'_>,
+) -> Result<InstructionText, Error> {
+    let allowed = |instruction: &Instruction| instruction.spec.allowed_namespaces.clone();
+    let found: Instruction = find(ctx, "Instruction", namespace, reference, uses, allowed).await?;
     let home = reference.namespace.as_deref().unwrap_or(namespace);
     let text = match (&found.spec.text, &found.spec.config_map_key_ref) {
         (Some(text), _) => text.clone(),
@@ -154,6 +176,7 @@ async fn instruction(ctx: &Context, namespace: &str, reference: &ObjectRef) -> R
                 namespace: home.into(),
                 name: format!("{}/{}", key.name, key.key),
             };
+            uses.add(Part::of::<ConfigMap>(home, &key.name));
             let map = ctx.api::<ConfigMap>(home).get_opt(&key.name).await?.ok_or_else(missing)?;
             map.data.unwrap_or_default().remove(&key.key).ok_or_else(missing)?
         }
@@ -163,7 +186,7 @@ async fn instruction(ctx: &Context, namespace: &str, reference: &ObjectRef) -> R
     Ok(InstructionText { name: reference.name.clone(), text: instruction_text(&text, &values) })
 }
 
-async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding) -> Result<ToolServer, Error> {
+async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding, uses: &mut Uses<'_>) -> Result<ToolServer, Error> {
     // An MCPServer and an AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
     let kind = match binding.reference.kind {
         ToolKind::RemoteMCPServer => "RemoteMCPServer",
@@ -172,8 +195,8 @@ async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding) -> Result<T
         ToolKind::Agent => "Agent as a tool",
     };
     let reference = ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
-    let server: RemoteMCPServer =
-        find(ctx, kind, namespace, &reference, |s: &RemoteMCPServer| s.spec.allowed_namespaces.clone()).await?;
+    let allowed = |server: &RemoteMCPServer| server.spec.allowed_namespaces.clone();
+    let server: RemoteMCPServer = find(ctx, kind, namespace, &reference, uses, allowed).await?;
     let home = reference.namespace.as_deref().unwrap_or(namespace);
     let mut secret_headers =
         if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };
@@ -211,6 +234,7 @@ async fn find<K>(
     kind: &'static str,
     from: &str,
     reference: &ObjectRef,
+    uses: &mut Uses<'_>,
     allowed: impl Fn(&K) -> Option<AllowedNamespaces>,
 ) -> Result<K, Error>
 where
@@ -221,6 +245,7 @@ where
 {
     let home = reference.namespace.as_deref().unwrap_or(from);
     let (namespace, name) = (home.to_owned(), reference.name.clone());
+    uses.add(Part::of::<K>(home, &reference.name));
     let found: Option<K> = ctx.api::<K>(home).get_opt(&reference.name).await?;
     if home == from {
         return found.ok_or(Error::NotFound { kind, namespace, name });

@@ -27,16 +27,19 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
+    Environment,
     apply::Applied,
     cron::Children,
     events::Events,
     metrics::Metrics,
+    parts::Parts,
     remote::Remote,
     task::{
         self,
         cleanup::Finished,
         queues::{Queues, Target},
     },
+    traces::{Collector, Traces},
     watch::{Key, Kind},
     work::Queue,
 };
@@ -57,6 +60,10 @@ pub struct Context {
     pub queues: Queues,
     /// What lies outside the cluster.
     pub remote: Remote,
+    /// Where runs that ended are told.
+    pub traces: Traces,
+    /// What Agents use and others own.
+    pub parts: Parts,
     /// What was applied.
     pub applied: Applied,
     /// Runs whose Pod was seen.
@@ -66,7 +73,7 @@ pub struct Context {
     /// Tasks of CronTasks.
     pub children: Children,
     platform: RwLock<Arc<Platform>>,
-    environment: fn(&str) -> Option<String>,
+    environment: Environment,
 }
 
 /// What is known of the cluster.
@@ -124,7 +131,7 @@ impl Context {
         events: Events,
         metrics: Arc<Metrics>,
         remote: Remote,
-        environment: fn(&str) -> Option<String>,
+        environment: Environment,
     ) -> Self {
         Self {
             client,
@@ -134,13 +141,20 @@ impl Context {
             work: Work::default(),
             queues: Queues::default(),
             remote,
+            traces: Traces::start(),
+            parts: Parts::default(),
             applied: Applied::default(),
             made: Made::default(),
             finished: Finished::default(),
             children: Children::default(),
-            platform: RwLock::new(Arc::new(Platform::from(None, &environment))),
+            platform: RwLock::new(Arc::new(Platform::from(None, &*environment))),
             environment,
         }
+    }
+
+    /// Where traces go, if anywhere.
+    pub fn collector(&self) -> Option<Collector> {
+        Collector::of(&self.platform(), &self.environment)
     }
 
     /// A variable of the process's environment.
@@ -155,7 +169,7 @@ impl Context {
 
     /// Takes over a configuration. Answers whether anything changed.
     pub fn configure(&self, config: Option<&KubeOpenCodeConfig>) -> bool {
-        let next = Platform::from(config, &self.environment);
+        let next = Platform::from(config, &*self.environment);
         let mut platform = self.platform.write().unwrap_or_else(PoisonError::into_inner);
         let changed = **platform != next;
         *platform = Arc::new(next);

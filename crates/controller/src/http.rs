@@ -7,16 +7,20 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::metrics::Metrics;
 
-/// Serves metrics at `metrics_address` and health at `health_address` until the process ends.
+/// Where to serve.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// `/metrics`.
+    pub metrics: SocketAddr,
+    /// `/healthz` and `/readyz`.
+    pub health: SocketAddr,
+}
+
+/// Serves metrics and health until the process ends.
 ///
 /// `ready` is true once the caches are filled; it does not ask for leadership, so that a roll-out of several replicas
 /// can complete.
-pub async fn serve(
-    metrics_address: SocketAddr,
-    health_address: SocketAddr,
-    metrics: Arc<Metrics>,
-    ready: watch::Receiver<bool>,
-) -> io::Result<()> {
+pub async fn serve(addresses: Addresses, metrics: Arc<Metrics>, ready: watch::Receiver<bool>) -> io::Result<()> {
     let numbers = Router::new().route(
         "/metrics",
         get(async move || {
@@ -31,8 +35,8 @@ pub async fn serve(
             },
         ),
     );
-    let metrics_listener = listen(metrics_address).await?;
-    let health_listener = listen(health_address).await?;
+    let metrics_listener = listen(addresses.metrics).await?;
+    let health_listener = listen(addresses.health).await?;
     tracing::info!(metrics = %metrics_listener.local_addr()?, health = %health_listener.local_addr()?, "serving");
     tokio::spawn(async move { axum::serve(metrics_listener, numbers).await });
     tokio::spawn(async move { axum::serve(health_listener, health).await });

@@ -21,27 +21,32 @@ pub mod bindings;
 pub mod config;
 pub mod context;
 pub mod cron;
+mod depth;
 pub mod events;
 mod failpoint;
 pub mod fence;
 pub mod http;
 pub mod lease;
 pub mod metrics;
+pub mod parts;
 pub mod registry;
 pub mod remote;
 pub mod secret;
 pub mod task;
 pub mod template;
+pub mod traces;
 pub mod watch;
 pub mod work;
 
-use std::{future::Future, hash::Hash, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, hash::Hash, io, sync::Arc, time::Duration};
 
-use api::{KubeOpenCodeConfig, Task, names::labels};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, Config, Resource, client::ClientBuilder, runtime::watcher};
-use kubeopencode_core::dependencies::Other;
+use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::{Client, Resource, ResourceExt as _, runtime::watcher};
+use kubeopencode_core::{dependencies::Other, queue::TaskKey};
+use serde::de::DeserializeOwned;
 use tokio::{sync::watch as signal, task::JoinSet};
+use tower::Layer as _;
 
 use context::Context;
 use events::Events;
@@ -49,30 +54,28 @@ use fence::{Fence, FenceLayer};
 use metrics::Metrics;
 use remote::Remote;
 use task::queues::{Standing, Target, joins_later, stop_requested};
-use watch::{Change, Key};
+use watch::{Change, Key, Seen};
 use work::{Next, Queue};
 
+/// Looks up an environment variable.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// How to run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
-    /// Where to serve metrics.
-    pub metrics: SocketAddr,
-    /// Where to serve health.
-    pub health: SocketAddr,
+    /// Where to serve metrics and health; nowhere inside a process that has a server of its own.
+    pub listen: Option<http::Addresses>,
     /// Namespace of the leader lease; without one, this process assumes that it is alone.
     pub lease_namespace: Option<String>,
     /// Tasks that are worked on at once.
     pub concurrency: usize,
     /// Looks up an environment variable.
-    pub environment: fn(&str) -> Option<String>,
+    pub environment: Environment,
 }
 
 /// Why the controllers ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The client cannot be made.
-    #[error("the cluster's configuration cannot be used: {0}")]
-    Client(#[from] kube::Error),
     /// An address cannot be served.
     #[error("{0}")]
     Listen(#[from] io::Error),
@@ -88,29 +91,45 @@ pub enum Error {
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs the controllers until `stop` is ready, or until the lease is lost.
+///
+/// The client may speak to a cluster or to an API server in this very process.
 pub async fn run(
-    config: Config,
+    client: Client,
     options: Options,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Error> {
     let metrics = Arc::new(Metrics::default());
     let fence = if options.lease_namespace.is_some() { Fence::closed() } else { Fence::default() };
-    let unfenced: Client = Client::try_from(config.clone())?;
     let layer = FenceLayer { fence: fence.clone(), metrics: Arc::clone(&metrics) };
-    let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
-    let identity = identity(options.environment);
+    let namespace = client.default_namespace().to_owned();
+    let readable = depth::Readable(client);
+    let unfenced = Client::new(readable.clone(), namespace.clone());
+    let client = Client::new(layer.layer(readable), namespace);
+    let identity = identity(&options.environment);
     let events = Events::start(client.clone(), identity.clone());
-    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), remote()?, options.environment));
+    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), remote()?, options.environment.clone()));
 
     let (ready, is_ready) = signal::channel(false);
-    http::serve(options.metrics, options.health, Arc::clone(&metrics), is_ready).await?;
+    if let Some(addresses) = options.listen {
+        http::serve(addresses, Arc::clone(&metrics), is_ready).await?;
+    }
 
     let mut watches = JoinSet::new();
     follow_all(&ctx, &unfenced, &mut watches);
+    let mut parts = follow_parts(&ctx, &unfenced, &mut watches);
     tokio::pin!(stop);
     tokio::select! {
-        () = all_complete(&ctx) => {}
+        () = async {
+            all_complete(&ctx).await;
+            for complete in &mut parts {
+                // The sender lives in the watch.
+                let _ = complete.wait_for(|complete| *complete).await;
+            }
+        } => {}
         () = &mut stop => return Ok(()),
+    }
+    for pod in ctx.seen.pods.all(task::still_runs) {
+        ctx.hold_slot(&pod);
     }
     ready.send_replace(true);
 
@@ -157,7 +176,7 @@ fn remote() -> Result<Remote, Error> {
 }
 
 /// Who we are: the Pod's name, or the machine's and a number.
-fn identity(environment: fn(&str) -> Option<String>) -> String {
+fn identity(environment: &Environment) -> String {
     environment("POD_NAME")
         .or_else(|| environment("HOSTNAME").map(|host| format!("{host}-{}", std::process::id())))
         .unwrap_or_else(|| format!("kubeopencode-{}", std::process::id()))
@@ -250,6 +269,27 @@ fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) {
     watches.spawn(seen.claims.follow(client.clone(), managed(), |_| (), |_| ()));
 }
 
+/// Follows what Agents use and others own. Answers when each kind is known.
+fn follow_parts(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> Vec<signal::Receiver<bool>> {
+    fn follow<K>(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> signal::Receiver<bool>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    {
+        let (complete, is_complete) = signal::channel(false);
+        let told = Arc::clone(ctx);
+        watches.spawn(ctx.parts.follow::<K>(client.clone(), complete, move |agent| told.work.agents.add(agent)));
+        is_complete
+    }
+    vec![
+        follow::<Secret>(ctx, client, watches),
+        follow::<ConfigMap>(ctx, client, watches),
+        follow::<Model>(ctx, client, watches),
+        follow::<ModelProvider>(ctx, client, watches),
+        follow::<Instruction>(ctx, client, watches),
+        follow::<RemoteMCPServer>(ctx, client, watches),
+    ]
+}
+
 async fn all_complete(ctx: &Context) {
     let seen = &ctx.seen;
     seen.tasks.complete().await;
@@ -286,9 +326,12 @@ fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
 
 fn pod_changed(ctx: &Context, change: &Change<'_, Pod>) {
     let Some(pod) = change.last() else { return };
-    let task = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK));
-    if let Some(task) = task {
-        ctx.work.tasks.add(Key::new(&change.key.namespace, task));
+    let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else { return };
+    ctx.work.tasks.add(Key::new(&change.key.namespace, task));
+    if change.object().is_some_and(task::still_runs) {
+        ctx.hold_slot(pod);
+    } else if let Some(target) = apply::controller_uid(pod).and_then(|uid| ctx.queues.pod_gone(uid)) {
+        ctx.work.admissions.add(target);
     }
 }
 
@@ -384,8 +427,31 @@ impl Context {
     pub fn observe_task(&self, key: &Key) {
         let task = self.seen.tasks.object(key);
         let find = |other: &Key| self.seen.tasks.object(other).map(|task| Other::of(&task));
-        for target in self.queues.observe(key, task.as_deref(), self.platform().reference_grace_period, find) {
+        let has_pod = |task: &TaskKey| {
+            let ours = |pod: &Pod| apply::controller_uid(pod) == Some(&task.uid) && task::still_runs(pod);
+            !self.seen.pods.all(ours).is_empty()
+        };
+        let grace = self.platform().reference_grace_period;
+        for target in self.queues.observe(key, task.as_deref(), grace, find, has_pod) {
             self.work.admissions.add(target);
         }
+    }
+
+    /// A Pod that runs without a Task, because that was deleted, holds its slot until it has stopped.
+    fn hold_slot(&self, pod: &Pod) {
+        let labels = pod.labels();
+        let (Some(uid), Some(name)) = (apply::controller_uid(pod), labels.get(labels::TASK)) else { return };
+        let key = Key::new(pod.namespace().unwrap_or_default(), name);
+        let known = self.seen.tasks.get(&key).is_some_and(|seen| match seen {
+            Seen::Object(task) => task.metadata.uid.as_deref() == Some(uid),
+            Seen::Unreadable(_) => true,
+        });
+        if known || !self.seen.tasks.is_complete() {
+            return;
+        }
+        let Some(target) = Target::of_pod(pod) else { return };
+        let epoch = labels.get(labels::RUN_EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(1);
+        let task = TaskKey { namespace: key.namespace, name: key.name, uid: uid.to_owned() };
+        self.queues.linger(task, epoch, target, self.platform().reference_grace_period);
     }
 }

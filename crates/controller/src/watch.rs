@@ -161,6 +161,11 @@ impl<K> Kind<K> {
         self.read().is_empty()
     }
 
+    /// Whether the first list of the kind is complete.
+    pub fn is_complete(&self) -> bool {
+        *self.complete.borrow()
+    }
+
     /// Returns once the first list of the kind is complete.
     pub async fn complete(&self) {
         let mut complete = self.complete.subscribe();

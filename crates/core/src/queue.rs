@@ -344,6 +344,11 @@ impl Queue {
         self.waiting.is_empty()
     }
 
+    /// Whether a run of the Task holds a slot.
+    pub fn is_running(&self, key: &TaskKey) -> bool {
+        self.running.contains_key(key)
+    }
+
     /// Tasks that hold a slot.
     pub fn running_count(&self) -> usize {
         self.running.len()

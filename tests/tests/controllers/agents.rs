@@ -23,6 +23,10 @@ pub const CASES: &[Case] = cases![
     an_agent_whose_template_is_missing_says_so_and_heals,
     an_agent_whose_context_is_missing_says_so_and_heals,
     an_agent_whose_model_is_missing_says_so_and_heals,
+    an_agent_says_which_secret_is_missing_and_heals,
+    a_rotated_secret_rolls_out_once,
+    a_changed_model_reaches_the_agent,
+    a_share_link_is_a_secret_that_goes_with_it,
     a_configuration_that_is_not_valid_leaves_the_last_good_server_running,
     what_somebody_changes_by_hand_is_put_right,
     a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
@@ -141,6 +145,92 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
         let agent = world.agent_is("a", "ready", |agent| conditions(agent, "ServerReady").starts_with("True")).await?;
         let model = agent.status.as_ref().and_then(|status| status.resolved_model.clone());
         ensure!(model.as_deref() == Some("p/m"), "{model:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The message of a condition.
+fn said(agent: &Agent, kind: &str) -> String {
+    let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind);
+    found.map(|condition| condition.message.clone()).unwrap_or_default()
+}
+
+async fn secret(world: &World, name: &str, key: &str, value: &str) -> anyhow::Result<()> {
+    let secret = json!({"metadata": {"name": name}, "stringData": {key: value}});
+    world.api::<Secret>().create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+    Ok(())
+}
+
+async fn an_agent_says_which_secret_is_missing_and_heals() -> anyhow::Result<()> {
+    shared(async |world| {
+        let credentials = json!([{"name": "token", "secretRef": {"name": "later", "key": "token"}, "env": "TOKEN"}]);
+        world.agent("a", json!({"credentials": credentials})).await?;
+        let missing = |agent: &Agent| conditions(agent, "SecretsReady") == "False SecretMissing";
+        let agent = world.agent_is("a", "its word", missing).await?;
+        ensure!(said(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
+        secret(&world, "later", "other", "x").await?;
+        let no_key = |agent: &Agent| said(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
+        world.agent_is("a", "the key that is missing", no_key).await?;
+        world.merge::<Secret>("later", json!({"stringData": {"token": "y"}})).await?;
+        world.agent_is("a", "its health", |agent| conditions(agent, "SecretsReady") == "True Resolved").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_rotated_secret_rolls_out_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        secret(&world, "used", "token", "one").await?;
+        secret(&world, "unused", "token", "one").await?;
+        let credentials = json!([{"name": "token", "secretRef": {"name": "used", "key": "token"}, "env": "TOKEN"}]);
+        world.ready_agent("a", json!({"credentials": credentials})).await?;
+        let before = world.deployment("a").await?.metadata.generation;
+        ensure!(before == Some(1), "it rolled out {before:?} times before anything changed");
+        world.merge::<Secret>("unused", json!({"stringData": {"token": "two"}})).await?;
+        world.merge::<Secret>("used", json!({"stringData": {"token": "two"}})).await?;
+        let deployments = world.record::<Deployment>();
+        deployments.until_object("a-server", "a roll-out", |d| d.metadata.generation == Some(2)).await?;
+        // Whatever else the change causes has happened when a later one is through.
+        world.merge::<Agent>("a", json!({"spec": {"executorImage": "two:2"}})).await?;
+        let last = deployments.until_object("a-server", "the new image", |d| image(d) == "two:2").await?;
+        ensure!(last.metadata.generation == Some(3), "it rolled out more than once: {:?}", last.metadata.generation);
+        Ok(())
+    })
+    .await
+}
+
+async fn a_changed_model_reaches_the_agent() -> anyhow::Result<()> {
+    shared(async |world| {
+        let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
+        world.create::<ModelProvider>("p", provider).await?;
+        world.create::<Model>("m", json!({"model": "one", "providerRef": {"name": "p"}})).await?;
+        world.ready_agent("a", json!({"modelRef": {"name": "m"}})).await?;
+        let model = |agent: &Agent| agent.status.as_ref().and_then(|status| status.resolved_model.clone());
+        world.agent_is("a", "the first model", |agent| model(agent).is_some_and(|m| m.ends_with("/one"))).await?;
+        world.merge::<Model>("m", json!({"spec": {"model": "two"}})).await?;
+        world.agent_is("a", "the second model", |agent| model(agent).is_some_and(|m| m.ends_with("/two"))).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"share": {"enabled": true}})).await?;
+        let active = |agent: &Agent| conditions(agent, "ShareReady").starts_with("True");
+        let agent = world.agent_is("a", "its link", active).await?;
+        let share = agent.status.as_ref().and_then(|status| status.share.clone()).unwrap_or_default();
+        let name = share.secret_name.unwrap_or_default();
+        let link: Secret = world.api().get(&name).await?;
+        let token = link.data.unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
+        ensure!(token.len() >= 32, "the token is short");
+        let told = serde_json::to_string(&agent.status)?;
+        ensure!(!told.contains(std::str::from_utf8(&token)?), "the token is in the status");
+        world.merge::<Agent>("a", json!({"spec": {"share": {"enabled": false}}})).await?;
+        world.record::<Secret>().until_gone(&name).await?;
+        world.agent_is("a", "no link", |agent| conditions(agent, "ShareReady").is_empty()).await?;
         Ok(())
     })
     .await

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use api::{KubeOpenCodeConfig, TaskPhase};
+use axum::{Json, Router, routing::post};
 use blackbox::{
     cases,
     controller::{Controller, Options},
     history::History,
     install,
+    kind::Kind,
     runner::Case,
-    server::Remote,
+    server::{ApiServer as _, Remote, Request},
 };
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::Pod},
@@ -21,6 +23,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::world::{Alone, World, condition, explain, message};
 
@@ -30,6 +33,8 @@ pub const CASES: &[Case] = cases![
     finished_tasks_go_when_their_time_has_come,
     no_more_finished_tasks_stay_than_are_retained,
     an_object_that_cannot_be_read_affects_only_itself,
+    an_agent_that_nests_too_deeply_affects_only_itself,
+    a_run_is_told_to_the_collector,
 ];
 
 /// Runs a case with a controller and the configuration of its own.
@@ -243,4 +248,64 @@ async fn create_once_served(objects: &Api<DynamicObject>, object: &Value) -> any
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     anyhow::bail!("the API server does not use its new definition")
+}
+
+/// Nobody who reads JSON in Rust can read this Agent whole, we no better than the controller: kubectl looks at it.
+async fn an_agent_that_nests_too_deeply_affects_only_itself() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let (world, levels) = (&alone.world, 500);
+    let beside = World::on(world.cluster).await?;
+    let config = (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+    let agent = json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Agent", "metadata": {"name": "deep"},
+                       "spec": {"config": config}});
+    let server = Remote::new(world.client.clone());
+    let kind = Kind::named("Agent")?;
+    let answer = server.send(Request::create(kind, &world.namespace, &agent)).await?;
+    ensure!(answer.code == 201, "{}", answer.code);
+    let controller = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        beside.agent("fine", json!({})).await?;
+        beside.agent_is("fine", "a look at it", |agent| agent.status.is_some()).await?;
+        let path = "jsonpath={.status.conditions[?(@.type=='ConfigValid')].message}";
+        let told = async || -> anyhow::Result<String> {
+            let kubectl = world.cluster.kubectl_command(["get", "agent", "deep", "-n", &world.namespace, "-o", path]);
+            let output = tokio::process::Command::from(kubectl).output().await?;
+            Ok(String::from_utf8([output.stdout, output.stderr].concat())?)
+        };
+        let patience = tokio::time::Instant::now() + Duration::from_secs(30);
+        while !told().await?.contains("nests deeper than 64 levels") {
+            ensure!(tokio::time::Instant::now() < patience, "its status says: {}", told().await?);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        controller.terminate().await
+    };
+    let outcome = explain(outcome.await, world, &[&controller]);
+    let path = format!("/apis/kubeopencode.io/v1alpha1/namespaces/{}/agents/deep", world.namespace);
+    server.send(Request::delete(&path)).await?;
+    outcome
+}
+
+async fn a_run_is_told_to_the_collector() -> anyhow::Result<()> {
+    let (told, mut exports) = tokio::sync::mpsc::unbounded_channel::<Value>();
+    let collect = move |Json(export): Json<Value>| async move { drop(told.send(export)) };
+    let collector = Router::new().route("/v1/traces", post(collect));
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    let server = tokio::spawn(async move { axum::serve(listener, collector).await });
+    let outcome = with(async |world| {
+        configure(world, json!({"observability": {"openTelemetry": {"enabled": true, "endpoint": endpoint}}})).await?;
+        world.template("t", json!({})).await?;
+        world.task("traced", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("traced").await?;
+        let export = tokio::time::timeout(Duration::from_secs(30), exports.recv()).await?;
+        let export = export.context("the collector is gone")?;
+        let spans = export.pointer("/resourceSpans/0/scopeSpans/0/spans").and_then(Value::as_array);
+        let names: Vec<&str> = spans.into_iter().flatten().filter_map(|span| span["name"].as_str()).collect();
+        ensure!(names.first().is_some_and(|name| name.ends_with("/traced")), "{names:?}");
+        ensure!(names.contains(&"queued") && names.contains(&"worked"), "{names:?}");
+        Ok(())
+    });
+    let outcome = outcome.await;
+    server.abort();
+    outcome
 }

@@ -28,6 +28,7 @@ pub const CASES: &[Case] = cases![
     a_controller_that_dies_at_any_step_leaves_nothing_undone_and_does_nothing_twice,
     a_controller_that_is_killed_again_and_again_loses_nothing,
     a_pod_that_vanishes_while_no_controller_runs_is_not_made_again,
+    a_pod_that_vanishes_before_it_is_on_record_is_not_made_again,
     a_run_that_ends_while_no_controller_runs_is_recorded,
     connections_that_break_are_taken_up_again,
     somebody_who_keeps_editing_tasks_does_no_harm,
@@ -131,6 +132,30 @@ async fn a_pod_that_vanishes_while_no_controller_runs_is_not_made_again() -> any
     world.works("lost").await?;
     world.until("lost", "its start on record", |status| status.pod_uid.is_some()).await?;
     first.kill().await?;
+    let force = kube::api::DeleteParams { grace_period_seconds: Some(0), ..kube::api::DeleteParams::default() };
+    world.api::<Pod>().delete("lost-pod", &force).await?;
+    world.pods.until_gone("lost-pod").await?;
+    let next = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        world.fails("lost", "PodLost").await?;
+        everything_once(world, &["lost".to_owned()])
+    };
+    explain(outcome.await, world, &[&next])
+}
+
+async fn a_pod_that_vanishes_before_it_is_on_record_is_not_made_again() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    world.template("t", json!({})).await?;
+    world.hold("lost");
+    let fragile =
+        Controller::start(world.cluster, Options { failpoint: Some("pod-made"), ..Options::default() }).await?;
+    world.task("lost", json!({"templateRef": {"name": "t"}})).await?;
+    fragile.exit().await?;
+    let status = world.until("lost", "a claim", |status| status.run_epoch.is_some()).await?;
+    ensure!(status.pod_uid.is_none(), "its Pod is on record already");
+    // A change of the Task after the claim does not hide what came before it.
+    world.annotate::<Task>("lost", "example.com/touched", "yes").await?;
     let force = kube::api::DeleteParams { grace_period_seconds: Some(0), ..kube::api::DeleteParams::default() };
     world.api::<Pod>().delete("lost-pod", &force).await?;
     world.pods.until_gone("lost-pod").await?;

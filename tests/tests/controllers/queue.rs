@@ -7,7 +7,9 @@ use std::{
 
 use anyhow::ensure;
 use api::{Agent, AgentTemplate, Task, TaskPhase};
-use blackbox::{cases, runner::Case};
+use blackbox::{cases, runner::Case, stub_kubelet::Act};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::world::{World, condition, message, reason, shared};
@@ -22,6 +24,7 @@ pub const CASES: &[Case] = cases![
     an_agent_that_sleeps_is_woken_by_a_task,
     an_idle_agent_goes_to_sleep_and_stays_asleep_for_nobody,
     a_task_on_an_agent_that_is_deleted_ends,
+    a_deleted_task_keeps_its_slot_until_its_pod_has_stopped,
 ];
 
 /// The most Tasks that were Running at any moment.
@@ -225,6 +228,29 @@ async fn a_task_on_an_agent_that_is_deleted_ends() -> anyhow::Result<()> {
         world.works("orphan").await?;
         world.delete::<Agent>("a").await?;
         world.fails("orphan", "AgentGone").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_deleted_task_keeps_its_slot_until_its_pod_has_stopped() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        world.template("u", json!({})).await?;
+        world.kubelet.script("leaving", Act::Deaf);
+        world.task("leaving", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("leaving").await?;
+        world.task("next", json!({"templateRef": {"name": "t"}})).await?;
+        world.waits("next", "TemplateAtCapacity").await?;
+        world.delete::<Task>("leaving").await?;
+        world.tasks.until_gone("leaving").await?;
+        // Whatever the controller does about the deletion, it has done it when a Task that came later is through.
+        world.task("later", json!({"templateRef": {"name": "u"}})).await?;
+        world.succeeds("later").await?;
+        world.waits("next", "TemplateAtCapacity").await?;
+        let force = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        world.api::<Pod>().delete("leaving-pod", &force).await?;
+        world.succeeds("next").await?;
         Ok(())
     })
     .await

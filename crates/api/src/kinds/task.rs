@@ -127,6 +127,8 @@ pub struct TaskStatus {
     pub pod_uid: Option<String>,
     /// Number of the current run. Each run has its own Pod, log and result.
     pub run_epoch: Option<i64>,
+    /// Version of the Task that the current run was claimed on. What became of its Pod can be replayed from there.
+    pub claimed_from: Option<String>,
     /// Number of tries so far, the current one included.
     pub attempt: Option<i32>,
     /// Stable word for why it waits or how it ended.

@@ -1,6 +1,7 @@
 //! Agents: fetch, validate, build, apply, status.
 
 mod git_sync;
+mod secrets;
 mod share;
 pub mod standby;
 
@@ -14,7 +15,10 @@ use api::{
 };
 use k8s_openapi::{
     ByteString,
-    api::{apps::v1::Deployment, core::v1::Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Secret},
+    },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::{
@@ -41,6 +45,7 @@ use self::git_sync::Followed;
 use crate::{
     apply, bindings,
     context::{Context, instant, now},
+    parts::{Part, Uses, version_of},
     task::queues::Target,
     watch::{Key, Kind, Seen},
     work::Next,
@@ -95,13 +100,25 @@ impl Error {
         }
     }
 
+    /// Whether something that it refers to is not there yet.
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::Context(error) => error.is_missing(),
+            Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the next change of an object, and nothing else, can help.
     fn waits_for_change(&self) -> bool {
         match self {
-            // ConfigMaps and objects of other owners are not watched: their change has to be looked for.
-            Self::Context(error) => !error.is_missing(),
-            Self::Resolve(_) | Self::Config(_) | Self::Build(_) | Self::Apply(apply::Error::Json { .. }) => true,
-            Self::Bindings(_) | Self::Apply(_) | Self::Api(_) => false,
+            Self::Bindings(error) => error.waits_for_change(),
+            Self::Resolve(_)
+            | Self::Context(_)
+            | Self::Config(_)
+            | Self::Build(_)
+            | Self::Apply(apply::Error::Json { .. }) => true,
+            Self::Apply(_) | Self::Api(_) => false,
         }
     }
 }
@@ -112,6 +129,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         None => {
             ctx.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
             ctx.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
+            ctx.parts.uses(key).done();
             return Ok(Next::Wait);
         }
         Some(Seen::Unreadable(why)) => {
@@ -125,7 +143,9 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     }
     track_template(ctx, &agent).await?;
     let idle = standby::pass(ctx, &agent).await?;
-    let mut done = reconcile(ctx, &agent).await;
+    let mut uses = ctx.parts.uses(key);
+    let mut done = Box::pin(reconcile(ctx, &agent, &mut uses)).await;
+    uses.done();
     let ready = is_ready(ctx, &agent);
     let link = share::pass(ctx, &agent, ready).await.unwrap_or_else(|error| {
         done = Err(error);
@@ -158,20 +178,25 @@ struct Applied {
     resolved: ResolvedAgent,
     config: CompiledConfig,
     followed: Followed,
+    /// What is wrong with the Secrets that it needs.
+    secrets: Option<String>,
     /// A changed Deployment waits until no Task runs.
     held: bool,
 }
 
-async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
+async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<Applied, Error> {
     let platform = ctx.platform();
     let key = Key::of(agent);
     let template = ctx.template_of(agent);
     let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
     let needed = contexts::needed_config_maps(&resolved.contexts);
+    for name in &needed {
+        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
+    }
     let config_maps = ctx.read_config_maps(&key.namespace, needed).await?;
     let plan = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, &resolved, &config_maps))?;
-    let bindings = bindings::read(ctx, &key.namespace, &resolved).await?;
+    let bindings = bindings::read(ctx, &key.namespace, &resolved, uses).await?;
     let config = bindings.compile(&resolved, &plan, &platform)?;
     let followed = git_sync::look(ctx, agent, &plan).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
@@ -181,7 +206,8 @@ async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
         ensure_password(ctx, agent, &reference.name, &reference.key).await?;
     }
     let uid = agent.uid().unwrap_or_default();
-    let objects = agent_objects(&AgentWorkloadInput {
+    let git_hashes = followed.commits();
+    let mut input = AgentWorkloadInput {
         agent: AgentIdentity { namespace: &key.namespace, name: &key.name, uid: &uid },
         resolved: &resolved,
         platform: &platform,
@@ -191,11 +217,16 @@ async fn reconcile(ctx: &Context, agent: &Agent) -> Result<Applied, Error> {
         suspended: agent.spec.suspend,
         persistence: agent.spec.persistence.as_ref(),
         password: password.as_ref(),
-        git_hashes: &followed.commits(),
+        git_hashes: &git_hashes,
         secrets_digest: None,
-    })?;
-    let held = make_true(ctx, agent, objects).await?;
-    Ok(Applied { resolved, config, followed, held })
+    };
+    // Built once to see which Secrets it needs, and once more so that it changes with them.
+    let needs = secrets::needs(&agent_objects(&input)?.deployment);
+    let digest = secrets::digest(ctx, &key.namespace, &needs, uses);
+    input.secrets_digest = digest.as_deref();
+    let held = make_true(ctx, agent, agent_objects(&input)?).await?;
+    let secrets = secrets::trouble(ctx, &key.namespace, &needs).await?;
+    Ok(Applied { resolved, config, followed, secrets, held })
 }
 
 /// Applies everything, storage and contexts first, so that Pods find what they mount.
@@ -285,7 +316,9 @@ async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) ->
 async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Result<(), Error> {
     let key = Key::of(&secret);
     let secrets = ctx.api::<Secret>(&key.namespace);
+    let part = Part::of::<Secret>(&key.namespace, &key.name);
     if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
+        ctx.parts.learn(part, version_of(&existing));
         if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
             return Ok(());
         }
@@ -293,7 +326,11 @@ async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Res
         return Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into());
     }
     match secrets.create(&PostParams::default(), &secret).await {
-        Ok(_) => Ok(()),
+        Ok(made) => {
+            // The Deployment that is built next must already know it, or it would be rolled out twice.
+            ctx.parts.learn(part, version_of(&made));
+            Ok(())
+        }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -371,11 +408,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     after.ready = Some(ready);
     after.suspended = Some(suspended);
     after.phase = Some(match done {
-        Err(error)
-            if error.waits_for_change() && !matches!(error, Error::Resolve(ResolveError::TemplateNotFound { .. })) =>
-        {
-            AgentPhase::Failed
-        }
+        Err(error) if error.waits_for_change() && !error.is_missing() => AgentPhase::Failed,
         Ok(_) if suspended => AgentPhase::Suspended,
         Ok(_) if ready => AgentPhase::Running,
         Ok(_) | Err(_) => AgentPhase::Pending,
@@ -394,6 +427,10 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             set(types::ACCEPTED, true, reasons::VALID, "the spec is valid");
             set(types::REFERENCES_RESOLVED, true, reasons::RESOLVED, "everything that it refers to was found");
             set(types::CONFIG_VALID, true, reasons::VALID, "the configuration of OpenCode is valid");
+            match &applied.secrets {
+                None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
+                Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
+            }
         }
         Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
     }

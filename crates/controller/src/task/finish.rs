@@ -144,6 +144,9 @@ async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, afte
     let took = admitted.map(|at| now().duration_since(at.0).try_into().unwrap_or_default()).unwrap_or_default();
     let phase = after.phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
     ctx.metrics.ended(&key.namespace, &phase, &reason, took);
+    if let Some(collector) = ctx.collector() {
+        ctx.traces.ended(collector, task, after);
+    }
     Ok(Next::Wait)
 }
 

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use api::{Task, conditions::reasons, names::annotations};
+use futures::{StreamExt as _, pin_mut};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
     ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams},
 };
 use kubeopencode_core::{
     names,
@@ -36,6 +37,9 @@ const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(10);
 const PATIENCE: SignedDuration = SignedDuration::from_secs(75);
 /// A Pod that should have been gone for this long is on a node that does not answer; it is not waited for.
 const UNREACHABLE: SignedDuration = SignedDuration::from_secs(45);
+
+/// Seconds to listen to a replay; what happened before is told at once, and less than one second cannot be asked for.
+const REPLAY: u32 = 1;
 
 /// One look at a run.
 pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
@@ -131,7 +135,36 @@ async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
         return Ok(Found::Pod(Arc::new(pod)));
     }
     let recorded = task.status.as_ref().is_some_and(|status| status.pod_uid.is_some());
-    Ok(if recorded || ctx.made.has(task, epoch) { Found::Gone } else { Found::NeverMade })
+    let gone = recorded || ctx.made.has(task, epoch) || was_made(ctx, task, &key).await?;
+    Ok(if gone { Found::Gone } else { Found::NeverMade })
+}
+
+/// Whether the Pod `key` of a run was made, although none is there and none is on record: the process that claimed the
+/// run may have died just after it made the Pod.
+///
+/// The API server replays what happened since the claim. If it does not remember, the run may have started, and so
+/// counts as started (I1).
+async fn was_made(ctx: &Context, task: &Task, key: &Key) -> Result<bool, Error> {
+    let Some(since) = task.status.as_ref().and_then(|status| status.claimed_from.as_deref()) else { return Ok(false) };
+    let params = WatchParams::default().fields(&format!("metadata.name={}", key.name)).timeout(REPLAY);
+    let events = match ctx.api::<Pod>(&key.namespace).watch(&params, since).await {
+        Err(kube::Error::Api(status)) if status.code == 410 => return Ok(true),
+        other => other?,
+    };
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        match event? {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
+                if controller_uid(&pod) == task.metadata.uid.as_deref() {
+                    return Ok(true);
+                }
+            }
+            WatchEvent::Error(status) if status.code == 410 => return Ok(true),
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+            WatchEvent::Bookmark(_) => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the run must end before its own end. It is computed anew each time; only what may not be true any more when

@@ -160,6 +160,12 @@ pub fn slim(task: &mut Task) {
     }
 }
 
+/// Whether the containers of a Pod may still run.
+pub fn still_runs(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
 /// What of a Pod is kept in memory: its status says all, of its spec only the node and the deadline count.
 pub fn slim_pod(pod: &mut Pod) {
     let spec = pod.spec.take().unwrap_or_default();

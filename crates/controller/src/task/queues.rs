@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use api::{Task, TaskPhase, kinds::agent::TaskStart, names::annotations};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
 use kubeopencode_core::{
     dependencies::{self, Other},
     queue::{Admission, Decisions, Gate, Lane, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
@@ -57,11 +59,33 @@ impl Target {
         }
     }
 
+    /// What a Pod runs on, by its annotation.
+    pub fn of_pod(pod: &Pod) -> Option<Self> {
+        let (kind, name) = pod.metadata.annotations.as_ref()?.get(annotations::RUNS_ON)?.split_once('/')?;
+        let key = Key::new(pod.metadata.namespace.clone().unwrap_or_default(), name);
+        match kind {
+            "Agent" => Some(Self::agent(key)),
+            "AgentTemplate" => Some(Self::template(key)),
+            _ => None,
+        }
+    }
+
     fn lane(&self) -> Lane {
         match self.kind {
             TargetKind::Agent => Lane::Agent(self.key.name.clone()),
             TargetKind::Template => Lane::Template(self.key.name.clone()),
         }
+    }
+}
+
+/// As in [`annotations::RUNS_ON`].
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            TargetKind::Agent => "Agent",
+            TargetKind::Template => "AgentTemplate",
+        };
+        write!(f, "{kind}/{}", self.key.name)
     }
 }
 
@@ -151,6 +175,8 @@ struct State {
     dependants: HashMap<Key, BTreeSet<Key>>,
     admitted: HashMap<Key, Admission>,
     refused: HashMap<Key, Refusal>,
+    /// Runs whose Task is gone and whose Pod is not, by the Task's UID: they hold their slot until the Pod is gone.
+    lingering: HashMap<String, (TaskKey, Target)>,
 }
 
 struct Line {
@@ -193,13 +219,14 @@ pub struct Decided {
 impl Queues {
     /// A Task changed, or is gone (`task` is `None`). Answers which targets need a decision.
     ///
-    /// `find` looks up another Task of the same namespace.
+    /// `find` looks up another Task of the same namespace; `has_pod` says whether a Pod of a Task still runs.
     pub fn observe(
         &self,
         key: &Key,
         task: Option<&Task>,
         grace: Duration,
         find: impl Fn(&Key) -> Option<Other>,
+        has_pod: impl Fn(&TaskKey) -> bool,
     ) -> Vec<Target> {
         let mut state = self.lock();
         let mut wake = Vec::new();
@@ -208,12 +235,12 @@ impl Queues {
         if before != now
             && let Some((old, target)) = before
         {
-            state.leave(key, &old, &target);
+            state.leave(key, &old, &target, &has_pod);
             wake.push(target);
         }
         if let (Some(task), Some((task_key, target))) = (task, now) {
             if task.metadata.deletion_timestamp.is_some() {
-                state.leave(key, &task_key, &target);
+                state.leave(key, &task_key, &target, &has_pod);
             } else {
                 state.places.insert(key.clone(), (task_key.clone(), target.clone()));
                 state.stand(key, task, task_key, &target, grace, &find);
@@ -222,6 +249,21 @@ impl Queues {
         }
         wake.extend(state.targets_of_dependants(key));
         wake
+    }
+
+    /// A Pod runs whose Task is gone: it holds a slot of `target`.
+    pub fn linger(&self, task: TaskKey, epoch: i64, target: Target, grace: Duration) {
+        let mut state = self.lock();
+        state.line(&target, grace).queue.running(task.clone(), epoch, None);
+        state.lingering.insert(task.uid.clone(), (task, target));
+    }
+
+    /// The last Pod of a Task stopped. Answers whose slot became free, if its Task was gone before.
+    pub fn pod_gone(&self, uid: &str) -> Option<Target> {
+        let mut state = self.lock();
+        let (task, target) = state.lingering.remove(uid)?;
+        state.lines.get_mut(&target)?.queue.remove(&task);
+        Some(target)
     }
 
     /// Tasks that depend on `key`. Observe them again when it changes.
@@ -339,12 +381,16 @@ impl Queues {
 }
 
 impl State {
-    fn leave(&mut self, key: &Key, task: &TaskKey, target: &Target) {
+    fn leave(&mut self, key: &Key, task: &TaskKey, target: &Target, has_pod: &impl Fn(&TaskKey) -> bool) {
         self.places.remove(key);
         self.admitted.remove(key);
         self.refused.remove(key);
         if let Some(line) = self.lines.get_mut(target) {
-            line.queue.remove(task);
+            if line.queue.is_running(task) && has_pod(task) {
+                self.lingering.insert(task.uid.clone(), (task.clone(), target.clone()));
+            } else {
+                line.queue.remove(task);
+            }
             line.fresh.remove(key);
         }
         // Usually empty: few Tasks depend on others.
@@ -364,19 +410,10 @@ impl State {
         find: &impl Fn(&Key) -> Option<Other>,
     ) {
         let standing = Standing::of(task);
-        if !self.lines.contains_key(target) {
-            if matches!(standing, Standing::Finished { .. }) {
-                return;
-            }
-            let line = Line {
-                queue: Queue::new(target.lane(), grace),
-                under: None,
-                fresh: BTreeSet::new(),
-                positions_told: Instant::now(),
-                restored: false,
-            };
-            self.lines.insert(target.clone(), line);
+        if matches!(standing, Standing::Finished { .. }) && !self.lines.contains_key(target) {
+            return;
         }
+        self.line(target, grace);
         let Some(line) = self.lines.get_mut(target) else { return };
         match standing {
             Standing::Waiting { .. } if stop_requested(task) => line.queue.remove(&task_key),
@@ -403,6 +440,17 @@ impl State {
                 line.queue.finished(&task_key, epoch);
             }
         }
+    }
+
+    /// The line of a target, an empty one if nobody waited or ran there.
+    fn line(&mut self, target: &Target, grace: Duration) -> &mut Line {
+        self.lines.entry(target.clone()).or_insert_with(|| Line {
+            queue: Queue::new(target.lane(), grace),
+            under: None,
+            fresh: BTreeSet::new(),
+            positions_told: Instant::now(),
+            restored: false,
+        })
     }
 
     fn targets_of_dependants(&self, key: &Key) -> Vec<Target> {

@@ -6,7 +6,7 @@ use api::{
     Task, TaskPhase,
     conditions::{reasons, types},
     kinds::task::TaskTimings,
-    names::labels,
+    names::{annotations, labels},
     refs::LocalRef,
 };
 use k8s_openapi::{
@@ -35,6 +35,7 @@ use crate::{
     bindings,
     context::{Context, now},
     failpoint,
+    parts::Uses,
     watch::Key,
     work::Next,
 };
@@ -182,12 +183,15 @@ async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error>
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
     let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan };
-    let made = if attaches(&resolved) {
+    let mut made = if attaches(&resolved) {
         attach_pod(&input)?
     } else {
-        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent).await?;
+        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent, &mut Uses::untold()).await?;
         own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
     };
+    if let Some(target) = Target::of(task) {
+        made.pod.annotations_mut().insert(annotations::RUNS_ON.into(), target.to_string());
+    }
     for sentence in &plan.left_out {
         ctx.events.normal(task, "ContextLeftOut", sentence);
     }
@@ -237,6 +241,7 @@ async fn claim(
     after.agent_ref = task.spec.agent_ref.as_ref().map(|agent| LocalRef::new(&agent.name));
     after.template_ref = task.spec.template_ref.as_ref().map(|template| LocalRef::new(&template.name));
     after.run_epoch = Some(admission.epoch);
+    after.claimed_from = task.resource_version();
     after.attempt = Some(after.attempt.unwrap_or(0) + 1);
     after.pod_name = Some(names::task_pod(&key.name, admission.epoch));
     after.pod_uid = None;

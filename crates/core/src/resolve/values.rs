@@ -4,8 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::depth::is_deeper;
+
 /// Directories that a workspace must not cover: the system's own, and where OpenCode itself is mounted.
 const RESERVED: [&str; 5] = ["/dev", "/etc", "/proc", "/sys", "/tools"];
+
+/// Levels of a configuration. OpenCode's own needs fewer than ten; what lies deeper than [`crate::depth::MOST`] in the
+/// whole object is lost, so this must be well below.
+const DEEPEST: u32 = 64;
 
 /// A span of time; zero is what tools write for "unset".
 pub(super) fn span(span: Option<api::Duration>) -> Option<Duration> {
@@ -21,6 +27,9 @@ pub(super) fn config_object(config: Value) -> Result<Map<String, Value>, String>
         })?,
         other => other,
     };
+    if is_deeper(&config, DEEPEST) {
+        return Err(format!("it nests deeper than {DEEPEST} levels"));
+    }
     let found = match config {
         Value::Object(map) => return Ok(map),
         Value::Array(_) => "a list",

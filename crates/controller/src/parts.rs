@@ -1,0 +1,251 @@
+//! What Agents are made of and others own: Secrets, ConfigMaps, models, instructions, tools.
+//!
+//! They are known by their versions only, from watches of their metadata, and read when they are needed. Who uses one is
+//! told when it appears, changes or goes, so a missing reference heals at once and nothing has to be looked for.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::Future,
+    sync::{Arc, PoisonError, RwLock, RwLockWriteGuard},
+};
+
+use futures::{StreamExt as _, pin_mut};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::watch::Key;
+
+/// An object that Agents may use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Part {
+    kind: String,
+    key: Key,
+}
+
+impl Part {
+    /// The object `name` of kind `K`.
+    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self { kind: K::kind(&()).into_owned(), key: Key::new(namespace, name) }
+    }
+}
+
+/// The versions of all parts, and who uses them. Clones share them.
+#[derive(Clone, Default)]
+pub struct Parts(Arc<RwLock<State>>);
+
+#[derive(Default)]
+struct State {
+    versions: HashMap<Part, String>,
+    /// Part -> Agents that use it, or would if it existed.
+    users: HashMap<Part, BTreeSet<Key>>,
+    /// Agent -> what it uses.
+    used: HashMap<Key, BTreeSet<Part>>,
+}
+
+impl Parts {
+    /// Follows the parts of kind `K` for ever. `told` gets each Agent that uses one that changed; `complete` becomes
+    /// true when the first list is known.
+    pub fn follow<K>(
+        &self,
+        client: Client,
+        complete: watch::Sender<bool>,
+        told: impl Fn(Key) + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    {
+        let parts = self.clone();
+        async move {
+            let all = Api::<PartialObjectMeta<K>>::all(client);
+            let events = watcher::watcher(all, watcher::Config::default()).default_backoff();
+            pin_mut!(events);
+            let mut list = HashMap::new();
+            while let Some(event) = events.next().await {
+                let changed = match event {
+                    Ok(Event::Init) => {
+                        list.clear();
+                        continue;
+                    }
+                    Ok(Event::InitApply(object)) => {
+                        list.insert(part_of::<K>(&object), version_of(&object));
+                        continue;
+                    }
+                    Ok(Event::InitDone) => {
+                        let changed = parts.replace(&K::kind(&()), std::mem::take(&mut list));
+                        complete.send_replace(true);
+                        changed
+                    }
+                    Ok(Event::Apply(object)) => parts.learn(part_of::<K>(&object), version_of(&object)),
+                    Ok(Event::Delete(object)) => parts.forget(&part_of::<K>(&object)),
+                    Err(error) => {
+                        tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted");
+                        continue;
+                    }
+                };
+                changed.into_iter().for_each(&told);
+            }
+        }
+    }
+
+    /// The version of a part, if it exists.
+    pub fn version(&self, part: &Part) -> Option<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).versions.get(part).cloned()
+    }
+
+    /// A part has this version. Answers who uses it, if that is news.
+    pub fn learn(&self, part: Part, version: String) -> Vec<Key> {
+        let mut state = self.write();
+        let users = state.users_of(&part);
+        let known = state.versions.get(&part) == Some(&version);
+        state.versions.insert(part, version);
+        if known { Vec::new() } else { users }
+    }
+
+    fn forget(&self, part: &Part) -> Vec<Key> {
+        let mut state = self.write();
+        if state.versions.remove(part).is_some() { state.users_of(part) } else { Vec::new() }
+    }
+
+    fn replace(&self, kind: &str, list: HashMap<Part, String>) -> Vec<Key> {
+        let mut state = self.write();
+        let gone = state.versions.keys().filter(|part| part.kind == kind && !list.contains_key(*part));
+        let new = list.iter().filter(|(part, version)| state.versions.get(*part) != Some(*version));
+        let changed: Vec<Part> = gone.chain(new.map(|(part, _)| part)).cloned().collect();
+        state.versions.retain(|part, _| part.kind != kind);
+        state.versions.extend(list);
+        changed.iter().flat_map(|part| state.users_of(part)).collect()
+    }
+
+    /// Starts to note what `user` uses.
+    pub fn uses<'a>(&'a self, user: &Key) -> Uses<'a> {
+        Uses { parts: Some((self, user.clone())), now: BTreeSet::new() }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn users_of(&self, part: &Part) -> Vec<Key> {
+        self.users.get(part).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// What somebody uses, noted while it is found out: from the moment that a part is added, its changes are told.
+pub struct Uses<'a> {
+    parts: Option<(&'a Parts, Key)>,
+    now: BTreeSet<Part>,
+}
+
+impl Uses<'_> {
+    /// For whoever does not want to be told.
+    pub fn untold() -> Self {
+        Self { parts: None, now: BTreeSet::new() }
+    }
+
+    /// It uses this part.
+    pub fn add(&mut self, part: Part) {
+        if let Some((parts, user)) = &self.parts {
+            let mut state = parts.write();
+            state.users.entry(part.clone()).or_default().insert(user.clone());
+            state.used.entry(user.clone()).or_default().insert(part.clone());
+        }
+        self.now.insert(part);
+    }
+
+    /// It uses nothing else.
+    pub fn done(self) {
+        let Some((parts, user)) = self.parts else { return };
+        let mut state = parts.write();
+        let before = state.used.remove(&user).unwrap_or_default();
+        for part in before.difference(&self.now) {
+            if let Some(users) = state.users.get_mut(part) {
+                users.remove(&user);
+                if users.is_empty() {
+                    state.users.remove(part);
+                }
+            }
+        }
+        if !self.now.is_empty() {
+            state.used.insert(user, self.now);
+        }
+    }
+}
+
+fn part_of<K: Resource<DynamicType = ()>>(object: &PartialObjectMeta<K>) -> Part {
+    Part::of::<K>(object.metadata.namespace.as_deref().unwrap_or_default(), &object.name_any())
+}
+
+/// What tells one state of an object from another.
+pub fn version_of(object: &impl Resource) -> String {
+    let meta = object.meta();
+    format!("{} {}", meta.uid.as_deref().unwrap_or_default(), meta.resource_version.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+
+    fn secret(name: &str) -> Part {
+        Part::of::<Secret>("n", name)
+    }
+
+    #[test]
+    fn whoever_uses_a_part_is_told_of_it_and_nobody_else() {
+        let parts = Parts::default();
+        let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let mut uses = parts.uses(&a);
+        uses.add(secret("x"));
+        uses.done();
+        let mut uses = parts.uses(&b);
+        uses.add(Part::of::<ConfigMap>("n", "x"));
+        uses.done();
+        assert_eq!(parts.learn(secret("x"), "1".into()), std::slice::from_ref(&a));
+        assert!(parts.learn(secret("x"), "1".into()).is_empty(), "nothing is new");
+        assert_eq!(parts.forget(&secret("x")), [a]);
+    }
+
+    #[test]
+    fn a_part_that_is_not_used_any_more_is_forgotten() {
+        let parts = Parts::default();
+        let a = Key::new("n", "a");
+        let mut uses = parts.uses(&a);
+        uses.add(secret("x"));
+        uses.done();
+        let mut uses = parts.uses(&a);
+        uses.add(secret("y"));
+        assert_eq!(parts.learn(secret("x"), "1".into()), std::slice::from_ref(&a), "until it is done, both count");
+        uses.done();
+        assert!(parts.learn(secret("x"), "2".into()).is_empty());
+        assert_eq!(parts.learn(secret("y"), "1".into()), [a]);
+    }
+
+    #[test]
+    fn a_new_list_tells_of_what_differs_also_of_what_is_gone() {
+        let parts = Parts::default();
+        let a = Key::new("n", "a");
+        for name in ["kept", "gone", "changed"] {
+            parts.learn(secret(name), "1".into());
+        }
+        let told = |used: &str, list: &[(&str, &str)]| {
+            let mut uses = parts.uses(&a);
+            uses.add(secret(used));
+            uses.done();
+            parts.replace("Secret", list.iter().map(|(name, version)| (secret(name), (*version).into())).collect())
+        };
+        assert!(told("kept", &[("kept", "1"), ("gone", "1"), ("changed", "2")]).is_empty());
+        assert_eq!(told("gone", &[("kept", "1"), ("changed", "2")]), std::slice::from_ref(&a));
+        assert_eq!(told("new", &[("kept", "1"), ("changed", "2"), ("new", "1")]), [a]);
+    }
+}
