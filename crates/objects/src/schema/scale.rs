@@ -1,0 +1,153 @@
+//! The fields that stand for the number of copies of a custom object (`subresources.scale`).
+
+use serde_json::Value;
+
+use super::text::float;
+use super::violation::Violation;
+
+/// Where a kind keeps its number of copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// The wanted number, such as `.spec.replicas`.
+    pub spec_replicas: String,
+    /// The number there is, such as `.status.replicas`.
+    pub status_replicas: String,
+    /// The selector of their Pods, as a text.
+    pub label_selector: Option<String>,
+}
+
+impl Scale {
+    /// Reads `subresources.scale` of a version of a definition; none if it has none.
+    pub fn from_json(scale: &Value) -> Option<Self> {
+        let path = |keyword: &str| scale.get(keyword).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            spec_replicas: path("specReplicasPath")?,
+            status_replicas: path("statusReplicasPath")?,
+            label_selector: path("labelSelectorPath").filter(|path| !path.is_empty()),
+        })
+    }
+
+    /// What is wrong with the wanted number.
+    pub(super) fn validate_spec(&self, object: &Value) -> Option<Violation> {
+        replicas(object, &self.spec_replicas)
+    }
+
+    /// What is wrong with the number there is, and with the selector.
+    pub(super) fn validate_status(&self, object: &Value) -> Vec<Violation> {
+        let selector = self.label_selector.as_deref().and_then(|path| {
+            let sentence = match find(object, path) {
+                Ok(None | Some(Value::String(_))) => return None,
+                Ok(Some(other)) => accessor_error(path, other, "string"),
+                Err(sentence) => sentence,
+            };
+            Some(Violation::invalid_text(path, "", &sentence))
+        });
+        replicas(object, &self.status_replicas).into_iter().chain(selector).collect()
+    }
+}
+
+fn replicas(object: &Value, path: &str) -> Option<Violation> {
+    let invalid = |count: i64, sentence: &str| Some(Violation::invalid(path, &count.into(), sentence));
+    match find(object, path) {
+        Ok(None) => None,
+        Ok(Some(value)) => match value.as_i64() {
+            None => invalid(0, &accessor_error(path, value, "int64")),
+            Some(count) if count < 0 => invalid(count, "should be a non-negative integer"),
+            Some(count) if count > i64::from(i32::MAX) => {
+                invalid(count, &format!("should be less than or equal to {}", i32::MAX))
+            }
+            Some(_) => None,
+        },
+        Err(sentence) => invalid(0, &sentence),
+    }
+}
+
+/// The value at the end of a path like `.spec.replicas`; a sentence if the way leads through something without fields.
+fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    let mut walked = String::new();
+    for name in path.trim_start_matches('.').split('.') {
+        walked = format!("{walked}.{name}");
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => match fields.get(name) {
+                Some(field) => value = field,
+                None => return Ok(None),
+            },
+            other => return Err(accessor_error(&walked, other, "map[string]interface{}")),
+        }
+    }
+    Ok(Some(value))
+}
+
+fn accessor_error(path: &str, value: &Value, wanted: &str) -> String {
+    format!("{path} accessor error: {} is of the type {}, expected {wanted}", shown(value), go_type(value))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as `%v` prints it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.to_string(),
+            None => float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut entries = fields.iter().collect::<Vec<_>>();
+            entries.sort_by_key(|(name, _)| *name);
+            let entries = entries.into_iter().map(|(name, field)| format!("{name}:{}", shown(field)));
+            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_of_copies_is_a_number() {
+        let scale = json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector" });
+        let scale = Scale::from_json(&scale).expect("paths");
+        let check = |object: Value, complaints: &[&str]| {
+            let found = scale.validate_spec(&object).into_iter().chain(scale.validate_status(&object));
+            assert_eq!(found.map(|violation| violation.to_string()).collect::<Vec<_>>(), complaints, "{object}");
+        };
+        check(json!({ "spec": { "replicas": 1 }, "status": { "selector": "a=b" } }), &[]);
+        check(json!({}), &[]);
+        check(
+            json!({ "spec": { "replicas": -1 } }),
+            &[".spec.replicas: Invalid value: -1: should be a non-negative integer"],
+        );
+        check(
+            json!({ "spec": [{}] }),
+            &[
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: [map[]] is of the type []interface {}, expected map[string]interface{}",
+            ],
+        );
+        check(
+            json!({ "status": { "selector": {} } }),
+            &[
+                r#".status.selector: Invalid value: "": .status.selector accessor error: map[] is of the type map[string]interface {}, expected string"#,
+            ],
+        );
+    }
+}
