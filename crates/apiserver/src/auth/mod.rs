@@ -1,0 +1,135 @@
+//! Who asks, and whether they may.
+
+mod access;
+mod bootstrap;
+mod certificate;
+mod pki;
+mod token;
+
+pub(crate) use access::{Access, Attributes, Question, review};
+pub(crate) use bootstrap::DEFAULT_OBJECTS;
+pub(crate) use certificate::subject;
+pub(crate) use pki::{Pki, PkiError, write as write_private};
+pub(crate) use token::{Bound, Claims, ISSUER, Identity, TokenKey};
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+
+use crate::refusal::Refusal;
+
+/// The group that may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// Somebody whom a certificate names.
+    pub(crate) fn authenticated(name: impl Into<String>, mut groups: Vec<String>) -> Self {
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name: name.into(), groups, ..Self::default() }
+    }
+
+    /// The owner of the process.
+    pub(crate) fn master() -> Self {
+        Self::authenticated("kubernetes-admin", vec![MASTERS.to_owned()])
+    }
+
+    /// Somebody who did not say.
+    pub(crate) fn anonymous() -> Self {
+        Self { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
+    }
+
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// The namespace and name of the ServiceAccount that asks, if one does.
+    pub(crate) fn service_account(name: &str) -> Option<(&str, &str)> {
+        name.strip_prefix("system:serviceaccount:")?.split_once(':')
+    }
+}
+
+/// The bearer token of a request.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+/// Whom a request wants to act as, and the questions whose answers decide whether it may.
+pub(crate) struct Impersonation {
+    pub(crate) user: User,
+    pub(crate) questions: Vec<Question>,
+}
+
+/// Reads the `Impersonate-…` headers.
+pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Refusal> {
+    let texts = |name: &str| -> Vec<String> {
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+    };
+    let name = texts("impersonate-user").into_iter().next().unwrap_or_default();
+    let groups = texts("impersonate-group");
+    let uid = texts("impersonate-uid").into_iter().next().unwrap_or_default();
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (header, value) in headers {
+        if let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
+            let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned();
+            extra.entry(key).or_default().push(value.to_owned());
+        }
+    }
+    if name.is_empty() {
+        if groups.is_empty() && uid.is_empty() && extra.is_empty() {
+            return Ok(None);
+        }
+        let message = "requested impersonation without impersonating a user";
+        return Err(Refusal::internal(message));
+    }
+    let mut questions = Vec::new();
+    let ask = |resource: &str, subresource: &str, group: &str, namespace: &str, name: &str| Question {
+        verb: "impersonate".to_owned(),
+        attributes: Attributes::Resource {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+    };
+    match User::service_account(&name) {
+        Some((namespace, account)) => questions.push(ask("serviceaccounts", "", "", namespace, account)),
+        None => questions.push(ask("users", "", "", "", &name)),
+    }
+    questions.extend(groups.iter().map(|group| ask("groups", "", "", "", group)));
+    for (key, values) in &extra {
+        questions.extend(values.iter().map(|value| ask("userextras", key, "authentication.k8s.io", "", value)));
+    }
+    if !uid.is_empty() {
+        questions.push(ask("uids", "", "authentication.k8s.io", "", &uid));
+    }
+    let mut all = groups;
+    if let (Some((namespace, _)), true) = (User::service_account(&name), all.is_empty()) {
+        all = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let mut user = if name == "system:anonymous" {
+        let mut user = User::anonymous();
+        user.groups.extend(all);
+        user
+    } else {
+        User::authenticated(name, all)
+    };
+    user.uid = uid;
+    user.extra = extra;
+    Ok(Some(Impersonation { user, questions }))
+}

@@ -1,0 +1,103 @@
+//! HTTPS.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::answer::{Answer, refuse, text};
+use crate::api::{Api, Call};
+use crate::auth::{User, subject};
+use crate::body::LARGEST;
+use crate::refusal::Refusal;
+
+/// How long open requests may go on after the end was announced. Watches end at once: their clients come back.
+const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Serves until `shutdown` is ready.
+pub(crate) async fn serve(
+    api: Arc<Api>,
+    listener: TcpListener,
+    config: rustls::ServerConfig,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) {
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let connections = GracefulShutdown::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        while tasks.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, _)) => {
+                let (api, acceptor, watcher) = (Arc::clone(&api), acceptor.clone(), connections.watcher());
+                tasks.spawn(connection(api, acceptor, stream, watcher));
+            }
+            Err(error) => {
+                // Out of file descriptors, mostly: the next attempt may succeed, a busy loop would not help.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(GRACE, connections.shutdown()).await.is_err() {
+        tracing::debug!("some connections did not end in time");
+    }
+    tasks.shutdown().await;
+}
+
+async fn connection(
+    api: Arc<Api>,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    // Small answers must not wait for more to come.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "the connection stays slow");
+    }
+    let stream = match acceptor.accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::debug!(%error, "a client gave up during the handshake");
+            return;
+        }
+    };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let user = certificate.and_then(|der| subject(der)).map(|(name, groups)| User::authenticated(name, groups));
+    let service = service_fn(move |request| answer(Arc::clone(&api), request, user.clone()));
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Reads the body and passes the request on.
+pub(crate) async fn answer(
+    api: Arc<Api>,
+    mut request: Request<Incoming>,
+    certificate: Option<User>,
+) -> Result<Answer, Infallible> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, LARGEST).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => return Ok(refuse(&Refusal::too_large(LARGEST))),
+        Err(error) => return Ok(text(StatusCode::BAD_REQUEST, error.to_string())),
+    };
+    let call = Call { parts, body, certificate, upgrade: Some(upgrade) };
+    Ok(api.answer(call).await)
+}

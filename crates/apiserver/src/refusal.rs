@@ -1,0 +1,268 @@
+//! Why a request was not granted, in the form in which Kubernetes says it: a `Status` object.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// The name of a kind's collection as messages write it: `pods`, `tasks.kubeopencode.io`.
+pub(crate) fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// One thing that is wrong with a field, as `details.causes` lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// Such as `FieldValueInvalid`.
+    pub(crate) reason: String,
+    /// The message without the field.
+    pub(crate) message: String,
+    /// The path of the field; may be empty.
+    pub(crate) field: String,
+}
+
+impl Cause {
+    fn text(&self) -> String {
+        if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }
+    }
+}
+
+/// A request that is not granted.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Option<Value>,
+    continue_token: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, continue_token: None }
+    }
+
+    fn about(mut self, name: &str, group: &str, kind: &str) -> Self {
+        self.details = Some(details(name, group, kind));
+        self
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        let mut refusal = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {message}"),
+        );
+        refusal.details = Some(json!({"causes": [{"message": message.to_string()}]}));
+        refusal
+    }
+
+    pub(crate) fn not_found(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", qualified(resource, group));
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(name, group, resource)
+    }
+
+    /// The answer to a path that nobody serves.
+    pub(crate) fn no_such_path() -> Self {
+        let mut refusal =
+            Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource");
+        refusal.details = Some(json!({}));
+        refusal
+    }
+
+    pub(crate) fn already_exists(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", qualified(resource, group));
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(name, group, resource)
+    }
+
+    pub(crate) fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(resource, group));
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(name, group, resource)
+    }
+
+    /// Somebody else was faster.
+    pub(crate) fn stale(resource: &str, group: &str, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, group, name, why)
+    }
+
+    pub(crate) fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let what = qualified(resource, group);
+        let message = if name.is_empty() {
+            format!("{what} is forbidden: {why}")
+        } else {
+            format!("{what} {name:?} is forbidden: {why}")
+        };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(name, group, resource)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn invalid(kind: &str, group: &str, name: &str, causes: &[Cause]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes {
+            let text = cause.text();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let list = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} {name:?} is invalid: {list}", qualified(kind, group));
+        let mut refusal = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(name, group, kind);
+        if let Some(details) = refusal.details.as_mut() {
+            details["causes"] = causes
+                .iter()
+                .map(|cause| {
+                    let mut entry = json!({"reason": cause.reason, "message": cause.message});
+                    if !cause.field.is_empty() {
+                        entry["field"] = json!(cause.field);
+                    }
+                    entry
+                })
+                .collect();
+        }
+        refusal
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// History before this revision is gone.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// The client saw a revision that this server has not reached.
+    pub(crate) fn revision_from_the_future(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let mut refusal = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}"));
+        refusal.details = Some(json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        }));
+        refusal
+    }
+
+    pub(crate) fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
+        let mut refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        refusal.details = Some(json!({"retryAfterSeconds": seconds}));
+        refusal
+    }
+
+    /// Adds the token with which a list can go on, although not consistently.
+    pub(crate) fn with_continue(mut self, token: String) -> Self {
+        self.continue_token = Some(token);
+        self
+    }
+
+    /// Replaces `details` by what the caller knows better.
+    pub(crate) fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// Replaces the causes, keeping name and kind.
+    pub(crate) fn with_causes(mut self, causes: &[Cause]) -> Self {
+        let list: Vec<Value> = causes
+            .iter()
+            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+            .collect();
+        let details = self.details.get_or_insert_with(|| json!({}));
+        details["causes"] = Value::Array(list);
+        self
+    }
+
+    pub(crate) fn code(&self) -> StatusCode {
+        self.code
+    }
+
+    pub(crate) fn is(&self, reason: &str) -> bool {
+        self.reason == reason
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The `Status` object that the client receives.
+    pub(crate) fn to_status(&self) -> Value {
+        let mut metadata = json!({});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = json!(token);
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure", "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status["code"] = json!(self.code.as_u16());
+        status
+    }
+}
+
+fn details(name: &str, group: &str, kind: &str) -> Value {
+    let mut details = json!({});
+    for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+        if !value.is_empty() {
+            details[key] = json!(value);
+        }
+    }
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_findings_are_listed_once_each_in_brackets() {
+        let cause = |field: &str| Cause {
+            reason: "FieldValueRequired".to_owned(),
+            message: "Required value".to_owned(),
+            field: field.to_owned(),
+        };
+        let refusal = Refusal::invalid("Task", "kubeopencode.io", "a", &[cause("spec.x"), cause("spec.x"), cause("y")]);
+        assert_eq!(
+            refusal.message(),
+            r#"Task.kubeopencode.io "a" is invalid: [spec.x: Required value, y: Required value]"#
+        );
+        assert_eq!(refusal.to_status()["code"], 422);
+        assert_eq!(refusal.to_status()["details"]["kind"], "Task");
+    }
+
+    #[test]
+    fn names_of_the_core_group_stand_alone() {
+        let refusal = Refusal::not_found("pods", "", "a");
+        assert_eq!(refusal.message(), r#"pods "a" not found"#);
+        assert_eq!(refusal.to_status()["details"], json!({"name": "a", "kind": "pods"}));
+    }
+}

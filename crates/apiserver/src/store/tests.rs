@@ -1,0 +1,110 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn draft(n: u64) -> Draft {
+    Draft::new(&json!({"metadata": {"name": "x"}, "n": n})).unwrap()
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    serde_json::from_slice::<Value>(bytes).unwrap()["n"].as_u64().unwrap()
+}
+
+async fn put(store: &Store, key: &str, expect: Expect, n: u64) -> Entry {
+    store.write("things", key, expect, Action::Put(draft(n))).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_write_that_expects_something_else_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let first = put(&store, "a/x", Expect::Absent, 1).await;
+    let again = store.write("things", "a/x", Expect::Absent, Action::Put(draft(2))).await;
+    assert!(matches!(again, Err(WriteError::Unexpected(Some(revision))) if revision == first.revision));
+    let second = put(&store, "a/x", Expect::Revision(first.revision), 2).await;
+    assert!(second.revision > first.revision);
+    let stale = store.write("things", "a/x", Expect::Revision(first.revision), Action::Remove(draft(2))).await;
+    assert!(matches!(stale, Err(WriteError::Unexpected(_))));
+    let gone = store.write("things", "a/y", Expect::Revision(1), Action::Remove(draft(2))).await;
+    assert!(matches!(gone, Err(WriteError::Unexpected(None))));
+}
+
+#[tokio::test]
+async fn the_past_is_the_present_with_the_changes_undone() {
+    let store = Store::in_memory().unwrap();
+    let x = put(&store, "a/x", Expect::Absent, 1).await;
+    let y = put(&store, "a/y", Expect::Absent, 2).await;
+    put(&store, "a/x", Expect::Revision(x.revision), 3).await;
+    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(2))).await.unwrap();
+    put(&store, "a/z", Expect::Absent, 4).await;
+    let numbers = |snapshot: Snapshot| {
+        snapshot.items.iter().map(|(key, entry)| (key.to_string(), number(&entry.bytes))).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(store.list("things", "a/")), [("a/x".to_owned(), 3), ("a/z".to_owned(), 4)]);
+    let past = store.list_at("things", "a/", y.revision).unwrap();
+    assert_eq!(numbers(past), [("a/x".to_owned(), 1), ("a/y".to_owned(), 2)]);
+    assert!(matches!(store.list_at("things", "a/", 1_000), Err(PastError::Future { .. })));
+}
+
+#[tokio::test]
+async fn a_watcher_sees_every_change_after_its_position_in_order() {
+    let store = Store::in_memory().unwrap();
+    let x = put(&store, "a/x", Expect::Absent, 1).await;
+    let mut watcher = store.watch("things", "a/", x.revision).unwrap();
+    put(&store, "b/x", Expect::Absent, 7).await;
+    let second = put(&store, "a/x", Expect::Revision(x.revision), 2).await;
+    let seen = watcher.next().await.unwrap();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(number(&seen[0].object), 2);
+    assert_eq!(number(&seen[0].before.as_ref().unwrap().bytes), 1);
+    assert_eq!(watcher.progress(), Some(second.revision));
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_too_far_behind_is_told_so() {
+    let store = Store::in_memory().unwrap();
+    let mut entry = put(&store, "a/x", Expect::Absent, 0).await;
+    let mut slow = store.watch("things", "", entry.revision).unwrap();
+    for n in 0..9_000 {
+        entry = put(&store, "a/x", Expect::Revision(entry.revision), n).await;
+    }
+    assert!(matches!(slow.next().await, Err(PastError::TooOld { .. })));
+    assert!(store.watch("things", "", 1).is_err());
+    assert!(store.watch("things", "", entry.revision).is_ok());
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_reopening_and_revisions_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let x = put(&store, "a/x", Expect::Absent, 1).await;
+    let y = put(&store, "a/y", Expect::Absent, 2).await;
+    let removed = store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(2))).await.unwrap();
+    assert!(matches!(Store::open(directory.path()), Err(DiskError::Locked(_))));
+    drop(store);
+    let store = reopen(directory.path()).await;
+    assert_eq!(store.revision(), removed.revision);
+    assert_eq!(store.get("things", "a/x").unwrap().revision, x.revision);
+    assert!(store.get("things", "a/y").is_none());
+    // Nothing happened since, so a watch from there can go on; what was before is forgotten.
+    assert!(store.watch("things", "", removed.revision).is_ok());
+    assert!(store.watch("things", "", x.revision).is_err());
+}
+
+/// The writer's thread lets go of the lock a moment after the last handle is dropped.
+async fn reopen(directory: &Path) -> Store {
+    for _ in 0..500 {
+        match Store::open(directory) {
+            Err(DiskError::Locked(_)) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            other => return other.unwrap(),
+        }
+    }
+    panic!("still locked after five seconds");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_reported_with_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("objects.db"), vec![7; 8192]).unwrap();
+    let error = Store::open(directory.path()).err().unwrap().to_string();
+    assert!(error.contains("objects.db"), "{error}");
+    assert!(error.contains("move the file away"), "{error}");
+}

@@ -1,0 +1,66 @@
+//! Following the changes of a kind.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Change, PastError, Store};
+
+/// How many changes are handed out at once.
+const BATCH: usize = 256;
+
+/// A position in the history of a kind.
+///
+/// It keeps no queue of its own: a reader that is slower than history is remembered gets [`PastError::TooOld`].
+pub(crate) struct Watcher {
+    store: Store,
+    kind: Arc<str>,
+    prefix: Arc<str>,
+    position: u64,
+    announcements: watch::Receiver<u64>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        store: Store,
+        kind: &str,
+        prefix: &str,
+        position: u64,
+        announcements: watch::Receiver<u64>,
+    ) -> Self {
+        Self { store, kind: Arc::from(kind), prefix: Arc::from(prefix), position, announcements }
+    }
+
+    /// The next changes; waits until there are some.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Change>, PastError> {
+        loop {
+            self.announcements.borrow_and_update();
+            let changes = self.take()?;
+            if !changes.is_empty() {
+                return Ok(changes);
+            }
+            if self.announcements.changed().await.is_err() {
+                // The kind is never dropped while the store lives, and this watcher holds the store.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<Vec<Change>, PastError> {
+        let state = self.store.read();
+        let Some(history) = state.shelves.get(&self.kind) else { return Ok(Vec::new()) };
+        let (changes, reached) = history.changes_after(self.position, &self.prefix, BATCH)?;
+        self.position = reached;
+        Ok(changes)
+    }
+
+    /// The revision up to which nothing was missed, if all changes so far were taken.
+    pub(crate) fn progress(&mut self) -> Option<u64> {
+        let state = self.store.read();
+        if state.shelves.get(&self.kind).is_some_and(|shelf| shelf.changed() > self.position) {
+            return None;
+        }
+        self.position = self.position.max(state.revision);
+        Some(self.position)
+    }
+}

@@ -1,0 +1,337 @@
+//! From what a client sent to what is stored: types, pruning, defaults, ownership, what the kind adds, validation.
+//!
+//! This is the one place that asks the `objects` crate about schemas.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use objects::apply::{Fields, Origin, Target, reset_fields, updated};
+use objects::schema::{Schema, Violation, builtin, decode_error, fill_builtin_defaults, validate_builtin};
+use serde_json::{Value, json};
+
+use super::{Request, metadata, service};
+use crate::api::hex;
+use crate::body::{self, Decoded};
+use crate::kinds::{DEFINITIONS, Resource, custom};
+use crate::refusal::{Cause, Refusal};
+
+impl Request {
+    /// The schema of the whole object.
+    pub(super) fn schema(&self) -> Option<Arc<Schema>> {
+        match &self.resource.custom {
+            Some(version) => Some(Arc::clone(version.validator.schema())),
+            None => builtin::schema(&self.resource.api_version(), &self.resource.kind).map(Arc::clone),
+        }
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        if self.resource.custom.is_some() { Origin::Custom } else { Origin::BuiltIn }
+    }
+
+    fn part(&self) -> Option<&str> {
+        (!self.subresource.is_empty()).then_some(&*self.subresource)
+    }
+
+    /// Runs `work` with what server-side apply knows about the kind.
+    pub(super) fn with_target<T>(&self, work: impl FnOnce(&Target<'_>) -> T) -> T {
+        let api_version = self.resource.api_version();
+        let open = Arc::new(Schema::default());
+        let schema = self.schema().unwrap_or(open);
+        let origin = self.origin();
+        let reset: Fields = reset_fields(&api_version, &self.resource.kind, origin, self.part());
+        work(&Target {
+            schema: &schema,
+            origin,
+            api_version: &api_version,
+            kind: &self.resource.kind,
+            subresource: self.part(),
+            reset: &reset,
+        })
+    }
+
+    /// Reads the body of a write, which must be of the kind of the request.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Result<Decoded, Refusal> {
+        let decoded = body::decode(self.content_type.as_deref(), bytes).map_err(|refusal| {
+            if refusal.code() != http::StatusCode::BAD_REQUEST {
+                return refusal;
+            }
+            let problem = format!("couldn't get version/kind; json parse error: {}", refusal.message());
+            self.unrecognized(&problem, bytes)
+        })?;
+        if !decoded.value.is_object() {
+            let problem = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {GO_TYPE}",
+                go_type(&decoded.value)
+            );
+            return Err(self.unrecognized(&problem, bytes));
+        }
+        if self.resource.custom.is_some() && decoded.value["kind"].as_str().unwrap_or_default().is_empty() {
+            let problem = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
+            return Err(self.unrecognized(&problem, bytes));
+        }
+        self.check_type(&decoded.value)?;
+        Ok(decoded)
+    }
+
+    fn unrecognized(&self, problem: &str, bytes: &[u8]) -> Refusal {
+        let kind = &self.resource.kind;
+        let summary = summary(bytes);
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {problem} ({summary})"
+        ))
+    }
+
+    /// Refuses an object that is of another kind than the request.
+    fn check_type(&self, object: &Value) -> Result<(), Refusal> {
+        let resource = &self.resource;
+        let (api_version, kind) =
+            (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
+        let expected = resource.api_version();
+        // Clients may leave out what the path says anyway.
+        if (api_version.is_empty() || api_version == expected) && (kind.is_empty() || kind == resource.kind) {
+            return Ok(());
+        }
+        if resource.custom.is_some() {
+            if api_version != expected {
+                return Err(Refusal::bad_request(format!(
+                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+                )));
+            }
+            let cause = Cause {
+                reason: "FieldValueInvalid".to_owned(),
+                message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
+                field: "kind".to_owned(),
+            };
+            return Err(Refusal::invalid(kind, &resource.group, metadata::text(object, "name"), &[cause]));
+        }
+        let (given, kind) = (
+            if api_version.is_empty() { &expected } else { api_version },
+            if kind.is_empty() { &resource.kind } else { kind },
+        );
+        let version = given.rsplit('/').next().unwrap_or_default();
+        let package = |group: &str| {
+            let first = group.split('.').next().unwrap_or_default();
+            if first.is_empty() { "core".to_owned() } else { first.to_owned() }
+        };
+        let problem = if self.registry.of_kind(given, kind).is_some() {
+            format!(
+                "converting ({version}.{kind}) to ({}.{}): unknown conversion",
+                package(&resource.group),
+                resource.kind
+            )
+        } else {
+            // The place in the source of the real server is part of its sentence.
+            format!("no kind {kind:?} is registered for version {given:?} in scheme \"pkg/runtime/scheme.go:110\"")
+        };
+        Err(Refusal::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}: {problem}",
+            resource.kind
+        )))
+    }
+
+    /// Gives the object its type, and drops what the kind does not have. Returns warnings.
+    pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
+        object["apiVersion"] = json!(self.resource.api_version());
+        object["kind"] = json!(self.resource.kind);
+        if metadata::of(object).is_none() {
+            return Err(Refusal::bad_request("metadata must be an object"));
+        }
+        let unknown = match self.schema() {
+            Some(schema) if self.resource.custom.is_some() => schema.prune(object),
+            Some(schema) => {
+                if let Some(problem) = decode_error(&schema, object) {
+                    let Resource { kind, version, .. } = &*self.resource;
+                    let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}");
+                    return Err(Refusal::bad_request(message));
+                }
+                schema.prune_typed(object)
+            }
+            None => Vec::new(),
+        };
+        self.complain(duplicates, &unknown)
+    }
+
+    /// The same for an object whose fields were complained about before.
+    pub(super) fn shape_quietly(&self, object: &mut Value) {
+        if let Some(schema) = self.schema() {
+            if self.resource.custom.is_some() {
+                schema.prune(object)
+            } else {
+                schema.prune_typed(object)
+            };
+        }
+    }
+
+    pub(super) fn fill_defaults(&self, object: &mut Value) {
+        if let Some(version) = &self.resource.custom {
+            return version.validator.schema().fill_defaults(object);
+        }
+        if self.resource.is("", "secrets") {
+            encode_texts(object);
+        }
+        fill_builtin_defaults(&self.resource.api_version(), &self.resource.kind, object);
+        if let Some(schema) = self.schema() {
+            schema.settle(object);
+        }
+    }
+
+    /// Records who wrote what.
+    pub(super) fn with_owners(&self, before: Option<&Value>, after: Value) -> Value {
+        self.with_target(|target| updated(before, after, &self.manager(), target, &self.now))
+    }
+
+    /// What the server itself adds to a new object of a kind.
+    pub(super) fn complete_new(&self, object: &mut Value) -> Result<(), Refusal> {
+        let keeps_status = self.resource.is("", "nodes");
+        if self.resource.has_status()
+            && !keeps_status
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.shift_remove("status");
+        }
+        match (&*self.resource.group, &*self.resource.plural) {
+            _ if self.resource.custom.is_some() => {}
+            ("", "namespaces") => {
+                object["spec"] = json!({"finalizers": ["kubernetes"]});
+                object["status"] = json!({"phase": "Active"});
+                let name = metadata::text(object, "name").to_owned();
+                if let Some(metadata) = metadata::of(object) {
+                    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+                    labels["kubernetes.io/metadata.name"] = json!(name);
+                }
+            }
+            ("", "pods") => super::pod::complete_new(object),
+            ("", "services") => service::allocate(&self.api, object, None)?,
+            ("", "persistentvolumeclaims" | "persistentvolumes") => object["status"] = json!({"phase": "Pending"}),
+            ("apps", "deployments") => object["status"] = json!({}),
+            ("apps", "replicasets") => object["status"] = json!({"replicas": 0}),
+            ("apiextensions.k8s.io", _) => custom::establish(object, self.taken_names(object), &self.now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The same for an object that replaces another.
+    pub(super) fn complete_change(&self, object: &mut Value, old: &Value) -> Result<(), Refusal> {
+        if self.resource.custom.is_some() || !self.subresource.is_empty() {
+            return Ok(());
+        }
+        match (&*self.resource.group, &*self.resource.plural) {
+            ("", "services") => service::allocate(&self.api, object, Some(old))?,
+            ("apiextensions.k8s.io", _) => custom::establish(object, self.taken_names(object), &self.now),
+            ("", "namespaces") => object["spec"] = old["spec"].clone(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Another definition that has the names of this one.
+    fn taken_names(&self, definition: &Value) -> Option<String> {
+        let spec = &definition["spec"];
+        let own = definition["metadata"]["name"].as_str();
+        let others = self.api.store.list(DEFINITIONS, "");
+        others.items.iter().find_map(|(_, entry)| {
+            let other: Value = serde_json::from_slice(&entry.bytes).ok()?;
+            if other["metadata"]["name"].as_str() == own || other["spec"]["group"] != spec["group"] {
+                return None;
+            }
+            ["plural", "kind", "listKind", "singular"].iter().find_map(|name| {
+                let word = spec["names"][name].as_str()?;
+                (other["status"]["acceptedNames"][name] == word).then(|| format!("{word:?} is already in use"))
+            })
+        })
+    }
+
+    /// Judges a new object.
+    pub(super) fn validate_new(&self, object: &Value) -> Result<(), Refusal> {
+        let found = metadata::check_new(&self.resource, object);
+        let found = match &self.resource.custom {
+            Some(version) => version.validator.create(object, found),
+            None => self.with_builtin_rules(object, None, found),
+        };
+        self.judge(object, None, &found)
+    }
+
+    /// Judges an object that replaces `old`.
+    pub(super) fn validate_change(&self, object: &Value, old: &Value) -> Result<(), Refusal> {
+        let found = metadata::check_change(&self.resource, object, old);
+        let status = self.subresource == "status";
+        let found = match &self.resource.custom {
+            Some(version) if status => version.validator.update_status(object, old, found),
+            Some(version) => version.validator.update(object, old, found),
+            None if status => found,
+            None => self.with_builtin_rules(object, Some(old), found),
+        };
+        self.judge(object, Some(old), &found)
+    }
+
+    fn with_builtin_rules(&self, object: &Value, old: Option<&Value>, mut found: Vec<Violation>) -> Vec<Violation> {
+        found.extend(validate_builtin(&self.resource.api_version(), &self.resource.kind, object, old));
+        found
+    }
+
+    fn judge(&self, object: &Value, old: Option<&Value>, found: &[Violation]) -> Result<(), Refusal> {
+        let mut causes: Vec<Cause> = found.iter().map(cause).collect();
+        if causes.is_empty() && self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            causes = custom::Definition::read(object).err().unwrap_or_default();
+            causes.extend(old.map(|old| custom::changed_names(object, old)).unwrap_or_default());
+        }
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::invalid(&self.resource.kind, &self.resource.group, metadata::text(object, "name"), &causes))
+    }
+}
+
+/// `stringData` is a way to write `data`, never to read it.
+fn encode_texts(secret: &mut Value) {
+    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|fields| fields.shift_remove("stringData")) else {
+        return;
+    };
+    if !secret["data"].is_object() {
+        secret["data"] = json!({});
+    }
+    for (key, text) in texts {
+        secret["data"][key] = json!(BASE64_STANDARD.encode(text.as_str().unwrap_or_default()));
+    }
+}
+
+fn cause(violation: &Violation) -> Cause {
+    Cause {
+        reason: violation.reason.name().to_owned(),
+        message: violation.message.clone(),
+        field: violation.field.clone(),
+    }
+}
+
+/// The type that a body is first read into, as Go prints it.
+const GO_TYPE: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The beginning of a body: as text if it looks like JSON, otherwise in hexadecimal.
+fn summary(bytes: &[u8]) -> String {
+    const MOST: usize = 30;
+    if bytes.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let (start, dots) = match bytes.split_at_checked(MOST) {
+        Some((start, rest)) if !rest.is_empty() => (start, " ..."),
+        _ => (bytes, ""),
+    };
+    if bytes.first() == Some(&b'{') {
+        return format!("{}{dots}", String::from_utf8_lossy(start));
+    }
+    format!("{}{dots}", hex(start))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,185 @@
+//! What must be right about the metadata of every object.
+
+use objects::schema::{Violation, name_rule, names};
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Resource;
+
+/// The most bytes that all annotations of an object may have.
+const LARGEST_ANNOTATIONS: i64 = 256 * 1024;
+
+/// A text of the metadata; empty if it is not there.
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// The finalizers of an object.
+pub(super) fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Whether somebody asked for the end of an object.
+pub(super) fn is_being_deleted(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The metadata, made if there is none.
+pub(super) fn of(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    let fields = object.as_object_mut()?;
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    metadata.as_object_mut()
+}
+
+/// What is wrong with the name of an object.
+fn wrong_name(resource: &Resource, name: &str) -> Vec<String> {
+    match &resource.custom {
+        Some(_) => names::dns_1123_subdomain(name),
+        None => name_rule(&resource.api_version(), &resource.kind, name),
+    }
+}
+
+/// What is wrong with the metadata of a new object.
+pub(super) fn check_new(resource: &Resource, object: &Value) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let invalid = |field: &str, value: &str, wrong: &str| Violation::invalid_text(field, value, wrong);
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        // The generated part follows, so a trailing dash is not the end of the name.
+        let name = prefix.strip_suffix('-').map_or(prefix.to_owned(), |prefix| format!("{prefix}a"));
+        found.extend(wrong_name(resource, &name).iter().map(|wrong| invalid("metadata.generateName", prefix, wrong)));
+    }
+    let name = text(object, "name");
+    if name.is_empty() {
+        found.push(Violation::required("metadata.name", "name or generateName is required"));
+    } else {
+        found.extend(wrong_name(resource, name).iter().map(|wrong| invalid("metadata.name", name, wrong)));
+    }
+    if resource.namespaced {
+        let namespace = text(object, "namespace");
+        found.extend(
+            names::dns_1123_label(namespace).iter().map(|wrong| invalid("metadata.namespace", namespace, wrong)),
+        );
+    }
+    found.extend(check_fields(object));
+    found.extend(check_finalizers(object));
+    if resource.custom.is_none() {
+        found.extend(check_short_finalizers(object));
+    }
+    found
+}
+
+/// What is wrong with the metadata of an object that replaces `old`.
+pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if is_being_deleted(old) {
+        let before = finalizers(old);
+        let mut fresh: Vec<&str> =
+            finalizers(object).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
+        fresh.sort_unstable();
+        fresh.dedup();
+        if !fresh.is_empty() {
+            let list: Vec<String> = fresh.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                list.join(", ")
+            );
+            // Built-in kinds are checked twice in the real server, and it says so twice.
+            for _ in 0..if resource.custom.is_some() { 1 } else { 2 } {
+                found.push(Violation::forbidden("metadata.finalizers", &detail));
+            }
+        }
+    }
+    for field in ["name", "namespace", "uid"] {
+        if text(object, field) != text(old, field) {
+            let path = format!("metadata.{field}");
+            found.push(Violation::invalid_text(&path, text(object, field), "field is immutable"));
+        }
+    }
+    found.extend(check_fields(object));
+    found
+}
+
+/// Labels, annotations and owners.
+fn check_fields(object: &Value) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let metadata = &object["metadata"];
+    let mut check = |field: &str, value: &str, wrong: Vec<String>| {
+        found.extend(wrong.iter().map(|wrong| Violation::invalid_text(field, value, wrong)));
+    };
+    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
+        check("metadata.labels", key, names::qualified_name(key));
+        let value = value.as_str().unwrap_or_default();
+        check("metadata.labels", value, names::label_value(value));
+    }
+    let mut size = 0;
+    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+        check("metadata.annotations", key, names::qualified_name(&key.to_lowercase()));
+        size += key.len() + value.as_str().unwrap_or_default().len();
+    }
+    if i64::try_from(size).is_ok_and(|size| size > LARGEST_ANNOTATIONS) {
+        found.push(Violation::too_long("metadata.annotations", LARGEST_ANNOTATIONS));
+    }
+    found.extend(check_owners(&metadata["ownerReferences"]));
+    found
+}
+
+fn check_owners(owners: &Value) -> Vec<Violation> {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut found = Vec::new();
+    let mut controller: Option<String> = None;
+    for owner in owners.as_array().into_iter().flatten() {
+        let part = |name: &str| owner[name].as_str().unwrap_or_default();
+        for (name, wrong) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if part(name).is_empty() {
+                found.push(Violation::invalid_text(&format!("{FIELD}.{name}"), "", wrong));
+            }
+        }
+        if owner["controller"] == true {
+            let this = format!("{}/{}", part("kind"), part("name"));
+            if let Some(first) = &controller {
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                );
+                found.push(Violation::invalid(FIELD, owners, &detail));
+            } else {
+                controller = Some(this);
+            }
+        }
+    }
+    found
+}
+
+fn check_finalizers(object: &Value) -> Vec<Violation> {
+    const FIELD: &str = "metadata.finalizers";
+    let mut found = Vec::new();
+    let all = finalizers(object);
+    for finalizer in &all {
+        found.extend(
+            names::qualified_name(finalizer).iter().map(|wrong| Violation::invalid_text(FIELD, finalizer, wrong)),
+        );
+    }
+    if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        found.push(Violation::invalid(FIELD, &object["metadata"]["finalizers"], detail));
+    }
+    found
+}
+
+/// Built-in kinds know which finalizers need no domain.
+fn check_short_finalizers(object: &Value) -> Vec<Violation> {
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    finalizers(object)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !matches!(*name, "kubernetes" | "orphan" | "foregroundDeletion"))
+        .map(|(index, name)| Violation::invalid_text(&format!("metadata.finalizers[{index}]"), name, detail))
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! What can be done with objects.
+
+mod admission;
+mod create;
+mod delete;
+mod list;
+mod metadata;
+mod patch;
+mod pod;
+mod presentation;
+mod read;
+mod reviews;
+mod scale;
+mod service;
+mod tokens;
+mod update;
+mod watch;
+
+pub(crate) use create::bootstrap;
+pub(crate) use tokens::token_user;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use objects::schema::{complaints, strict_error};
+use serde_json::Value;
+
+use crate::api::{Api, Call};
+use crate::auth::User;
+use crate::http::{self as answers, Answer, Form};
+use crate::kinds::{Registry, Resource};
+use crate::refusal::Refusal;
+use crate::request::Query;
+use crate::store::{Entry, WriteError};
+
+/// A request to a kind, with everything that is known about it.
+pub(crate) struct Request {
+    pub(crate) api: Arc<Api>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) resource: Arc<Resource>,
+    /// Empty if the kind has none, or for all of them.
+    pub(crate) namespace: String,
+    /// Empty for the collection.
+    pub(crate) name: String,
+    /// Empty for the object itself.
+    pub(crate) subresource: String,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    pub(crate) user: User,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: String,
+    pub(crate) now: String,
+    /// How the real server calls the options of the verb.
+    pub(crate) options_kind: &'static str,
+}
+
+/// What happens to fields that a kind does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// The result of a write.
+struct Written {
+    object: Value,
+    code: StatusCode,
+    warnings: Vec<String>,
+}
+
+impl Request {
+    /// Carries out `verb`.
+    pub(crate) async fn answer(self, verb: &str, call: Call) -> Result<Answer, Refusal> {
+        match (&*self.subresource, verb) {
+            ("log", _) => return self.log().await,
+            ("exec" | "attach" | "portforward", _) => return self.stream(call),
+            ("scale", _) => return self.scale(verb, &call.body).await,
+            ("binding", _) => return self.bind(&call.body).await,
+            ("eviction", _) => return self.evict(&call.body).await,
+            ("token", _) => return self.request_token(&call.body),
+            ("finalize", _) => return self.update(&call.body).await,
+            _ => {}
+        }
+        if self.resource.verbs == ["create"] {
+            return self.review(&call.body).await;
+        }
+        match verb {
+            "get" => self.get(),
+            "list" => self.list().await,
+            "watch" => self.watch().await,
+            "create" => self.create(&call.body).await,
+            "update" => self.update(&call.body).await,
+            "patch" => self.patch(&call.body).await,
+            "delete" => self.delete(&call.body).await,
+            "deletecollection" => self.delete_collection(&call.body).await,
+            _ => Err(Refusal::method_not_allowed()),
+        }
+    }
+
+    /// The stored object.
+    fn stored(&self) -> Result<Entry, Refusal> {
+        let key = self.resource.key(&self.namespace, &self.name);
+        self.api.store.get(&self.resource.shelf, &key).ok_or_else(|| self.resource.not_found(&self.name))
+    }
+
+    fn is_dry_run(&self) -> Result<bool, Refusal> {
+        let mut dry = false;
+        for value in self.query.all("dryRun").filter(|value| !value.is_empty()) {
+            if value != "All" {
+                let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
+                return Err(self.invalid_option("dryRun", message));
+            }
+            dry = true;
+        }
+        Ok(dry)
+    }
+
+    fn field_validation(&self) -> Result<FieldValidation, Refusal> {
+        match self.query.get("fieldValidation") {
+            Some("Ignore") => Ok(FieldValidation::Ignore),
+            // What clients get that say nothing.
+            None | Some("Warn") => Ok(FieldValidation::Warn),
+            Some("Strict") => Ok(FieldValidation::Strict),
+            Some(other) => {
+                let message =
+                    format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+                Err(self.invalid_option("fieldValidation", message))
+            }
+        }
+    }
+
+    fn invalid_option(&self, field: &str, message: String) -> Refusal {
+        let reason = "FieldValueNotSupported".to_owned();
+        let cause = crate::refusal::Cause { reason, message, field: field.to_owned() };
+        Refusal::invalid(self.options_kind, "meta.k8s.io", "", &[cause])
+    }
+
+    /// Complains about fields that a kind does not have, as loudly as the client asked for.
+    fn complain(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, Refusal> {
+        let strictness = self.field_validation()?;
+        if duplicates.is_empty() && unknown.is_empty() {
+            return Ok(Vec::new());
+        }
+        match strictness {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => Ok(complaints(duplicates, unknown)),
+            FieldValidation::Strict => {
+                let resource = &self.resource;
+                let detail = strict_error(duplicates, unknown);
+                Err(Refusal::bad_request(format!(
+                    "{} in version {:?} cannot be handled as a {}: {detail}",
+                    resource.kind, resource.version, resource.kind
+                )))
+            }
+        }
+    }
+
+    /// The manager to which a write is ascribed.
+    fn manager(&self) -> String {
+        objects::apply::manager_name(self.query.get("fieldManager"), &self.user_agent)
+    }
+
+    fn written(&self, written: Written) -> Result<Answer, Refusal> {
+        let body = self.present_one(&written.object)?;
+        let mut answer = answers::json(written.code, body);
+        for warning in written.warnings {
+            let text = format!("299 - {}", serde_json::to_string(&warning).map_err(Refusal::internal)?);
+            if let Ok(value) = http::HeaderValue::from_bytes(text.as_bytes()) {
+                answer.headers_mut().append(http::header::WARNING, value);
+            }
+        }
+        Ok(answer)
+    }
+
+    fn write_failed(&self, name: &str, error: &WriteError) -> Refusal {
+        match error {
+            WriteError::Unexpected(None) => self.resource.not_found(name),
+            WriteError::Unexpected(Some(_)) => self.resource.stale(name),
+            WriteError::Disk(_) | WriteError::Closed => Refusal::internal(error),
+        }
+    }
+}

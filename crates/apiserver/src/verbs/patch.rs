@@ -1,0 +1,201 @@
+//! `patch`: three kinds of patches, and server-side apply.
+
+use http::StatusCode;
+use objects::apply::{Refused, apply};
+use objects::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
+use serde_json::{Value, json};
+
+use super::update::RETRIES;
+use super::{Request, Written, metadata};
+use crate::body;
+use crate::http::Answer;
+use crate::refusal::{Cause, Refusal};
+
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl Request {
+    pub(super) async fn patch(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+        let kind = self.patch_kind()?;
+        if kind == Kind::Apply {
+            return self.apply(bytes).await;
+        }
+        if self.query.flag("force") {
+            let cause = Cause {
+                reason: "FieldValueForbidden".to_owned(),
+                message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+                field: "force".to_owned(),
+            };
+            return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
+        }
+        let decoded = body::json(bytes)
+            .map_err(|refusal| Refusal::bad_request(format!("error decoding patch: {}", refusal.message())))?;
+        let patch = decoded.value;
+        let mut attempt = 0;
+        loop {
+            let entry = self.stored()?;
+            let old = self.resource.read(&entry.bytes)?;
+            let patched = match kind {
+                Kind::Json => json_patch(&old, &patch),
+                Kind::Merge | Kind::Apply => merge_patch(&old, &patch),
+                Kind::Strategic => strategic_merge_patch(&old, &patch, self.schema().as_deref()),
+            };
+            let mut new = patched.map_err(|error| Self::patch_refusal(&error))?;
+            // A patch that names a version is meant for that one only.
+            let conditional = metadata::text(&new, "resourceVersion") != metadata::text(&old, "resourceVersion");
+            self.check_identity(&old, &new)?;
+            let warnings = self.shape(&mut new, &decoded.duplicates)?;
+            self.fill_defaults(&mut new);
+            let new = self.with_owners(Some(&old), new);
+            match self.store_change(&entry, &old, new, warnings).await {
+                Err(refusal) if refusal.is("Conflict") && !conditional && attempt < RETRIES => attempt += 1,
+                outcome => return self.written(outcome?),
+            }
+        }
+    }
+
+    fn patch_kind(&self) -> Result<Kind, Refusal> {
+        let given = self.content_type.as_deref().unwrap_or_default();
+        let builtin = self.resource.custom.is_none();
+        match given.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Ok(Kind::Json),
+            "application/merge-patch+json" => Ok(Kind::Merge),
+            "application/strategic-merge-patch+json" if builtin => Ok(Kind::Strategic),
+            "application/apply-patch+yaml" => Ok(Kind::Apply),
+            _ => {
+                if builtin {
+                    let refusal = Refusal::unsupported_media_type("415: Unsupported Media Type");
+                    return Err(refusal.with_details(json!({})));
+                }
+                let message = format!(
+                    "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
+                );
+                Err(Refusal::unsupported_media_type(message))
+            }
+        }
+    }
+
+    fn patch_refusal(error: &PatchError) -> Refusal {
+        tracing::debug!(?error, "a patch does not fit");
+        let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
+        let refusal = Refusal::new(code, error.reason(), error.to_string());
+        match error {
+            PatchError::Inapplicable { .. } => refusal.with_details(json!({})),
+            _ => refusal,
+        }
+    }
+
+    /// A patch can rename an object as little as anything else can.
+    fn check_identity(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
+        let name = metadata::text(new, "name");
+        if name != self.name {
+            return Err(Refusal::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.name
+            )));
+        }
+        let namespace = metadata::text(new, "namespace");
+        if namespace != metadata::text(old, "namespace") {
+            return Err(Refusal::bad_request(format!(
+                "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
+                self.namespace
+            )));
+        }
+        Ok(())
+    }
+
+    /// Server-side apply.
+    async fn apply(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+        let Some(manager) = self.query.get("fieldManager") else {
+            let cause = Cause {
+                reason: "FieldValueRequired".to_owned(),
+                message: "Required value: is required for apply patch".to_owned(),
+                field: "fieldManager".to_owned(),
+            };
+            return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
+        };
+        let decoded = body::yaml(bytes)
+            .map_err(|refusal| Refusal::bad_request(format!("error decoding YAML: {}", refusal.message())))?;
+        let configuration = decoded.value;
+        if !configuration.is_object() {
+            return Err(Refusal::bad_request("error decoding YAML: the configuration must be an object"));
+        }
+        let force = self.query.flag("force");
+        let mut attempt = 0;
+        loop {
+            let outcome = self.apply_once(&configuration, manager, force, &decoded.duplicates).await;
+            match outcome {
+                Err(refusal) if is_race(&refusal) && attempt < RETRIES => attempt += 1,
+                outcome => return self.written(outcome?),
+            }
+        }
+    }
+
+    /// What of the configuration the kind does not have. The configuration itself stays as it is.
+    fn unknown_fields(&self, configuration: &Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
+        self.shape(&mut configuration.clone(), duplicates)
+    }
+
+    async fn apply_once(
+        &self,
+        configuration: &Value,
+        manager: &str,
+        force: bool,
+        duplicates: &[String],
+    ) -> Result<Written, Refusal> {
+        let entry = match self.stored() {
+            Ok(entry) => Some(entry),
+            Err(refusal) if self.subresource.is_empty() && refusal.is("NotFound") => None,
+            Err(refusal) => return Err(refusal),
+        };
+        let old = entry.as_ref().map(|entry| self.resource.read(&entry.bytes)).transpose()?;
+        if old.is_none() && !metadata::text(configuration, "uid").is_empty() {
+            let uid = metadata::text(configuration, "uid");
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Refusal::conflict(&self.resource.plural, &self.resource.group, &self.name, &why));
+        }
+        let applied = self
+            .with_target(|target| apply(old.as_ref(), configuration, manager, force, target, &self.now))
+            .map_err(|refused| Self::apply_refusal(&refused))?;
+        let warnings = self.unknown_fields(configuration, duplicates)?;
+        let mut object = applied.object;
+        if entry.is_none() {
+            self.check_name(&object)?;
+        }
+        self.settle_namespace(&mut object)?;
+        let (Some(entry), Some(old)) = (entry, old) else {
+            self.shape_quietly(&mut object);
+            self.fill_defaults(&mut object);
+            return self.store_new(object, warnings).await;
+        };
+        if applied.unchanged {
+            return Ok(Written { object: old, code: StatusCode::OK, warnings });
+        }
+        self.shape_quietly(&mut object);
+        self.fill_defaults(&mut object);
+        self.store_change(&entry, &old, object, warnings).await
+    }
+
+    fn apply_refusal(refused: &Refused) -> Refusal {
+        let code = StatusCode::from_u16(refused.code()).unwrap_or(StatusCode::BAD_REQUEST);
+        let refusal = Refusal::new(code, refused.reason(), refused.to_string());
+        match refused {
+            Refused::Conflict(conflicts) => refusal.with_details(json!({"causes": conflicts.causes()})),
+            _ => refusal,
+        }
+    }
+}
+
+/// Somebody else wrote in between; a conflict about fields is another matter, and says so.
+fn is_race(refusal: &Refusal) -> bool {
+    refusal.is("AlreadyExists")
+        || (refusal.is("Conflict") && refusal.message().contains("the object has been modified"))
+}

@@ -1,0 +1,127 @@
+//! `scale`: the number of replicas of anything that has one.
+
+use http::StatusCode;
+use objects::patch::{json_patch, merge_patch};
+use serde_json::{Value, json};
+
+use super::update::RETRIES;
+use super::{Request, metadata};
+use crate::body;
+use crate::http::{self as answers, Answer};
+use crate::kinds::ScalePaths;
+use crate::refusal::{Cause, Refusal};
+
+impl Request {
+    pub(super) async fn scale(&self, verb: &str, bytes: &[u8]) -> Result<Answer, Refusal> {
+        let paths = self.scale_paths();
+        if verb == "get" {
+            let object = self.resource.read(&self.stored()?.bytes)?;
+            return Ok(answers::json(StatusCode::OK, Self::scale_of(&object, &paths).to_string()));
+        }
+        for _ in 0..=RETRIES {
+            let entry = self.stored()?;
+            let old = self.resource.read(&entry.bytes)?;
+            let before = Self::scale_of(&old, &paths);
+            let (wanted, conditional) = self.wanted_scale(verb, bytes, &before)?;
+            let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
+            if replicas < 0 {
+                let cause = Cause {
+                    reason: "FieldValueInvalid".to_owned(),
+                    message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
+                    field: "spec.replicas".to_owned(),
+                };
+                return Err(Refusal::invalid("Scale", "autoscaling", &self.name, &[cause]));
+            }
+            let mut new = old.clone();
+            set(&mut new, &paths.spec, json!(replicas));
+            if conditional {
+                new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
+            }
+            let new = self.with_owners(Some(&old), new);
+            match self.store_change(&entry, &old, new, Vec::new()).await {
+                Err(refusal) if refusal.is("Conflict") && !conditional => {}
+                outcome => {
+                    let scale = Self::scale_of(&outcome?.object, &paths);
+                    return Ok(answers::json(StatusCode::OK, scale.to_string()));
+                }
+            }
+        }
+        Err(self.resource.stale(&self.name))
+    }
+
+    fn scale_paths(&self) -> ScalePaths {
+        self.resource.scale.clone().unwrap_or_else(|| ScalePaths {
+            spec: "/spec/replicas".to_owned(),
+            status: "/status/replicas".to_owned(),
+            selector: None,
+        })
+    }
+
+    fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
+        let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or_default();
+        let mut kept = json!({});
+        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object["metadata"].get(field) {
+                kept[field] = value.clone();
+            }
+        }
+        let mut spec = json!({});
+        if number(&paths.spec) != 0 {
+            spec["replicas"] = json!(number(&paths.spec));
+        }
+        let mut scale = json!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept, "spec": spec,
+            "status": {"replicas": number(&paths.status)},
+        });
+        let selector = match &paths.selector {
+            Some(path) => object.pointer(path).and_then(Value::as_str).map(str::to_owned),
+            None => Some(selector_of(object)),
+        };
+        if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
+            scale["status"]["selector"] = json!(selector);
+        }
+        scale
+    }
+
+    /// The scale that the client wants, and whether it names a version.
+    fn wanted_scale(&self, verb: &str, bytes: &[u8], before: &Value) -> Result<(Value, bool), Refusal> {
+        if verb == "update" {
+            let scale = body::decode(self.content_type.as_deref(), bytes)?.value;
+            let conditional = Self::is_conditional(&scale);
+            return Ok((scale, conditional));
+        }
+        let patch = body::json(bytes)?.value;
+        let content_type = self.content_type.as_deref().unwrap_or_default();
+        let patched = if content_type.starts_with("application/json-patch+json") {
+            json_patch(before, &patch)
+        } else {
+            merge_patch(before, &patch)
+        };
+        let scale = patched.map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let conditional = metadata::text(&scale, "resourceVersion") != metadata::text(before, "resourceVersion");
+        Ok((scale, conditional))
+    }
+}
+
+/// The labels that a workload selects, as text. Requirements with verbs are left to the object itself.
+fn selector_of(object: &Value) -> String {
+    let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let mut pairs: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    pairs.sort_unstable();
+    pairs.join(",")
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut place = object;
+    for part in pointer.split('/').filter(|part| !part.is_empty()) {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[part];
+    }
+    *place = value;
+}

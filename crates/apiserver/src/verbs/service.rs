@@ -1,0 +1,85 @@
+//! Addresses of Services: each has its own in the loopback network.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::refusal::{Cause, Refusal};
+
+/// How many addresses there are for Services.
+const ADDRESSES: u32 = 65_000;
+
+/// Gives a Service its address, unless it has one, wants none, or is only a name.
+pub(super) fn allocate(api: &Api, service: &mut Value, old: Option<&Value>) -> Result<(), Refusal> {
+    if !service["spec"].is_object() {
+        return Ok(());
+    }
+    if service["status"].is_null() {
+        service["status"] = json!({"loadBalancer": {}});
+    }
+    if service["spec"]["type"] == "ExternalName" {
+        return Ok(());
+    }
+    let given = service["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let kept = old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or_default().to_owned();
+    let address = match (given.as_str(), kept.as_str()) {
+        ("None", _) => "None".to_owned(),
+        ("", "") => next_free(api)?.to_string(),
+        ("", kept) => kept.to_owned(),
+        (given, kept) if given == kept => given.to_owned(),
+        (given, "") => {
+            if taken(api).contains(given) {
+                return Err(refused(service, given, "provided IP is already allocated"));
+            }
+            if given.parse::<Ipv4Addr>().is_err() {
+                return Err(refused(service, given, "must be a valid IP address"));
+            }
+            given.to_owned()
+        }
+        (given, _) => return Err(refused(service, given, "field is immutable")),
+    };
+    let spec = &mut service["spec"];
+    spec["clusterIPs"] = json!([address]);
+    spec["clusterIP"] = json!(address);
+    // Without address and selector, whoever writes the endpoints decides about families.
+    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    let open = address == "None" && !selects;
+    if spec["ipFamilies"].is_null() {
+        spec["ipFamilies"] = if open { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
+    }
+    if spec["ipFamilyPolicy"].is_null() {
+        spec["ipFamilyPolicy"] = json!(if open { "RequireDualStack" } else { "SingleStack" });
+    }
+    Ok(())
+}
+
+fn refused(service: &Value, address: &str, detail: &str) -> Refusal {
+    let cause = Cause {
+        reason: "FieldValueInvalid".to_owned(),
+        message: format!("Invalid value: {address:?}: {detail}"),
+        field: "spec.clusterIPs[0]".to_owned(),
+    };
+    let name = service["metadata"]["name"].as_str().unwrap_or_default();
+    Refusal::invalid("Service", "", name, &[cause])
+}
+
+fn taken(api: &Api) -> HashSet<String> {
+    let services = api.store.list("services", "").items;
+    let address = |bytes: &[u8]| -> Option<String> {
+        let service: Value = serde_json::from_slice(bytes).ok()?;
+        Some(service["spec"]["clusterIP"].as_str()?.to_owned())
+    };
+    services.iter().filter_map(|(_, entry)| address(&entry.bytes)).collect()
+}
+
+/// An address that no Service has.
+fn next_free(api: &Api) -> Result<Ipv4Addr, Refusal> {
+    let taken = taken(api);
+    let first = u32::from(api.options.service_addresses);
+    let address = |place: u32| Ipv4Addr::from(first + place);
+    api.take_service_address(ADDRESSES, |place| !taken.contains(&address(place).to_string()))
+        .map(address)
+        .ok_or_else(|| Refusal::internal("every address for Services is in use"))
+}
