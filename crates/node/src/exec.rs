@@ -1,0 +1,146 @@
+//! Running a command in a container, with or without a terminal.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures::future::BoxFuture;
+use rustix::{
+    pty::OpenptFlags,
+    termios::{Winsize, tcsetwinsize},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, unix::AsyncFd};
+
+use crate::container::{Helper, Target};
+
+/// A command that runs in a container. Dropping [`Exec::status`] ends it.
+pub struct Exec {
+    /// What the command reads, if it was asked for. Shutting it down or dropping it is the end of the input.
+    pub stdin: Option<Pin<Box<dyn AsyncWrite + Send>>>,
+    /// What the command prints; with a terminal, all of it.
+    pub stdout: Pin<Box<dyn AsyncRead + Send>>,
+    /// What it prints as errors, unless it has a terminal.
+    pub stderr: Option<Pin<Box<dyn AsyncRead + Send>>>,
+    /// Changes the size of its terminal, if it has one.
+    pub resize: Option<Resize>,
+    /// Its exit code, when it has ended: 128 and the signal if a signal ended it, 127 if there is no such command.
+    pub status: BoxFuture<'static, io::Result<i32>>,
+}
+
+/// Changes the size of a terminal.
+#[derive(Clone, Debug)]
+pub struct Resize(Arc<AsyncFd<OwnedFd>>);
+
+impl Resize {
+    /// Sets the size.
+    pub fn to(&self, columns: u16, rows: u16) -> io::Result<()> {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(tcsetwinsize(self.0.get_ref(), size)?)
+    }
+}
+
+impl Exec {
+    pub(crate) async fn start(
+        helper: &Helper,
+        target: &Target,
+        command: Vec<String>,
+        tty: bool,
+        stdin: bool,
+    ) -> io::Result<Self> {
+        if tty {
+            return Self::with_terminal(helper, target, command, stdin).await;
+        }
+        let mut child = helper.join(target, command, None).await?;
+        let input = child.stdin.take().filter(|_| stdin);
+        let missing = || io::Error::other("the command has no output");
+        let (stdout, stderr) = (child.stdout.take().ok_or_else(missing)?, child.stderr.take().ok_or_else(missing)?);
+        Ok(Self {
+            stdin: input.map(|input| Box::pin(input) as Pin<Box<dyn AsyncWrite + Send>>),
+            stdout: Box::pin(stdout),
+            stderr: Some(Box::pin(stderr)),
+            resize: None,
+            status: Box::pin(async move { Ok(code(child.wait().await?)) }),
+        })
+    }
+
+    async fn with_terminal(helper: &Helper, target: &Target, command: Vec<String>, stdin: bool) -> io::Result<Self> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = rustix::pty::openpt(flags)?;
+        rustix::pty::grantpt(&ours)?;
+        rustix::pty::unlockpt(&ours)?;
+        let theirs = rustix::pty::ptsname(&ours, Vec::new())?;
+        let theirs = PathBuf::from(OsStr::from_bytes(theirs.as_bytes()));
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        #[expect(deprecated, reason = "its danger is an object whose descriptor changes; this one's never does")]
+        let ours = Arc::new(AsyncFd::new(ours)?);
+        let mut child = helper.join(target, command, Some(theirs)).await?;
+        drop(child.stdin.take());
+        let terminal = || Terminal(Arc::clone(&ours));
+        Ok(Self {
+            stdin: stdin.then(|| Box::pin(terminal()) as Pin<Box<dyn AsyncWrite + Send>>),
+            stdout: Box::pin(terminal()),
+            stderr: None,
+            resize: Some(Resize(Arc::clone(&ours))),
+            status: Box::pin(async move { Ok(code(child.wait().await?)) }),
+        })
+    }
+}
+
+fn code(status: std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255)
+}
+
+/// Our side of a terminal.
+struct Terminal(Arc<AsyncFd<OwnedFd>>);
+
+impl AsyncRead for Terminal {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.0.poll_read_ready(cx))?;
+            let space = buffer.initialize_unfilled();
+            let read = guard.try_io(|fd| rustix::io::read(fd.get_ref().as_fd(), space).map_err(io::Error::from));
+            match read {
+                Ok(Ok(count)) => {
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                // The other side is closed: the end.
+                Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Terminal {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.0.poll_write_ready(cx))?;
+            let written = guard.try_io(|fd| rustix::io::write(fd.get_ref().as_fd(), bytes).map_err(io::Error::from));
+            if let Ok(written) = written {
+                return Poll::Ready(written);
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,224 @@
+//! What stands for a container image on a machine without images.
+//!
+//! Every container sees the machine's own file system, read-only. An image adds a few files to it and says what is
+//! started when a container names no command.
+
+use std::path::{Path, PathBuf};
+
+use api::names::images;
+
+/// Where the system image has our program.
+const OUR_PROGRAM: &str = "/kubeopencode";
+/// Where the agent image has OpenCode.
+const OPENCODE: &str = "/opencode";
+/// Where the attach image has our program, under the name of the program that it stands in for.
+const ATTACH_PROGRAM: &str = "/usr/local/bin/opencode";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The user of every image of ours.
+const USER: u32 = 1000;
+/// As the agent image does it, with a link instead of a copy of 185 MB: every container sees the same file.
+const INSTALL_OPENCODE: &str = r#"ln -sf /opencode "${TOOLS_DIR:-/tools}/opencode""#;
+
+/// What a container of an image gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Files and directories of the machine, and where the container sees them. They are read-only.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// What is started in front of the arguments, unless the container names a command.
+    pub entrypoint: Vec<String>,
+    /// The arguments, unless the container names a command or arguments.
+    pub arguments: Vec<String>,
+    /// The environment that the container's own is put on.
+    pub env: Vec<(String, String)>,
+    /// The user, unless the Pod or the container names one.
+    pub user: u32,
+    /// The group, unless the Pod or the container names one.
+    pub group: u32,
+    /// Where the command starts, unless the container says where.
+    pub directory: PathBuf,
+}
+
+impl Default for Image {
+    /// The machine as it is, with a shell.
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            entrypoint: Vec::new(),
+            arguments: vec!["/bin/sh".to_owned()],
+            env: vec![("PATH".to_owned(), PATH.to_owned())],
+            user: USER,
+            group: USER,
+            directory: PathBuf::from("/"),
+        }
+    }
+}
+
+/// Why there is nothing to run a container from. The text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// The image is not known, and the machine's own programs may not stand in for it.
+    #[error(
+        "image {image:?} is not available on this machine; start with --host-images to run its commands with the programs of this machine"
+    )]
+    Unknown {
+        /// Its name.
+        image: String,
+    },
+    /// The image is known, but what it needs is not on the machine.
+    #[error("image {image:?} cannot be used: {problem}")]
+    Incomplete {
+        /// Its name.
+        image: String,
+        /// What is missing and how to get it.
+        problem: String,
+    },
+}
+
+/// Which image is what.
+#[derive(Clone, Debug, Default)]
+pub struct ImageMap {
+    images: Vec<(String, Result<Image, String>)>,
+    /// Files that every container sees.
+    shared: Vec<(PathBuf, PathBuf)>,
+    /// Directories that are searched for programs after those of the image.
+    path: Option<String>,
+    host_images: bool,
+}
+
+impl ImageMap {
+    /// Our own images, made from `program` (this binary) and `opencode` (OpenCode on this machine, if it is there).
+    pub fn ours(program: &Path, opencode: Option<&Path>) -> Self {
+        let ours = |at: &str| vec![(program.to_owned(), PathBuf::from(at))];
+        let command = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let system = Image {
+            files: ours(OUR_PROGRAM),
+            entrypoint: command(&[OUR_PROGRAM]),
+            arguments: Vec::new(),
+            ..Image::default()
+        };
+        let attach = Image {
+            files: ours(ATTACH_PROGRAM),
+            entrypoint: command(&[ATTACH_PROGRAM]),
+            arguments: Vec::new(),
+            ..Image::default()
+        };
+        let agent = match opencode {
+            Some(_) => Ok(Image {
+                entrypoint: command(&["/bin/sh", "-c", INSTALL_OPENCODE]),
+                arguments: Vec::new(),
+                ..Image::default()
+            }),
+            None => {
+                Err("OpenCode is not on this machine; install it with `npm install --global opencode-ai`".to_owned())
+            }
+        };
+        let executor = Image { arguments: command(&["/bin/bash"]), ..Image::default() };
+        let mut map =
+            Self::default().with(images::SYSTEM, system).with(images::ATTACH, attach).with(images::EXECUTOR, executor);
+        map.images.push((repository(images::AGENT).to_owned(), agent));
+        map.shared.extend(opencode.map(|path| (path.to_owned(), PathBuf::from(OPENCODE))));
+        map
+    }
+
+    /// Adds an image. Its tag does not matter; a `*` at the end of the name stands for anything.
+    #[must_use]
+    pub fn with(mut self, name: &str, image: Image) -> Self {
+        self.images.push((repository(name).to_owned(), Ok(image)));
+        self
+    }
+
+    /// Whether images that are not in the map run with the programs of the machine.
+    #[must_use]
+    pub fn host_images(mut self, allowed: bool) -> Self {
+        self.host_images = allowed;
+        self
+    }
+
+    /// More directories in which containers find programs, as in the variable `PATH`: where the user of this machine
+    /// has tools outside of the usual places.
+    #[must_use]
+    pub fn path(mut self, more: &str) -> Self {
+        self.path = Some(more.to_owned());
+        self
+    }
+
+    /// What a container of this image gets.
+    pub fn find(&self, image: &str) -> Result<Image, ImageError> {
+        let name = repository(image);
+        let known = self.images.iter().find(|(pattern, _)| match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == pattern,
+        });
+        let found = match known {
+            Some((_, Ok(found))) => found.clone(),
+            Some((_, Err(problem))) => {
+                return Err(ImageError::Incomplete { image: image.to_owned(), problem: problem.clone() });
+            }
+            None if self.host_images => Image::default(),
+            None => return Err(ImageError::Unknown { image: image.to_owned() }),
+        };
+        let files = self.shared.iter().chain(&found.files).cloned().collect();
+        let longer = |value: &String| match &self.path {
+            Some(more) => format!("{value}:{more}"),
+            None => value.clone(),
+        };
+        let env = found.env.iter();
+        let env = env.map(|(name, value)| (name.clone(), if name == "PATH" { longer(value) } else { value.clone() }));
+        Ok(Image { files, env: env.collect(), ..found })
+    }
+}
+
+/// The name of an image without tag and digest.
+fn repository(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or(image);
+    match image.rsplit_once(':') {
+        // A colon before a slash belongs to the port of a host.
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_or_digest_does_not_matter() {
+        let check = |image: &str, expected: &str| assert_eq!(repository(image), expected);
+        check("host:5000/team/app:v1", "host:5000/team/app");
+        check("host:5000/team/app", "host:5000/team/app");
+        check("app@sha256:abc", "app");
+        check("app:v1@sha256:abc", "app");
+    }
+
+    #[test]
+    fn an_unknown_image_says_what_to_do() {
+        let map = ImageMap::ours(Path::new("/us"), None);
+        let error = map.find("postgres:17").unwrap_err().to_string();
+        assert!(error.contains("--host-images"), "{error}");
+        assert_eq!(map.host_images(true).find("postgres:17").unwrap(), Image::default());
+    }
+
+    #[test]
+    fn opencode_is_in_every_container_or_the_agent_image_says_how_to_get_it() {
+        let without = ImageMap::ours(Path::new("/us"), None).find(images::AGENT).unwrap_err().to_string();
+        assert!(without.contains("npm install"), "{without}");
+        let with = ImageMap::ours(Path::new("/us"), Some(Path::new("/oc")));
+        for image in [images::AGENT, images::EXECUTOR, images::SYSTEM] {
+            assert!(with.find(image).unwrap().files.contains(&("/oc".into(), "/opencode".into())), "{image}");
+        }
+        assert_eq!(with.find(images::SYSTEM).unwrap().entrypoint, ["/kubeopencode"]);
+    }
+
+    #[test]
+    fn tools_of_the_user_are_found_after_those_of_the_image() {
+        let image = ImageMap::default().host_images(true).path("/home/me/bin").find("any").unwrap();
+        assert_eq!(image.env, [("PATH".to_owned(), format!("{PATH}:/home/me/bin"))]);
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let map = ImageMap::default().with("mirror/*", Image::default());
+        assert!(map.find("mirror/a/b:1").is_ok() && map.find("other").is_err());
+    }
+}

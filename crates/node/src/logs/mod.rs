@@ -1,0 +1,284 @@
+//! What containers print: kept in files of limited size, read and followed from there.
+//!
+//! A run of a container writes `<run>-<part>.log`. A part that is full is followed by the next one, and only the last
+//! few are kept. Nothing is renamed, so whoever reads simply goes on to the next number.
+
+mod line;
+mod read;
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    sync::watch,
+};
+
+pub(crate) use line::Source;
+use line::Writing;
+pub(crate) use read::{last_lines, stream};
+
+/// A part of a log is full with this; the kubelet's own numbers.
+const FULL: u64 = 10 << 20;
+const KEPT_PARTS: u32 = 5;
+/// Longer lines are kept in parts.
+const LONGEST_LINE: usize = 16 << 10;
+
+/// Which lines of a log, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Go on with what the container prints from now on, until it ends.
+    pub follow: bool,
+    /// The run before this one.
+    pub previous: bool,
+    /// Only lines that are not older than this.
+    pub since: Option<Timestamp>,
+    /// Only the last lines.
+    pub tail: Option<usize>,
+    /// Each line with its time in front.
+    pub timestamps: bool,
+    /// Not more than this.
+    pub limit_bytes: Option<u64>,
+}
+
+/// How far a log has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    run: u32,
+    bytes: u64,
+    ended: bool,
+}
+
+/// The log of one container over all its runs.
+#[derive(Debug)]
+pub(crate) struct Log {
+    dir: PathBuf,
+    full: u64,
+    progress: watch::Sender<Progress>,
+}
+
+impl Log {
+    /// The log in a directory.
+    pub(crate) fn new(dir: PathBuf) -> Arc<Self> {
+        Arc::new(Self { dir, full: FULL, progress: watch::Sender::default() })
+    }
+
+    fn part(&self, run: u32, part: u32) -> PathBuf {
+        self.dir.join(format!("{run}-{part}.log"))
+    }
+
+    /// The parts that a run has, in order.
+    fn parts(&self, run: u32) -> Vec<u32> {
+        let mut parts: Vec<u32> = names(&self.dir).filter(|(of, _)| *of == run).map(|(_, part)| part).collect();
+        parts.sort_unstable();
+        parts
+    }
+
+    /// Begins the log of a run. Those before the previous one are removed.
+    pub(crate) fn begin(self: &Arc<Self>, run: u32) -> io::Result<LogWriter> {
+        fs::create_dir_all(&self.dir)?;
+        for (old, part) in names(&self.dir).filter(|(old, _)| old + 1 < run) {
+            fs::remove_file(self.part(old, part))?;
+        }
+        let part = self.parts(run).last().map_or(0, |last| last + 1);
+        let file = File::options().create_new(true).append(true).open(self.part(run, part))?;
+        self.progress.send_replace(Progress { run, bytes: 0, ended: false });
+        let open = Open { log: Arc::clone(self), run, part, file, size: 0 };
+        Ok(LogWriter(Arc::new(Mutex::new(open))))
+    }
+
+    /// The last run that has a log.
+    pub(crate) fn last_run(&self) -> Option<u32> {
+        names(&self.dir).map(|(run, _)| run).max()
+    }
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = (u32, u32)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let (run, part) = name.to_str()?.strip_suffix(".log")?.split_once('-')?;
+        Some((run.parse().ok()?, part.parse().ok()?))
+    })
+}
+
+/// Writes the log of one run. Clones write to the same.
+#[derive(Clone, Debug)]
+pub(crate) struct LogWriter(Arc<Mutex<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    log: Arc<Log>,
+    run: u32,
+    part: u32,
+    file: File,
+    size: u64,
+}
+
+impl LogWriter {
+    /// Keeps everything that can be read, line by line, until the end.
+    pub(crate) async fn copy(self, source: Source, mut from: impl AsyncRead + Unpin) {
+        let mut pending: Vec<u8> = Vec::new();
+        let mut chunk = vec![0; LONGEST_LINE];
+        loop {
+            // A pipe that cannot be read has come to its end.
+            let count = from.read(&mut chunk).await.unwrap_or(0);
+            if count == 0 {
+                break;
+            }
+            pending.extend_from_slice(&chunk[..count]);
+            let rest = self.write_lines(source, &pending);
+            pending.drain(..rest);
+        }
+        if !pending.is_empty() {
+            let mut last = Writing::new(Timestamp::now(), source);
+            last.line(&pending, true);
+            self.write(&last.lines);
+        }
+    }
+
+    /// Writes the complete lines and returns where the incomplete one begins.
+    fn write_lines(&self, source: Source, text: &[u8]) -> usize {
+        let mut writing = Writing::new(Timestamp::now(), source);
+        let mut start = 0;
+        loop {
+            let rest = &text[start..];
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            match end {
+                Some(end) if end <= LONGEST_LINE => {
+                    writing.line(&rest[..end], true);
+                    start += end + 1;
+                }
+                _ if rest.len() > LONGEST_LINE => {
+                    writing.line(&rest[..LONGEST_LINE], false);
+                    start += LONGEST_LINE;
+                }
+                _ => break,
+            }
+        }
+        if !writing.lines.is_empty() {
+            self.write(&writing.lines);
+        }
+        start
+    }
+
+    fn write(&self, lines: &[u8]) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = open.write(lines) {
+            tracing::warn!(%error, "what a container printed is lost");
+        }
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn end(&self) {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.log.progress.send_modify(|progress| progress.ended = true);
+    }
+}
+
+impl Open {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.size > 0 && self.size + lines.len() as u64 > self.log.full {
+            self.part += 1;
+            self.file = File::options().create_new(true).append(true).open(self.log.part(self.run, self.part))?;
+            self.size = 0;
+            if let Some(old) = self.part.checked_sub(KEPT_PARTS) {
+                fs::remove_file(self.log.part(self.run, old))?;
+            }
+        }
+        self.file.write_all(lines)?;
+        self.size += lines.len() as u64;
+        self.log.progress.send_modify(|progress| progress.bytes += lines.len() as u64);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+
+    use super::*;
+
+    async fn shown(log: &Arc<Log>, run: u32, options: LogOptions) -> String {
+        let mut stream = Box::pin(stream(Arc::clone(log), run, options));
+        let mut all = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            all.extend_from_slice(&chunk.unwrap());
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    fn small(dir: &Path, full: u64) -> Arc<Log> {
+        Arc::new(Log { dir: dir.to_owned(), full, progress: watch::Sender::default() })
+    }
+
+    #[tokio::test]
+    async fn lines_come_back_whole_in_part_and_without_an_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), FULL);
+        let writer = log.begin(0).unwrap();
+        let endless = "x".repeat(LONGEST_LINE * 2 + 5);
+        let text = format!("one\n\n{endless}\nend");
+        writer.clone().copy(Source::Stdout, text.as_bytes()).await;
+        writer.end();
+        assert_eq!(shown(&log, 0, LogOptions::default()).await, format!("{text}\n"));
+        assert_eq!(shown(&log, 0, LogOptions { tail: Some(1), ..LogOptions::default() }).await, "end\n");
+        let limited = LogOptions { limit_bytes: Some(6), ..LogOptions::default() };
+        assert_eq!(shown(&log, 0, limited).await, "one\n\nx");
+        assert!(last_lines(&log, 0, 80, 8).ends_with("end\n"));
+    }
+
+    #[tokio::test]
+    async fn full_parts_are_followed_by_new_ones_and_old_ones_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), 200);
+        let writer = log.begin(0).unwrap();
+        for number in 0..100 {
+            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+        }
+        writer.end();
+        assert_eq!(log.parts(0).len(), KEPT_PARTS as usize);
+        let all = shown(&log, 0, LogOptions::default()).await;
+        assert!(all.ends_with("line 98\nline 99\n") && !all.contains("line 1\n"), "{all}");
+        let tail = shown(&log, 0, LogOptions { tail: Some(7), ..LogOptions::default() }).await;
+        assert_eq!(tail.lines().count(), 7);
+        assert!(tail.starts_with("line 93\n"), "{tail}");
+    }
+
+    #[tokio::test]
+    async fn who_follows_sees_every_line_and_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), 1000);
+        let writer = log.begin(3).unwrap();
+        let reader = tokio::spawn({
+            let log = Arc::clone(&log);
+            async move { shown(&log, 3, LogOptions { follow: true, ..LogOptions::default() }).await }
+        });
+        for number in 0..60 {
+            writer.clone().copy(Source::Stdout, format!("{number}\n").as_bytes()).await;
+            tokio::task::yield_now().await;
+        }
+        writer.end();
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), reader).await.unwrap().unwrap();
+        assert_eq!(seen.lines().count(), 60);
+    }
+
+    #[tokio::test]
+    async fn the_run_before_is_kept_and_older_ones_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), FULL);
+        for run in 0..3 {
+            let writer = log.begin(run).unwrap();
+            writer.clone().copy(Source::Stderr, format!("run {run}\n").as_bytes()).await;
+            writer.end();
+        }
+        assert_eq!(shown(&log, 1, LogOptions::default()).await, "run 1\n");
+        assert_eq!(shown(&log, 0, LogOptions::default()).await, "");
+        assert_eq!(log.last_run(), Some(2));
+    }
+}

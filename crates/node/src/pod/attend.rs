@@ -1,0 +1,210 @@
+//! Attending to what happens to a Pod and its containers.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Lifecycle, Pod};
+use tokio::time::Instant;
+
+use super::{
+    Event, Object, Worker,
+    ending::{self, describe, not_started},
+};
+use crate::{
+    container::{Happened, Target},
+    journal::{Entry, Process},
+    life::{self, Role, State},
+    probe::{self, Action, Kind, Prober},
+};
+
+/// Kubernetes sets no limit to a postStart hook; a Pod that never gets ready helps nobody.
+const HOOK_LIMIT: Duration = Duration::from_mins(10);
+
+impl Worker {
+    pub(super) async fn note(&mut self, event: Event) {
+        match event {
+            Event::Pod(pod) => self.pod_changed(pod).await,
+            Event::Gone => self.gone = true,
+            Event::Changed(object) => self.object_changed(&object).await,
+            Event::Shutdown(grace) => self.shutdown = Some(grace),
+            Event::Container { slot, run, happened } if self.slots[slot].restarts == run => match happened {
+                Happened::Started { pid } => self.started(slot, run, pid),
+                Happened::Failed { message } => self.ended(slot, run, not_started(message)),
+                Happened::Exited { code, signal } => {
+                    let started_at = self.live[slot].started_at;
+                    let (container, log) = (&self.containers[slot], &self.logs[slot]);
+                    let ended = describe(container, run, (code, signal), started_at, &self.directories, log);
+                    self.ended(slot, run, ended);
+                }
+            },
+            Event::Hooked { slot, run, outcome } if self.slots[slot].restarts == run => match outcome {
+                Ok(()) => self.hooked(slot),
+                Err(problem) => {
+                    self.complain("FailedPostStartHook", &problem);
+                    self.stop(slot, self.grace(None));
+                }
+            },
+            Event::Probed { slot, run, kind, answer } if self.slots[slot].restarts == run => {
+                self.probed(slot, kind, answer);
+            }
+            // Of a run that is over.
+            Event::Container { .. } | Event::Hooked { .. } | Event::Probed { .. } => {}
+        }
+    }
+
+    async fn pod_changed(&mut self, pod: Arc<Pod>) {
+        let shown = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.annotations.clone());
+        let new_facts = shown(&pod) != shown(&self.pod);
+        self.pod = pod;
+        if new_facts && self.prepared {
+            self.refresh().await;
+        }
+    }
+
+    async fn object_changed(&mut self, object: &Object) {
+        let ours = match object {
+            Object::ConfigMap(name) => self.references.config_maps.contains(name),
+            Object::Secret(name) => self.references.secrets.contains(name),
+        };
+        if !ours || self.over.is_some() {
+            return;
+        }
+        // What was missing may be there now.
+        self.retry_at = None;
+        for live in &mut self.live {
+            live.retry_at = None;
+        }
+        if self.prepared {
+            self.refresh().await;
+        }
+    }
+
+    /// Brings the volumes up to date. What cannot be read any more stays as it was.
+    pub(super) async fn refresh(&mut self) {
+        if self.over.is_none()
+            && let Err(problem) = self.show_volumes().await
+        {
+            self.complain("FailedMount", &problem);
+        }
+    }
+
+    fn started(&mut self, index: usize, run: u32, pid: u32) {
+        let now = Timestamp::now();
+        let name = self.slots[index].name.clone();
+        if let Some(process) = Process::now(pid) {
+            self.write_down(&Entry::Process { container: name.clone(), run, process });
+        }
+        self.slots[index].state = State::Running { since: now };
+        self.live[index].started_at = Some(now);
+        let Some(process) = self.live[index].process.clone() else { return };
+        if let Some(container) = self.handle.containers().get_mut(&name) {
+            container.target = Some(Target { pid, process });
+        }
+        let hook = self.lifecycle(index).and_then(|lifecycle| lifecycle.post_start);
+        match (hook, self.prober(index)) {
+            (Some(hook), Some(prober)) => {
+                let action = Action::of_hook(&hook, &self.containers[index], self.address);
+                let events = self.handle.events();
+                let task = tokio::spawn(async move {
+                    let outcome = prober.act(&action, HOOK_LIMIT).await;
+                    // A Pod that has ended does not listen.
+                    let _ = events.send(Event::Hooked { slot: index, run, outcome });
+                });
+                self.live[index].tasks.push(task.abort_handle());
+            }
+            _ => self.hooked(index),
+        }
+    }
+
+    fn lifecycle(&self, index: usize) -> Option<Lifecycle> {
+        let plain = self.slots[index].role == Role::Init;
+        self.containers[index].lifecycle.clone().filter(|_| !plain)
+    }
+
+    fn prober(&self, index: usize) -> Option<Prober> {
+        let target = self.handle.container(&self.slots[index].name)?.target?;
+        Some(Prober { helper: self.node.helper.clone(), target })
+    }
+
+    /// The container is set up; its probes decide from here.
+    fn hooked(&mut self, index: usize) {
+        if self.slots[index].role == Role::Init {
+            return;
+        }
+        if !self.watch(index, Kind::Startup) {
+            self.is_up(index);
+        }
+    }
+
+    fn is_up(&mut self, index: usize) {
+        self.slots[index].started = true;
+        self.slots[index].ready = !self.watch(index, Kind::Readiness);
+        self.watch(index, Kind::Liveness);
+    }
+
+    /// Starts a probe. False if the container has none of this kind.
+    fn watch(&mut self, index: usize, kind: Kind) -> bool {
+        let Some(probe) = kind.of(&self.containers[index]).cloned() else { return false };
+        let Some(prober) = self.prober(index) else { return false };
+        let action = Action::of_probe(&probe, &self.containers[index], self.address);
+        let (events, run) = (self.handle.events(), self.slots[index].restarts);
+        let tell = move |answer| {
+            // A Pod that has ended does not listen.
+            let _ = events.send(Event::Probed { slot: index, run, kind, answer });
+        };
+        let task = tokio::spawn(probe::watch(prober, probe, action, kind, tell));
+        self.live[index].tasks.push(task.abort_handle());
+        true
+    }
+
+    fn probed(&mut self, index: usize, kind: Kind, answer: Result<(), String>) {
+        if let Err(problem) = &answer {
+            let note = format!("{} probe failed: {problem}", kind.word());
+            self.node.events.warning(&self.pod, "Unhealthy", &note);
+        }
+        match (kind, answer) {
+            (Kind::Readiness, answer) => self.slots[index].ready = answer.is_ok(),
+            (Kind::Startup, Ok(())) => self.is_up(index),
+            (Kind::Liveness, Ok(())) => {}
+            (Kind::Startup | Kind::Liveness, Err(_)) => {
+                let probe = kind.of(&self.containers[index]);
+                let own = probe.and_then(|probe| probe.termination_grace_period_seconds);
+                let own = own.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+                self.stop(index, own.unwrap_or_else(|| self.grace(None)));
+            }
+        }
+    }
+
+    /// Ends a container within a time. Asked again, only a shorter time counts.
+    pub(super) fn stop(&mut self, index: usize, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        if self.live[index].stop.as_ref().is_some_and(|(until, _)| *until <= deadline) {
+            return;
+        }
+        let Some(running) = self.live[index].running.clone() else { return };
+        let again = self.live[index].stop.take();
+        let hook = self.lifecycle(index).and_then(|lifecycle| lifecycle.pre_stop).filter(|_| again.is_none());
+        let hook = hook.and_then(|hook| {
+            Some((self.prober(index)?, Action::of_hook(&hook, &self.containers[index], self.address)))
+        });
+        if let Some((_, task)) = again {
+            task.abort();
+        }
+        self.slots[index].ready = false;
+        let task = tokio::spawn(ending::stop(running, grace, hook));
+        self.live[index].stop = Some((deadline, task.abort_handle()));
+    }
+
+    fn ended(&mut self, index: usize, run: u32, ended: life::Ended) {
+        let name = self.slots[index].name.clone();
+        if let Some(container) = self.handle.containers().get_mut(&name) {
+            container.target = None;
+        }
+        self.live[index].end();
+        // What the platform ended is not what the container did: the next one finds it unfinished.
+        if self.shutdown.is_none() {
+            self.write_down(&Entry::End { container: name, run, ended: ended.clone() });
+        }
+        life::note_end(&mut self.slots[index], ended);
+    }
+}

@@ -1,0 +1,233 @@
+//! From a container of a Pod to what its process is told.
+
+use std::{
+    fs, io,
+    net::Ipv4Addr,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::ResourceExt as _;
+
+use crate::{
+    environment::Environment,
+    images::Image,
+    inside::{Init, Mount, Process, Root},
+};
+
+/// Where Kubernetes looks for a last message unless the container says otherwise.
+const MESSAGE_PATH: &str = "/dev/termination-log";
+/// Linux knows no longer names of hosts.
+const LONGEST_HOST_NAME: usize = 63;
+
+/// Who a container runs as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    pub(crate) groups: Vec<u32>,
+}
+
+/// Who the container runs as; an error if it must not be root and would be.
+pub(crate) fn identity(pod: &Pod, container: &Container, image: &Image) -> Result<Identity, String> {
+    let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
+    let own = container.security_context.clone().unwrap_or_default();
+    let id = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+    let user = id(own.run_as_user.or(whole.run_as_user)).unwrap_or(image.user);
+    let group = id(own.run_as_group.or(whole.run_as_group)).unwrap_or(image.group);
+    if user == 0 && own.run_as_non_root.or(whole.run_as_non_root).unwrap_or_default() {
+        return Err(format!(
+            "container has runAsNonRoot and image will run as root (pod: \"{}_{}({})\", container: {})",
+            pod.name_any(),
+            pod.namespace().unwrap_or_default(),
+            pod.uid().unwrap_or_default(),
+            container.name,
+        ));
+    }
+    let more = whole.supplemental_groups.unwrap_or_default().into_iter().chain(whole.fs_group);
+    let groups = more.filter_map(|number| u32::try_from(number).ok()).collect();
+    Ok(Identity { user, group, groups })
+}
+
+/// The group that owns the volumes of a Pod.
+pub(crate) fn volume_group(pod: &Pod) -> Option<u32> {
+    let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
+    u32::try_from(group).ok()
+}
+
+/// The command of a container, with `$(NAME)` replaced.
+pub(crate) fn command(container: &Container, image: &Image, environment: &Environment) -> Vec<String> {
+    let given = |words: &Option<Vec<String>>| words.clone().filter(|words| !words.is_empty());
+    let (own, arguments) = (given(&container.command), given(&container.args));
+    let own = own.map(|words| environment.expand(&words));
+    let arguments = arguments.map(|words| environment.expand(&words));
+    match (own, arguments) {
+        (Some(own), arguments) => own.into_iter().chain(arguments.unwrap_or_default()).collect(),
+        (None, arguments) => {
+            let arguments = arguments.unwrap_or_else(|| image.arguments.clone());
+            image.entrypoint.iter().cloned().chain(arguments).collect()
+        }
+    }
+}
+
+/// What the names of the machine and of the Pod lead to.
+pub(crate) fn hosts(pod: &Pod, address: Ipv4Addr) -> String {
+    let mut text =
+        format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{address}\t{}\n", host_name(pod));
+    for alias in pod.spec.iter().flat_map(|spec| spec.host_aliases.iter().flatten()) {
+        let names = alias.hostnames.as_deref().unwrap_or_default().join(" ");
+        text.extend([alias.ip.as_str(), "\t", &names, "\n"]);
+    }
+    text
+}
+
+fn host_name(pod: &Pod) -> String {
+    let own = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
+    let mut name = own.unwrap_or_else(|| pod.name_any());
+    name.truncate(LONGEST_HOST_NAME);
+    name
+}
+
+/// The directories of a Pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories {
+    /// Of this Pod.
+    pub(crate) own: PathBuf,
+    /// An empty one that all containers share.
+    pub(crate) scratch: PathBuf,
+    /// What containers must not see.
+    pub(crate) hidden: Vec<PathBuf>,
+}
+
+impl Directories {
+    /// Where the last message of a run is.
+    pub(crate) fn message(&self, container: &str, run: u32) -> PathBuf {
+        self.own.join("messages").join(format!("{container}-{run}"))
+    }
+
+    /// Where the log of a container is.
+    pub(crate) fn log(&self, container: &str) -> PathBuf {
+        self.own.join("logs").join(container)
+    }
+}
+
+/// A container that is about to start.
+pub(crate) struct Launch<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) container: &'a Container,
+    pub(crate) image: &'a Image,
+    pub(crate) environment: &'a Environment,
+    pub(crate) identity: Identity,
+    pub(crate) volumes: Vec<Mount>,
+    pub(crate) run: u32,
+    pub(crate) address: Ipv4Addr,
+    /// Whether the node can take on the identity; otherwise a user namespace shows it.
+    pub(crate) switch_user: bool,
+}
+
+impl Launch<'_> {
+    /// Makes the files that belong to this run, and says what the process is told.
+    pub(crate) fn prepare(self, directories: &Directories) -> io::Result<Init> {
+        let Self { pod, container, image, environment, identity, volumes, run, address, switch_user } = self;
+        let name = container.name.as_str();
+        let hosts_file = directories.own.join("hosts");
+        fs::write(&hosts_file, hosts(pod, address))?;
+        let message = directories.message(name, run);
+        make_parent(&message)?;
+        fs::write(&message, b"")?;
+        fs::set_permissions(&message, fs::Permissions::from_mode(0o666))?;
+
+        let mut mounts = volumes;
+        let put = |mounts: &mut Vec<Mount>, source: PathBuf, target: &Path, read_only: bool| {
+            if !mounts.iter().any(|mount| mount.target == target) {
+                mounts.push(Mount { source, part: None, target: target.to_owned(), read_only });
+            }
+        };
+        let own_tmp = directories.own.join("tmp").join(name);
+        if !mounts.iter().any(|mount| mount.target == Path::new("/tmp")) {
+            fs::create_dir_all(&own_tmp)?;
+            fs::set_permissions(&own_tmp, fs::Permissions::from_mode(0o1777))?;
+        }
+        put(&mut mounts, own_tmp, Path::new("/tmp"), false);
+        put(&mut mounts, hosts_file, Path::new("/etc/hosts"), true);
+        let message_path = container.termination_message_path.as_deref().unwrap_or(MESSAGE_PATH);
+        put(&mut mounts, message, Path::new(message_path), false);
+        for (source, target) in &image.files {
+            put(&mut mounts, source.clone(), target, true);
+        }
+
+        let host = host_name(pod);
+        let ours = [("HOSTNAME".to_owned(), host.clone()), ("HOME".to_owned(), "/tmp".to_owned())];
+        let directory = container.working_dir.as_ref().filter(|directory| !directory.is_empty());
+        let process = Process {
+            command: command(container, image, environment),
+            env: environment.complete(image.env.iter().cloned().chain(ours)),
+            directory: directory.map_or_else(|| image.directory.clone(), PathBuf::from),
+            user: identity.user,
+            group: identity.group,
+            groups: identity.groups,
+            switch_user,
+        };
+        let root = Root { scratch: directories.scratch.clone(), mounts, hidden: directories.hidden.clone() };
+        Ok(Init { root, hostname: host, process })
+    }
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(spec: &Value) -> Pod {
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_container_runs_as_whom_it_says_then_the_pod_then_the_image() {
+        let check = |whole: Value, own: Value, expected: Result<(u32, u32, &[u32]), &str>| {
+            let pod = pod(&json!({"containers": [{"name": "c", "securityContext": own}], "securityContext": whole}));
+            let container = &pod.spec.as_ref().unwrap().containers[0];
+            let found = identity(&pod, container, &Image::default());
+            match (found, expected) {
+                (Ok(found), Ok((user, group, groups))) => {
+                    assert_eq!((found.user, found.group, found.groups.as_slice()), (user, group, groups));
+                }
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+                (found, expected) => panic!("{found:?}, not {expected:?}"),
+            }
+        };
+        check(json!({}), json!({}), Ok((1000, 1000, &[])));
+        check(json!({"runAsUser": 7, "fsGroup": 9, "runAsNonRoot": true}), json!({}), Ok((7, 1000, &[9])));
+        check(json!({"runAsUser": 7}), json!({"runAsUser": 8, "runAsGroup": 5}), Ok((8, 5, &[])));
+        check(json!({"runAsNonRoot": true}), json!({"runAsUser": 0}), Err("runAsNonRoot"));
+        check(json!({}), json!({"runAsUser": 0}), Ok((0, 1000, &[])));
+    }
+
+    #[test]
+    fn the_command_comes_from_the_container_or_the_image() {
+        let image = Image { entrypoint: vec!["/entry".into()], arguments: vec!["default".into()], ..Image::default() };
+        let environment = Environment { own: vec![("A".into(), "1".into())] };
+        let check = |container: Value, expected: &[&str]| {
+            let container = serde_json::from_value(container).unwrap();
+            assert_eq!(command(&container, &image, &environment), expected);
+        };
+        check(json!({"name": "c"}), &["/entry", "default"]);
+        check(json!({"name": "c", "args": ["$(A)"]}), &["/entry", "1"]);
+        check(json!({"name": "c", "command": ["run", "$(B)"]}), &["run", "$(B)"]);
+        check(json!({"name": "c", "command": ["run"], "args": ["$(A)$$(A)"]}), &["run", "1$(A)"]);
+    }
+
+    #[test]
+    fn the_hosts_file_knows_the_pod_and_its_aliases() {
+        let pod = pod(&json!({"containers": [], "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["a", "b"]}]}));
+        let text = hosts(&pod, Ipv4Addr::new(127, 80, 0, 9));
+        assert!(text.contains("127.80.0.9\tp\n") && text.ends_with("10.1.2.3\ta b\n"), "{text}");
+    }
+}

@@ -1,0 +1,308 @@
+//! The status of a Pod, computed from what its containers do.
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{
+        ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+        HostIP, PodCondition, PodIP, PodStatus,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+use crate::life::{Ended, Phase, Role, Slot, State};
+
+/// What a status is made from.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    /// The containers.
+    pub(crate) slots: &'a [Slot],
+    /// The image of each, as the Pod names it.
+    pub(crate) images: &'a [String],
+    /// The UID of the Pod, for the ids of containers.
+    pub(crate) uid: &'a str,
+    /// The address of the Pod, once it has one.
+    pub(crate) address: Option<std::net::Ipv4Addr>,
+    /// The address of the machine.
+    pub(crate) host: std::net::Ipv4Addr,
+    /// When the node took the Pod.
+    pub(crate) start_time: Timestamp,
+    /// Whether its volumes are there.
+    pub(crate) prepared: bool,
+    /// Whether it was told to end.
+    pub(crate) stopping: bool,
+    /// How it ended.
+    pub(crate) over: Option<&'a Over>,
+    /// What was written before: times of conditions that did not change, and conditions of others.
+    pub(crate) before: Option<&'a PodStatus>,
+    /// Now.
+    pub(crate) now: Timestamp,
+}
+
+/// How a Pod ended, and why if there is more to say than its containers do.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Over {
+    pub(crate) phase: Phase,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+/// The whole status.
+pub(crate) fn status(view: &View<'_>) -> PodStatus {
+    let shown = |init: bool| {
+        let all = view.slots.iter().zip(view.images);
+        let wanted = all.filter(|(slot, _)| (slot.role != Role::Main) == init);
+        let statuses: Vec<ContainerStatus> = wanted.map(|(slot, image)| container(view, slot, image)).collect();
+        Some(statuses).filter(|statuses| !statuses.is_empty())
+    };
+    let address = view.address.map(|address| address.to_string());
+    PodStatus {
+        phase: Some(phase(view).to_owned()),
+        reason: view.over.and_then(|over| over.reason.clone()),
+        message: view.over.and_then(|over| over.message.clone()),
+        start_time: Some(Time(whole_seconds(view.start_time))),
+        host_ip: Some(view.host.to_string()),
+        host_ips: Some(vec![HostIP { ip: view.host.to_string() }]),
+        pod_ips: address.clone().map(|ip| vec![PodIP { ip }]),
+        pod_ip: address,
+        conditions: Some(conditions(view)),
+        init_container_statuses: shown(true),
+        container_statuses: shown(false),
+        qos_class: view.before.and_then(|before| before.qos_class.clone()),
+        ..PodStatus::default()
+    }
+}
+
+fn phase(view: &View<'_>) -> &'static str {
+    match view.over {
+        Some(Over { phase: Phase::Succeeded, .. }) => "Succeeded",
+        Some(Over { phase: Phase::Failed, .. }) => "Failed",
+        None => {
+            let begun =
+                |slot: &Slot| matches!(slot.state, State::Running { .. } | State::Ended(_)) || slot.last.is_some();
+            let mut mains = view.slots.iter().filter(|slot| slot.role == Role::Main);
+            if initialized(view.slots) && mains.all(begun) { "Running" } else { "Pending" }
+        }
+    }
+}
+
+/// Whether the main containers could start. Stays true when a sidecar is started again.
+fn initialized(slots: &[Slot]) -> bool {
+    let through = |slot: &Slot| match slot.role {
+        Role::Init => slot.state.ended().is_some_and(|ended| ended.code == 0),
+        Role::Sidecar => slot.started || slot.restarts > 0 || slot.state.ended().is_some(),
+        Role::Main => true,
+    };
+    slots.iter().all(through)
+}
+
+/// Kubernetes keeps seconds; so that a status can be compared with what comes back, so do we.
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+fn time(at: Option<Timestamp>) -> Option<Time> {
+    at.map(|at| Time(whole_seconds(at)))
+}
+
+fn container(view: &View<'_>, slot: &Slot, image: &str) -> ContainerStatus {
+    let id = |number: u32| format!("process://{}/{}/{number}", view.uid, slot.name);
+    let has_run = !matches!(slot.state, State::Waiting { .. } | State::Starting) || slot.last.is_some();
+    // One that waits to be started again was last seen under its number; one that runs again has the next.
+    let before =
+        if matches!(slot.state, State::Waiting { .. }) { slot.restarts } else { slot.restarts.saturating_sub(1) };
+    let running = matches!(slot.state, State::Running { .. });
+    // An init container that did its work is ready.
+    let finished = slot.role == Role::Init && slot.state.ended().is_some_and(|ended| ended.code == 0);
+    ContainerStatus {
+        name: slot.name.clone(),
+        image: image.to_owned(),
+        image_id: if has_run { format!("process://{image}") } else { String::new() },
+        container_id: has_run.then(|| id(slot.restarts)),
+        ready: (running && slot.ready) || finished,
+        started: Some(running && slot.started),
+        restart_count: i32::try_from(slot.restarts).unwrap_or(i32::MAX),
+        state: Some(state(view, slot, &id(slot.restarts))),
+        last_state: slot.last.as_ref().map(|ended| ContainerState {
+            terminated: Some(terminated(ended, &id(before))),
+            ..ContainerState::default()
+        }),
+        ..ContainerStatus::default()
+    }
+}
+
+fn state(view: &View<'_>, slot: &Slot, id: &str) -> ContainerState {
+    let mut state = ContainerState::default();
+    match &slot.state {
+        State::Running { since } => {
+            state.running = Some(ContainerStateRunning { started_at: time(Some(*since)) });
+        }
+        State::Ended(ended) => state.terminated = Some(terminated(ended, id)),
+        State::Waiting { reason, message } => {
+            let behind = slot.role == Role::Main && !initialized(view.slots) || {
+                let index = view.slots.iter().position(|other| other.name == slot.name).unwrap_or_default();
+                slot.role != Role::Main && !initialized(&view.slots[..index])
+            };
+            let untouched = slot.state == State::untouched();
+            let reason = if untouched && behind { "PodInitializing".to_owned() } else { reason.clone() };
+            state.waiting = Some(ContainerStateWaiting { reason: Some(reason), message: message.clone() });
+        }
+        State::Starting => {
+            state.waiting = Some(ContainerStateWaiting { reason: Some("ContainerCreating".to_owned()), message: None });
+        }
+    }
+    state
+}
+
+fn terminated(ended: &Ended, id: &str) -> ContainerStateTerminated {
+    ContainerStateTerminated {
+        container_id: Some(id.to_owned()),
+        exit_code: ended.code,
+        signal: ended.signal,
+        reason: Some(ended.reason.clone()),
+        message: ended.message.clone(),
+        started_at: time(ended.started_at),
+        finished_at: time(Some(ended.finished_at)),
+    }
+}
+
+const OURS: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+fn conditions(view: &View<'_>) -> Vec<PodCondition> {
+    let serving = |slot: &&Slot| slot.role != Role::Init;
+    let unready: Vec<&str> = view
+        .slots
+        .iter()
+        .filter(serving)
+        .filter(|slot| !(matches!(slot.state, State::Running { .. }) && slot.ready))
+        .map(|slot| slot.name.as_str())
+        .collect();
+    let incomplete: Vec<&str> = view
+        .slots
+        .iter()
+        .filter(|slot| !initialized(std::slice::from_ref(slot)))
+        .map(|slot| slot.name.as_str())
+        .collect();
+    let completed = match view.over {
+        Some(Over { phase: Phase::Succeeded, .. }) => Some("PodCompleted"),
+        Some(Over { phase: Phase::Failed, .. }) => Some("PodFailed"),
+        None => None,
+    };
+    let ready = if unready.is_empty() && completed.is_none() && !view.stopping {
+        (true, None, None)
+    } else if let Some(reason) = completed {
+        (false, Some(reason), None)
+    } else if unready.is_empty() {
+        (false, Some("PodTerminating"), None)
+    } else {
+        (false, Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", unready.join(" "))))
+    };
+    let initialized = if incomplete.is_empty() {
+        (true, completed.filter(|reason| *reason == "PodCompleted"), None)
+    } else {
+        let message = format!("containers with incomplete status: [{}]", incomplete.join(" "));
+        (false, Some("ContainersNotInitialized"), Some(message))
+    };
+    let prepared = view.prepared && completed.is_none();
+    let all = [(prepared, None, None), initialized, ready.clone(), ready, (true, None, None)];
+    let mut conditions: Vec<PodCondition> = Vec::new();
+    let before = || view.before.iter().flat_map(|before| before.conditions.iter().flatten());
+    conditions.extend(before().filter(|condition| !OURS.contains(&condition.type_.as_str())).cloned());
+    for (kind, (holds, reason, message)) in OURS.into_iter().zip(all) {
+        let status = if holds { "True" } else { "False" };
+        let known = before().find(|condition| condition.type_ == kind && condition.status == status);
+        let since = known.and_then(|condition| condition.last_transition_time.clone());
+        conditions.push(PodCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.map(str::to_owned),
+            message,
+            last_transition_time: Some(since.unwrap_or_else(|| Time(whole_seconds(view.now)))),
+            ..PodCondition::default()
+        });
+    }
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::life::tests::slots;
+
+    fn view<'a>(slots: &'a [Slot], images: &'a [String], over: Option<&'a Over>) -> View<'a> {
+        View {
+            slots,
+            images,
+            uid: "u",
+            address: Some(Ipv4Addr::new(127, 80, 0, 1)),
+            host: Ipv4Addr::LOCALHOST,
+            start_time: Timestamp::UNIX_EPOCH,
+            prepared: true,
+            stopping: false,
+            over,
+            before: None,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// Phase, the conditions that hold, and what each container is doing.
+    fn shown(text: &str, over: Option<&Over>) -> String {
+        let slots = slots(text);
+        let images = vec!["i".to_owned(); slots.len()];
+        let status = status(&view(&slots, &images, over));
+        let holds = |kind: &&str| {
+            let all = status.conditions.iter().flatten();
+            all.into_iter().any(|condition| condition.type_ == *kind && condition.status == "True")
+        };
+        let held: Vec<&str> = OURS.into_iter().take(3).filter(holds).map(|kind| &kind[..1]).collect();
+        let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        let doing: Vec<String> = statuses
+            .map(|status| {
+                let state = status.state.clone().unwrap();
+                let reason = state.waiting.and_then(|waiting| waiting.reason);
+                let code = state.terminated.map(|ended| ended.exit_code.to_string());
+                reason.or(code).unwrap_or_else(|| "runs".to_owned())
+            })
+            .collect();
+        format!("{} {} {}", status.phase.unwrap(), held.join(""), doing.join(" "))
+    }
+
+    #[test]
+    fn the_phase_and_the_conditions_follow_the_containers() {
+        let check = |text: &str, expected: &str| assert_eq!(shown(text, None), expected, "{text}");
+        check("i- m-", "Pending P ContainerCreating PodInitializing");
+        check("i- i- m-", "Pending P ContainerCreating PodInitializing PodInitializing");
+        check("ir m-", "Pending P runs PodInitializing");
+        check("i0 m-", "Pending PI 0 ContainerCreating");
+        check("i0 mr", "Running PI 0 runs");
+        check("i0 mR", "Running PIR 0 runs");
+        check("mR m-", "Pending PI runs ContainerCreating");
+        check("mR m1", "Running PI runs 1");
+        check("sR mR", "Running PIR runs runs");
+        check("sr m-", "Pending P runs PodInitializing");
+    }
+
+    #[test]
+    fn a_pod_that_is_over_is_not_ready() {
+        let over = |phase| Over { phase, reason: None, message: None };
+        assert_eq!(shown("i0 m0", Some(&over(Phase::Succeeded))), "Succeeded I 0 0");
+        assert_eq!(shown("i1 m-", Some(&over(Phase::Failed))), "Failed  1 PodInitializing");
+    }
+
+    #[test]
+    fn a_condition_keeps_the_time_of_its_last_change_and_those_of_others_stay() {
+        let slots = slots("mR");
+        let images = vec!["i".to_owned()];
+        let mut first = status(&view(&slots, &images, None));
+        let foreign =
+            PodCondition { type_: "DisruptionTarget".into(), status: "True".into(), ..PodCondition::default() };
+        first.conditions.get_or_insert_default().push(foreign);
+        let later = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(60);
+        let again = status(&View { before: Some(&first), now: later, ..view(&slots, &images, None) });
+        let changed: Vec<_> =
+            again.conditions.iter().flatten().filter_map(|c| c.last_transition_time.clone()).collect();
+        assert!(changed.iter().all(|time| time.0 == Timestamp::UNIX_EPOCH));
+        assert!(again.conditions.iter().flatten().any(|condition| condition.type_ == "DisruptionTarget"));
+    }
+}

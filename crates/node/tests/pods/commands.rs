@@ -1,0 +1,131 @@
+//! Commands in containers, and connections to them.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kubeopencode_node::Exec;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{
+    runner::{Case, cases},
+    world::{IMAGE, LIMIT, World, once, runs, soon},
+};
+
+pub const CASES: &[Case] = cases![
+    a_command_runs_beside_the_container,
+    a_terminal_is_a_terminal,
+    a_command_ends_when_nobody_waits_for_it,
+    a_port_can_be_reached,
+];
+
+async fn started(world: &World, words: &[&str], tty: bool, stdin: bool) -> anyhow::Result<Exec> {
+    let words = words.iter().map(|&word| word.to_owned()).collect();
+    Ok(world.node.exec(&world.namespace, "host", "main", words, tty, stdin).await?)
+}
+
+async fn a_command_runs_beside_the_container() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut spec = once("echo marked > /tmp/mark; exec sleep 600");
+    spec["containers"][0]["env"] = json!([{"name": "COLOR", "value": "blue"}]);
+    spec["containers"][0]["workingDir"] = json!("/usr");
+    world.create("host", spec).await?;
+    world.ready("host").await?;
+    let run = async |words: &[&str], input: Option<&str>| {
+        let mut exec = started(&world, words, false, input.is_some()).await?;
+        if let Some(input) = input {
+            let mut stdin = exec.stdin.take().context("no standard input")?;
+            stdin.write_all(input.as_bytes()).await?;
+            stdin.shutdown().await?;
+        }
+        let (mut out, mut err) = (String::new(), String::new());
+        let mut stderr = exec.stderr.take().context("no standard error")?;
+        let (read, also) = tokio::join!(exec.stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
+        read?;
+        also?;
+        anyhow::Ok((out, err, exec.status.await?))
+    };
+    let script = "cat /tmp/mark; echo $COLOR; pwd; id -u; cat /proc/1/comm; echo problem >&2; exit 3";
+    let expected = ("marked\nblue\n/usr\n1000\nsleep\n".to_owned(), "problem\n".to_owned(), 3);
+    assert_eq!(run(&["sh", "-c", script], None).await?, expected);
+    let big = "0123456789".repeat(200_000);
+    let (out, _, code) = run(&["wc", "-c"], Some(&big)).await?;
+    assert_eq!((out.trim(), code), ("2000000", 0));
+    assert_eq!(run(&["cat"], None).await?.0, "", "without input there is nothing to read");
+    let (_, err, code) = run(&["no-such-command"], None).await?;
+    assert_eq!(code, 127);
+    assert!(err.contains("\"no-such-command\": not found"), "{err}");
+    let refused = world.node.exec(&world.namespace, "host", "other", vec!["true".into()], false, false).await;
+    assert_eq!(
+        refused.err().map(|error| error.to_string()).as_deref(),
+        Some("container other is not valid for pod host")
+    );
+    world.end().await
+}
+
+async fn a_terminal_is_a_terminal() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    world.create("host", once("exec sleep 600")).await?;
+    world.ready("host").await?;
+    let mut exec = started(
+        &world,
+        &["sh", "-c", "test -t 0 && test -t 1 && echo yes; read word; stty size; echo got $word; exit 4"],
+        true,
+        true,
+    )
+    .await?;
+    exec.resize.as_ref().context("no terminal")?.to(132, 43)?;
+    exec.stdin.as_mut().context("no standard input")?.write_all(b"hello\n").await?;
+    let mut all = String::new();
+    tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut all)).await??;
+    assert!(all.contains("yes") && all.contains("43 132") && all.contains("got hello"), "{all:?}");
+    assert_eq!(exec.status.await?, 4);
+    // Ctrl-C reaches the command.
+    let mut exec = started(
+        &world,
+        &["sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"],
+        true,
+        true,
+    )
+    .await?;
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("ready") {
+        tokio::time::timeout(LIMIT, exec.stdout.read_buf(&mut seen)).await??;
+    }
+    exec.stdin.as_mut().context("no standard input")?.write_all(&[3]).await?;
+    tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut seen)).await??;
+    assert!(String::from_utf8_lossy(&seen).contains("caught"));
+    assert_eq!(exec.status.await?, 5);
+    world.end().await
+}
+
+async fn a_command_ends_when_nobody_waits_for_it() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    world.create("host", once("exec sleep 600")).await?;
+    world.ready("host").await?;
+    let mark = format!("88{}", std::process::id());
+    let exec = started(&world, &["sleep", &mark], false, false).await?;
+    soon("it runs", || runs(&mark)).await?;
+    drop(exec);
+    soon("it ends", || !runs(&mark)).await?;
+    world.end().await
+}
+
+async fn a_port_can_be_reached() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let main = json!({
+        "name": "main", "image": IMAGE, "command": ["/server", "serve", "$(IP):8080", "hello from the pod"],
+        "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
+    });
+    world.create("server", json!({"containers": [main]})).await?;
+    world.ready("server").await?;
+    let mut stream = world.node.port_forward(&world.namespace, "server", 8080).await?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+    let mut answer = String::new();
+    tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await??;
+    assert!(answer.ends_with("hello from the pod"), "{answer}");
+    let refused = world.node.port_forward(&world.namespace, "server", 9).await.unwrap_err().to_string();
+    assert!(refused.starts_with("cannot connect to port 9 of pod \"server\""), "{refused}");
+    world.end().await
+}

@@ -1,0 +1,95 @@
+//! What containers see and what they do not.
+
+use std::{os::unix::process::CommandExt as _, process::Command};
+
+use serde_json::json;
+
+use crate::{
+    restart::{Host, wait_for_line},
+    runner::{Case, cases},
+    world::{World, exit_code, is_root, once},
+};
+
+/// A user who owns nothing.
+const NOBODY: u32 = 65534;
+
+pub const CASES: &[Case] = cases![
+    a_container_sees_the_machine_read_only_and_nothing_of_the_platform,
+    the_isolation_is_told_in_a_sentence,
+    a_node_without_root_runs_pods_in_user_namespaces,
+];
+
+async fn a_container_sees_the_machine_read_only_and_nothing_of_the_platform() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    std::fs::write("/tmp/kubeopencode-node-case", "of the machine")?;
+    std::fs::write(world.root.join("secret-of-the-platform"), "x")?;
+    let script = format!(
+        "touch /usr/x /x /etc/x 2>&1 | grep -c Read-only
+         ls /tmp | wc -l; touch /tmp/mine && echo private
+         ls -A {root} 2>/dev/null | wc -l
+         ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm
+         ls /run | grep -c docker; (echo x > /proc/sys/kernel/hostname) 2>/dev/null || echo guarded
+         ls /dev | tr '\\n' ' '; echo; echo via the link > /dev/stdout
+         env | cut -d= -f1 | sort | tr '\\n' ' '",
+        root = world.root.display(),
+    );
+    world.create("curious", once(&script)).await?;
+    let pod = world.phase("curious", "Succeeded").await?;
+    assert_eq!(exit_code(&pod, "main"), Some(0));
+    let log = world.log("curious", "main").await?;
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(&lines[..4], ["3", "0", "private", "0"], "{log}");
+    assert!(lines[4].parse::<u32>()? < 5 && lines[5] == "sh" && lines[6] == "0" && lines[7] == "guarded", "{log}");
+    assert_eq!(
+        lines[8].trim(),
+        "fd full null ptmx pts random shm stderr stdin stdout termination-log tty urandom zero"
+    );
+    assert_eq!(&lines[9..], ["via the link", "HOME HOSTNAME PATH PWD "], "{log}");
+    std::fs::remove_file("/tmp/kubeopencode-node-case")?;
+    world.end().await
+}
+
+async fn the_isolation_is_told_in_a_sentence() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let said = world.node.isolation().to_string();
+    assert!(said.contains("read-only view of this machine's files") && !said.contains('\n'), "{said}");
+    world.end().await
+}
+
+/// Cases run as root where a whole cluster needs it; a user's machine is the other case.
+async fn a_node_without_root_runs_pods_in_user_namespaces() -> anyhow::Result<()> {
+    if !is_root() {
+        // Then every other case here shows it.
+        return Ok(());
+    }
+    let world = World::new().await?;
+    let dir = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir()?;
+    let root = dir.path().join("node");
+    std::fs::create_dir(&root)?;
+    std::os::unix::fs::chown(&root, Some(NOBODY), Some(NOBODY))?;
+    let node_name = format!("{}-nobody", world.namespace);
+    let host = Host::start(&node_name, &root, |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY);
+    })
+    .await?;
+    let said = wait_for_line(&host, "isolation").await?;
+    assert!(said.contains("its user is you"), "{said}");
+    let mut spec = once(
+        "id -u; touch /data/file && stat -c %u /data/file; touch /usr/x 2>/dev/null || echo guarded; exec sleep 600",
+    );
+    spec["nodeName"] = json!(node_name);
+    spec["securityContext"] = json!({"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "runAsNonRoot": true});
+    spec["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    spec["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["test", "-e", "/data/file"]}, "periodSeconds": 1});
+    let pod = json!({"metadata": {"name": "user"}, "spec": spec});
+    world.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(pod)?).await?;
+    world.ready("user").await?;
+    let uid = world.pods().get("user").await?.metadata.uid.unwrap_or_default();
+    let log = std::fs::read_to_string(root.join("pods").join(uid).join("logs/main/0-0.log"))?;
+    let said: Vec<&str> = log.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
+    assert_eq!(said, ["1000", "1000", "guarded"]);
+    drop(host);
+    world.end().await
+}

@@ -1,0 +1,52 @@
+//! Pods on a real API server, run by the node. There is no kubelet, no scheduler and no controller: whatever happens to
+//! a Pod here, the case or the node did it.
+//!
+//! This program is more than the cases: the node starts it for containers, containers run it as a server, and a case
+//! that kills a node runs the node in a process of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that fails says so"
+)]
+
+mod commands;
+mod endings;
+mod isolation;
+mod lives;
+mod logs;
+mod many;
+mod probes;
+mod restart;
+mod runner;
+mod services;
+mod volumes;
+mod world;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some(kubeopencode_node::CONTAINER_ARGUMENT) => ExitCode::from(kubeopencode_node::container_main()),
+        Some("serve") => world::serve(&words.collect::<Vec<_>>()),
+        Some("host-a-node") => restart::host(&words.collect::<Vec<_>>()),
+        _ => runner::run(
+            [
+                lives::CASES,
+                endings::CASES,
+                probes::CASES,
+                volumes::CASES,
+                logs::CASES,
+                commands::CASES,
+                isolation::CASES,
+                services::CASES,
+                restart::CASES,
+                many::CASES,
+            ]
+            .concat(),
+        ),
+    }
+}

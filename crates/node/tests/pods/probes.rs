@@ -1,0 +1,78 @@
+//! Probes.
+
+use serde_json::{Value, json};
+
+use crate::{
+    runner::{Case, cases},
+    world::{IMAGE, World, condition, container, sh},
+};
+
+pub const CASES: &[Case] =
+    cases![readiness_follows_the_probe, a_sick_container_is_restarted, a_container_that_never_starts_is_given_up];
+
+fn server(file: &str) -> Value {
+    json!({
+        "name": "main", "image": IMAGE,
+        "command": ["/server", "serve", "$(IP):8080", "hello", file],
+        "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "ports": [{"name": "web", "containerPort": 8080}],
+    })
+}
+
+async fn readiness_follows_the_probe() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut main = server("/tmp/sick");
+    main["startupProbe"] = json!({"tcpSocket": {"port": "web"}, "periodSeconds": 1, "failureThreshold": 30});
+    main["readinessProbe"] =
+        json!({"httpGet": {"path": "/", "port": "web"}, "periodSeconds": 1, "failureThreshold": 1});
+    main["livenessProbe"] = json!({"exec": {"command": ["true"]}, "periodSeconds": 1});
+    world.create("served", json!({"containers": [main]})).await?;
+    let pod = world.ready("served").await?;
+    assert_eq!(container(&pod, "main").started, Some(true));
+    let run = async |command: &[&str]| {
+        let words = command.iter().map(|&word| word.to_owned()).collect();
+        world
+            .node
+            .exec(&world.namespace, "served", "main", words, false, false)
+            .await?
+            .status
+            .await
+            .map_err(anyhow::Error::from)
+    };
+    assert_eq!(run(&["touch", "/tmp/sick"]).await?, 0);
+    world.until("served", "not ready", |pod| !condition(pod, "Ready")).await?;
+    assert_eq!(run(&["rm", "/tmp/sick"]).await?, 0);
+    let pod = world.ready("served").await?;
+    assert_eq!(container(&pod, "main").restart_count, 0);
+    // Three rounds of probes that change nothing write nothing.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let later = world.pods().get("served").await?;
+    assert_eq!(later.metadata.resource_version, pod.metadata.resource_version);
+    world.end().await
+}
+
+async fn a_sick_container_is_restarted() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut main =
+        sh("main", "trap 'exit 0' TERM; touch /tmp/well; sleep 1; rm /tmp/well; while :; do sleep 0.1; done");
+    main["livenessProbe"] = json!({"exec": {"command": ["test", "-e", "/tmp/well"]}, "periodSeconds": 1,
+                                   "failureThreshold": 1, "initialDelaySeconds": 1});
+    world.create("sick", json!({"containers": [main]})).await?;
+    world
+        .until("sick", "restarted", |pod| {
+            let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+            statuses.into_iter().any(|status| status.restart_count > 0)
+        })
+        .await?;
+    world.end().await
+}
+
+async fn a_container_that_never_starts_is_given_up() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut main = sh("main", "trap 'exit 6' TERM; while :; do sleep 0.1; done");
+    main["startupProbe"] = json!({"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1});
+    world.create("never", json!({"restartPolicy": "Never", "containers": [main]})).await?;
+    let pod = world.phase("never", "Failed").await?;
+    assert_eq!(crate::world::exit_code(&pod, "main"), Some(6));
+    world.end().await
+}
