@@ -1,0 +1,56 @@
+//! One-time codes: who can read the terminal of `kubeopencode up` may open its page, once a code.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::random;
+
+/// A code that nobody used is worthless after this time.
+const LIFE: Duration = Duration::from_mins(15);
+/// More codes than this at once are a mistake: the oldest goes.
+const MOST: usize = 32;
+
+/// The codes that were given out and not used.
+#[derive(Debug, Default)]
+pub struct Codes(Mutex<Vec<(Instant, [u8; 32])>>);
+
+impl Codes {
+    /// A new code.
+    pub fn issue(&self) -> Result<String, random::NoRandomness> {
+        let code = random::text(24)?;
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if codes.len() == MOST {
+            codes.remove(0);
+        }
+        codes.push((Instant::now(), Sha256::digest(&code).into()));
+        Ok(code)
+    }
+
+    /// Whether a code is good. It is not from now on.
+    pub fn redeem(&self, code: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(code).into();
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.retain(|(issued, _)| issued.elapsed() < LIFE);
+        let before = codes.len();
+        codes.retain(|(_, known)| !bool::from(subtle::ConstantTimeEq::ct_eq(&known[..], &digest[..])));
+        codes.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_works_once() {
+        let codes = Codes::default();
+        let code = codes.issue().unwrap();
+        assert!(!codes.redeem("guess"));
+        assert!(codes.redeem(&code));
+        assert!(!codes.redeem(&code));
+    }
+}

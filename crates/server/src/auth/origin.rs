@@ -1,0 +1,83 @@
+//! Whether a browser's request comes from our own page.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Uri, header};
+
+/// Whether the request comes from a page of this server, or from no page at all.
+///
+/// Browsers send `Origin` with every change and every WebSocket; what sends none is no page.
+pub fn is_same_origin(headers: &HeaderMap, base_url: Option<&str>) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok())
+        && !matches!(site, "same-origin" | "none")
+    {
+        return false;
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let Some(origin) = origin.to_str().ok().and_then(authority) else { return false };
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(str::to_ascii_lowercase);
+    host.as_ref() == Some(&origin) || base_url.and_then(authority).is_some_and(|ours| ours == origin)
+}
+
+/// Whether a request names this machine, if nobody else should reach it. A page whose name was made to point here
+/// names itself, and is of the same origin as we are for its browser.
+pub fn is_expected_host(headers: &HeaderMap, listens_on: IpAddr, base_url: Option<&str>) -> bool {
+    if !listens_on.is_loopback() {
+        return true;
+    }
+    let Some(named) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return true };
+    let named = named.to_ascii_lowercase();
+    let host =
+        named.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(named.as_str(), |(host, _)| host);
+    let is_loopback = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_loopback || host == "localhost" || base_url.and_then(authority).is_some_and(|ours| ours == named)
+}
+
+/// Host and port of a URL.
+fn authority(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    uri.scheme()?;
+    Some(uri.authority()?.as_str().to_ascii_lowercase())
+}
+
+/// Whether browsers reach this server by https only, so that its cookie need not travel in clear text.
+pub fn is_secure(base_url: Option<&str>) -> bool {
+    base_url.is_some_and(|url| url.starts_with("https://"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(headers: &[(&'static str, &str)], expected: bool) {
+        let headers =
+            headers.iter().map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap())).collect();
+        assert_eq!(is_same_origin(&headers, Some("https://agents.example.com/")), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn a_name_that_was_made_to_point_here_is_not_ours() {
+        let check = |host: &str, listens_on: [u8; 4]| {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            is_expected_host(&headers, listens_on.into(), Some("https://agents.example.com"))
+        };
+        for host in ["127.0.0.1:2746", "localhost:2746", "[::1]:80", "localhost", "agents.example.com"] {
+            assert!(check(host, [127, 0, 0, 1]), "{host}");
+        }
+        assert!(!check("evil.example:2746", [127, 0, 0, 1]));
+        assert!(check("evil.example:2746", [0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn only_our_own_page_and_programs_pass() {
+        check(&[("host", "localhost:2746")], true);
+        check(&[("host", "localhost:2746"), ("origin", "http://localhost:2746")], true);
+        check(&[("host", "10.0.0.1"), ("origin", "https://agents.example.com")], true);
+        check(&[("host", "localhost:2746"), ("origin", "http://localhost:2747")], false);
+        check(&[("host", "localhost:2746"), ("origin", "http://evil.example")], false);
+        check(&[("host", "localhost:2746"), ("origin", "null")], false);
+        check(&[("host", "a"), ("origin", "http://a"), ("sec-fetch-site", "cross-site")], false);
+        check(&[("host", "a"), ("sec-fetch-site", "same-site")], false);
+    }
+}

@@ -1,0 +1,136 @@
+//! The stream of changes that the page lives on.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use futures::Stream;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    auth::{Caller, Standing, ours},
+    error::Answer,
+    extract::Params,
+    feed::Told,
+    list::list,
+    metrics::OpenStream,
+    state::{Server, asked_to_end},
+};
+
+/// Proxies and browsers see that the stream lives.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Routes under `/api/v1`.
+pub fn routes() -> OpenApiRouter<Arc<Server>> {
+    OpenApiRouter::new().routes(routes!(stream))
+}
+
+/// Which changes to tell.
+#[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct EventQuery {
+    /// Only in this namespace.
+    namespace: Option<String>,
+    /// Only of these kinds, separated by commas.
+    kinds: Option<String>,
+    /// Go on after this change, as the header Last-Event-ID.
+    last_event_id: Option<String>,
+}
+
+/// Changes of objects that the caller may see, as they happen.
+#[utoipa::path(get, path = "/events/stream", tag = "events", params(EventQuery),
+    responses((status = 200, content_type = "text/event-stream", body = String)))]
+async fn stream(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(query): Params<EventQuery>,
+) -> Answer<Response> {
+    let last = last_event_id(&headers, query.last_event_id);
+    let kinds = list(query.kinds.as_deref());
+    let namespace = query.namespace.filter(|namespace| !namespace.is_empty());
+    let place = server.world.feed.listen(last.as_deref());
+
+    let events = async_stream::stream! {
+        let _open = OpenStream::new(&server.metrics);
+        let mut ending = server.ending.clone();
+        let wanted = |told: &Told| {
+            (kinds.is_empty() || kinds.iter().any(|kind| kind == told.kind))
+                && namespace.as_ref().is_none_or(|namespace| *namespace == told.namespace)
+        };
+        let mut receiver = place.receiver;
+        let hello = Event::default().event("hello").data(json!({ "id": place.id }).to_string());
+        // Whoever comes back keeps the id that they have until they got what they missed.
+        yield if last.is_some() && !place.reset { hello } else { hello.id(&place.id) };
+        if place.reset {
+            yield reset();
+        }
+        let mut missed = place.missed.into_iter();
+        loop {
+            let told = if let Some(told) = missed.next() {
+                told
+            } else {
+                tokio::select! {
+                    told = receiver.recv() => match told {
+                        Ok(told) => told,
+                        Err(RecvError::Lagged(_)) => {
+                            yield reset();
+                            continue;
+                        }
+                        Err(RecvError::Closed) => break,
+                    },
+                    () = asked_to_end(&mut ending) => break,
+                }
+            };
+            if !wanted(&told) {
+                continue;
+            }
+            match may_see(&server, &caller, &told).await {
+                Ok(true) => yield Event::default().event("change").id(server.world.feed.id(told.number)).data(&told.text),
+                Ok(false) => {}
+                // Who it is can no longer be told: end, so that they log in again.
+                Err(_) => break,
+            }
+        }
+    };
+    Ok(sse(events))
+}
+
+fn reset() -> Event {
+    Event::default().event("reset").data("{}")
+}
+
+/// Whether `caller` is still known and may list what changed. Both answers are remembered for some seconds.
+async fn may_see(server: &Server, caller: &Caller, told: &Told) -> Answer<bool> {
+    if let Standing::Token(token) = &caller.standing {
+        server.reviews.user(token).await?;
+    }
+    server.reviews.may(caller, &ours("list", told.plural, Some(&told.namespace), None)).await
+}
+
+/// The last message that a client knows: by its header, or where it cannot set one, by the query.
+pub fn last_event_id(headers: &HeaderMap, query: Option<String>) -> Option<String> {
+    let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    header.or(query).filter(|id| !id.is_empty())
+}
+
+/// A stream of events that no proxy holds back.
+pub fn sse(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = futures::StreamExt::map(events, Ok::<_, Infallible>);
+    let mut response =
+        Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT).text("heartbeat")).into_response();
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

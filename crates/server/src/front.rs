@@ -1,0 +1,140 @@
+//! What every request passes first: a number, its client's address, limits, and headers that keep browsers safe.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
+
+use axum::{
+    extract::{ConnectInfo, FromRequestParts, MatchedPath, Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+
+use crate::{
+    address,
+    error::{Answer, ApiError},
+    limits::Doing,
+    random,
+    state::Server,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// No inline script or style attribute runs: what somebody puts into a description or a log stays text.
+/// Chart and terminal libraries set styles through the object model, which this allows.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; \
+     frame-ancestors 'none'";
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Client(pub IpAddr);
+
+impl<S: Send + Sync> FromRequestParts<S> for Client {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        parts
+            .extensions
+            .get::<Self>()
+            .copied()
+            .ok_or_else(|| ApiError::bad_request("the client's address is not known"))
+    }
+}
+
+/// Numbers, measures and guards every request.
+pub async fn door(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = random::text(9).unwrap_or_default();
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+    let client = address::client(peer, request.headers(), &server.options.trusted_proxies);
+    request.extensions_mut().insert(Client(client));
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "page".to_owned());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let origin = request.headers().get(header::ORIGIN).cloned();
+
+    let mut response = match cross_origin(&server, &request) {
+        Some(response) => response,
+        None => next.run(request).await,
+    };
+
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if let Some(origin) = origin.filter(|origin| is_allowed(&server, origin)) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("ETag, X-Request-Id"));
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), microphone=(), geolocation=()"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+
+    let (code, took) = (response.status(), started.elapsed());
+    server.metrics.answered(method.as_str(), &route, code.as_u16(), took);
+    // The path of a share link holds its token.
+    let path = if path.starts_with("/s/") { "/s/…" } else { path.as_str() };
+    if code.is_server_error() {
+        tracing::warn!(id, %client, %method, path, code = code.as_u16(), ?took, "answered");
+    } else {
+        tracing::debug!(id, %client, %method, path, code = code.as_u16(), ?took, "answered");
+    }
+    response
+}
+
+/// Lets a client ask only so often, and so many at once.
+pub async fn limit(
+    State(server): State<Arc<Server>>,
+    client: Client,
+    request: Request,
+    next: Next,
+) -> Answer<Response> {
+    server.limits.take(Doing::Api, client.0, Instant::now()).map_err(ApiError::too_many)?;
+    let _permit = match &server.throttle {
+        Some(throttle) => Some(throttle.try_acquire().map_err(|_| ApiError::too_many(1))?),
+        None => None,
+    };
+    Ok(next.run(request).await)
+}
+
+/// Lets a client try tokens, codes and links only so often.
+pub fn slow_down(server: &Server, client: Client) -> Answer<()> {
+    server.limits.take(Doing::Guessing, client.0, Instant::now()).map_err(ApiError::too_many)
+}
+
+/// Whether pages of this origin may use the API, with bearer tokens.
+fn is_allowed(server: &Server, origin: &HeaderValue) -> bool {
+    server.options.cors_allowed_origins.iter().any(|allowed| allowed == "*" || allowed.as_bytes() == origin.as_bytes())
+}
+
+/// The answer to a browser that asks whether another page may send a request.
+fn cross_origin(server: &Server, request: &Request) -> Option<Response> {
+    let origin = request.headers().get(header::ORIGIN)?;
+    let asks = request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && is_allowed(server, origin);
+    asks.then(|| {
+        let headers = [
+            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
+            (header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, If-Match, Last-Event-ID"),
+            (header::ACCESS_CONTROL_MAX_AGE, "600"),
+        ];
+        (StatusCode::NO_CONTENT, headers).into_response()
+    })
+}

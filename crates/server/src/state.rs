@@ -1,0 +1,129 @@
+//! What every handler can reach.
+
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
+
+use futures::{StreamExt as _, stream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::{
+    Options,
+    auth::{Caller, Codes, Reviews, Sessions, core_resource, ours},
+    cluster::Cluster,
+    error::{Answer, ApiError},
+    kind::Served,
+    limits::Limits,
+    metrics::Metrics,
+    share::Shares,
+    watch::Key,
+    world::World,
+};
+
+/// So many rights are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// The server.
+pub struct Server {
+    pub options: Options,
+    pub world: Arc<World>,
+    pub cluster: Cluster,
+    pub reviews: Reviews,
+    pub sessions: Sessions,
+    pub codes: Arc<Codes>,
+    pub limits: Limits,
+    pub throttle: Option<Semaphore>,
+    pub metrics: Metrics,
+    pub shares: Shares,
+    pub started: Instant,
+    /// Becomes true when the server is asked to end.
+    pub ending: watch::Receiver<bool>,
+}
+
+/// The namespaces that a caller may list a kind in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visible {
+    /// All of them.
+    All,
+    /// These.
+    Only(BTreeSet<String>),
+}
+
+impl Visible {
+    /// Whether an object is visible.
+    pub fn shows(&self, key: &Key) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(namespaces) => namespaces.contains(&key.namespace),
+        }
+    }
+}
+
+impl Server {
+    /// Where `caller` may list a kind: in `namespace`, or wherever they may. It is an error if that is nowhere.
+    pub async fn visible<K: Served>(&self, caller: &Caller, namespace: Option<&str>) -> Answer<Visible> {
+        if let Some(namespace) = namespace {
+            self.reviews.require(caller, &ours("list", K::PLURAL, Some(namespace), None)).await?;
+            return Ok(Visible::Only(BTreeSet::from([namespace.to_owned()])));
+        }
+        let everywhere = ours("list", K::PLURAL, None, None);
+        if self.reviews.may(caller, &everywhere).await? {
+            return Ok(Visible::All);
+        }
+        let mut candidates = K::kept(&self.world).namespaces();
+        candidates.extend(self.namespaces());
+        let found = self.allowed_in(caller, K::PLURAL, candidates).await?;
+        if found.is_empty() {
+            return Err(ApiError::forbidden(format!(
+                "user '{}' may not list {} in any namespace",
+                caller.user.name,
+                K::PLURAL
+            )));
+        }
+        Ok(Visible::Only(found))
+    }
+
+    /// As [`Self::visible`], but nowhere is an answer.
+    pub async fn visible_or_nothing<K: Served>(&self, caller: &Caller, namespace: Option<&str>) -> Answer<Visible> {
+        match self.visible::<K>(caller, namespace).await {
+            Err(error) if error.status == http::StatusCode::FORBIDDEN => Ok(Visible::Only(BTreeSet::new())),
+            answer => answer,
+        }
+    }
+
+    /// Those of `namespaces` in which `caller` may list `plural`.
+    async fn allowed_in(
+        &self,
+        caller: &Caller,
+        plural: &str,
+        namespaces: BTreeSet<String>,
+    ) -> Answer<BTreeSet<String>> {
+        let asked = stream::iter(namespaces).map(|namespace| async move {
+            let what = ours("list", plural, Some(&namespace), None);
+            self.reviews.may(caller, &what).await.map(|allowed| allowed.then_some(namespace))
+        });
+        let answers: Vec<Answer<Option<String>>> = asked.buffer_unordered(AT_ONCE).collect().await;
+        answers.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// Every namespace that there is.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let all = self.world.namespaces.filter(|_, _| true);
+        all.iter().filter_map(|namespace| namespace.metadata.name.clone()).collect()
+    }
+
+    /// The namespaces that `caller` may look into.
+    pub async fn namespaces_of(&self, caller: &Caller) -> Answer<BTreeSet<String>> {
+        let all = self.namespaces();
+        if self.reviews.may(caller, &core_resource("list", "namespaces", None, None)).await?
+            || self.reviews.may(caller, &ours("list", "tasks", None, None)).await?
+        {
+            return Ok(all);
+        }
+        self.allowed_in(caller, "tasks", all).await
+    }
+}
+
+/// Returns when the server is asked to end.
+pub async fn asked_to_end(ending: &mut watch::Receiver<bool>) {
+    // If nobody can ask any more, the process is at its end anyway.
+    let _ = ending.wait_for(|ending| *ending).await;
+}

@@ -1,0 +1,230 @@
+//! Terminals: `opencode attach` in the Agent's Pod, over a WebSocket.
+
+use std::{sync::Arc, time::Duration};
+
+use api::{Agent, names};
+use axum::{
+    extract::{
+        State, WebSocketUpgrade,
+        ws::{CloseFrame, Message, WebSocket, rejection::WebSocketUpgradeRejection},
+    },
+    response::Response,
+};
+use futures::SinkExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{AttachParams, AttachedProcess, ListParams, TerminalSize},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::{Instant, interval, sleep_until, timeout},
+};
+
+use crate::{
+    auth::{Caller, Via, core_resource, is_same_origin},
+    cluster, crud,
+    error::{Answer, ApiError},
+    extract::{At, Params, Part},
+    front::{self, slow_down},
+    metrics::OpenStream,
+    share,
+    state::{Server, asked_to_end},
+    world::now,
+};
+
+/// A terminal at which nobody types and nothing happens is closed after this time.
+const IDLE: Duration = Duration::from_mins(30);
+/// How often an Agent is told that somebody is there, so that it does not go to sleep.
+const HEARTBEAT: Duration = Duration::from_mins(1);
+/// How often a share link is looked at again.
+const RECHECK: Duration = Duration::from_secs(15);
+const CONTAINER: &str = "opencode-server";
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Size {
+    cols: Option<u16>,
+    rows: Option<u16>,
+}
+
+impl Size {
+    fn whole(self) -> TerminalSize {
+        TerminalSize { width: self.cols.unwrap_or(80).max(1), height: self.rows.unwrap_or(24).max(1) }
+    }
+}
+
+/// What a client sends as text.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Control {
+    Resize { cols: u16, rows: u16 },
+}
+
+/// How a terminal ended: close code and reason.
+type Ended = (u16, &'static str);
+
+/// `…/agents/{name}/terminal`.
+pub async fn open(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    at: At,
+    Params(size): Params<Size>,
+    headers: http::HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    if caller.via != Via::Bearer && !is_same_origin(&headers, server.options.base_url.as_deref()) {
+        return Err(ApiError::forbidden("the request comes from another page"));
+    }
+    let agent: Agent = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    server.reviews.require(&caller, &core_resource("create", "pods/exec", Some(&at.namespace), None)).await?;
+    let client = server.cluster.client(&caller)?;
+    let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
+    let pod = pod_of(&server.cluster.own, &agent).await?;
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, pod, size, None)))
+}
+
+/// `/s/{token}/terminal`.
+pub async fn open_shared(
+    State(server): State<Arc<Server>>,
+    from: front::Client,
+    Part(token): Part,
+    Params(size): Params<Size>,
+    headers: http::HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    slow_down(&server, from)?;
+    if !is_same_origin(&headers, server.options.base_url.as_deref()) {
+        return Err(ApiError::forbidden("the request comes from another page"));
+    }
+    let agent = share::open(&server, &token, from.0).await?;
+    let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
+    let (client, pod) = (server.cluster.own.clone(), pod_of(&server.cluster.own, &agent).await?);
+    let link = Some((token, from.0));
+    let agent = Arc::unwrap_or_clone(agent);
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, pod, size, link)))
+}
+
+/// The Pod that an Agent's server runs in.
+async fn pod_of(client: &Client, agent: &Agent) -> Answer<String> {
+    let name = agent.name_any();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &agent.namespace().unwrap_or_default());
+    let labels = format!("{}={name},{}=server", names::labels::AGENT, names::labels::APP_COMPONENT);
+    let found = pods.list(&ListParams::default().labels(&labels)).await?;
+    let is_ready = |pod: &&Pod| {
+        let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        pod.metadata.deletion_timestamp.is_none()
+            && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    let pod = found.items.iter().find(is_ready).map(kube::ResourceExt::name_any);
+    pod.ok_or_else(|| ApiError::conflict(format!("Agent '{name}' has no Pod that is ready")))
+}
+
+async fn run(
+    server: Arc<Server>,
+    mut socket: WebSocket,
+    client: Client,
+    agent: Agent,
+    pod: String,
+    size: Size,
+    link: Option<(String, std::net::IpAddr)>,
+) {
+    let _open = OpenStream::new(&server.metrics);
+    let (code, reason) = match attach(&client, &agent, &pod).await {
+        Ok(process) => talk(&server, &mut socket, process, &agent, size, link).await,
+        Err(error) => {
+            tracing::info!(agent = agent.name_any(), error = error.message, "no terminal");
+            let status = json!({ "type": "status", "message": error.message }).to_string();
+            // The close frame follows in any case.
+            let _ = socket.send(Message::Text(status.into())).await;
+            (1011, "exec failed")
+        }
+    };
+    // The client may be gone.
+    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+}
+
+async fn attach(client: &Client, agent: &Agent, pod: &str) -> Answer<AttachedProcess> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &agent.namespace().unwrap_or_default());
+    let port = agent.spec.port.unwrap_or(names::defaults::PORT);
+    let command = ["/tools/opencode".to_owned(), "attach".to_owned(), format!("http://localhost:{port}")];
+    let params = AttachParams::interactive_tty().container(CONTAINER);
+    let process = timeout(CONNECT, pods.exec(pod, command, &params)).await;
+    Ok(process.map_err(|_| ApiError::unavailable("the Pod does not answer"))??)
+}
+
+async fn talk(
+    server: &Server,
+    socket: &mut WebSocket,
+    mut process: AttachedProcess,
+    agent: &Agent,
+    size: Size,
+    link: Option<(String, std::net::IpAddr)>,
+) -> Ended {
+    let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else { return (1011, "exec failed") };
+    let mut sizes = process.terminal_size();
+    if let Some(sizes) = &mut sizes {
+        // Without it the terminal has a size of its own, which is no reason to give up.
+        let _ = sizes.send(size.whole()).await;
+    }
+    let mut buffer = vec![0; 16 * 1024];
+    let (mut heartbeat, mut recheck) = (interval(HEARTBEAT), interval(RECHECK));
+    let mut ending = server.ending.clone();
+    let mut idle_until = Instant::now() + IDLE;
+    loop {
+        tokio::select! {
+            read = stdout.read(&mut buffer) => match read {
+                Ok(0) | Err(_) => return (1000, "ended"),
+                Ok(length) => {
+                    idle_until = Instant::now() + IDLE;
+                    if socket.send(Message::Binary(buffer[..length].to_vec().into())).await.is_err() {
+                        return (1000, "gone");
+                    }
+                }
+            },
+            message = socket.recv() => {
+                idle_until = Instant::now() + IDLE;
+                let typed = match message {
+                    Some(Ok(Message::Binary(bytes))) => bytes.to_vec(),
+                    Some(Ok(Message::Text(text))) => match serde_json::from_str(text.as_str()) {
+                        Ok(Control::Resize { cols, rows }) => {
+                            if let Some(sizes) = &mut sizes {
+                                let _ = sizes.send(Size { cols: Some(cols), rows: Some(rows) }.whole()).await;
+                            }
+                            continue;
+                        }
+                        Err(_) => text.as_bytes().to_vec(),
+                    },
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return (1000, "gone"),
+                };
+                if stdin.write_all(&typed).await.is_err() {
+                    return (1000, "ended");
+                }
+            }
+            _ = heartbeat.tick() => beat(server, agent).await,
+            _ = recheck.tick() => {
+                if let Some((token, from)) = &link
+                    && share::open(server, token, *from).await.is_err()
+                {
+                    return (1008, "share link revoked");
+                }
+            }
+            () = sleep_until(idle_until) => return (1000, "idle"),
+            () = asked_to_end(&mut ending) => return (1001, "the server ends"),
+        }
+    }
+}
+
+/// Tells the Agent's controller that somebody is there.
+async fn beat(server: &Server, agent: &Agent) {
+    let path = cluster::path::<Agent>(agent.namespace().as_deref(), Some(&agent.name_any()));
+    let change =
+        json!({ "metadata": { "annotations": { names::annotations::LAST_CONNECTION_ACTIVE: now().to_string() } } });
+    if let Err(error) = cluster::merge(&server.cluster.own, &path, &change, cluster::Manner::default()).await {
+        tracing::warn!(agent = agent.name_any(), error = error.message, "no heartbeat");
+    }
+}

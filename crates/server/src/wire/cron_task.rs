@@ -1,0 +1,101 @@
+//! CronTasks on the wire.
+
+use api::{CronTask, context::ContextItem};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
+use utoipa::ToSchema;
+
+use super::{Condition, Identity, NameRef, conditions, time};
+use crate::span;
+
+/// A CronTask.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CronTaskResponse {
+    #[serde(flatten)]
+    pub identity: Identity,
+    pub schedule: String,
+    pub time_zone: Option<String>,
+    /// Allow, Forbid or Replace.
+    pub concurrency_policy: String,
+    pub suspend: bool,
+    pub max_retained_tasks: i32,
+    pub starting_deadline_seconds: Option<i64>,
+    /// Tasks of it that have not finished.
+    pub active: i32,
+    /// Their names.
+    pub active_tasks: Vec<String>,
+    pub last_schedule_time: Option<Timestamp>,
+    pub last_successful_time: Option<Timestamp>,
+    pub next_schedule_time: Option<Timestamp>,
+    pub total_executions: i64,
+    pub task_template: CronTaskTemplate,
+    pub conditions: Vec<Condition>,
+}
+
+/// The Task that a CronTask creates.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CronTaskTemplate {
+    pub description: Option<String>,
+    pub agent_ref: Option<NameRef>,
+    pub template_ref: Option<NameRef>,
+    pub timeout: Option<String>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub contexts: Option<Vec<ContextItem>>,
+}
+
+impl CronTaskResponse {
+    /// The CronTask.
+    pub fn of(cron: &CronTask) -> Self {
+        let spec = &cron.spec;
+        let task = &spec.task_template.spec;
+        let status = cron.status.clone().unwrap_or_default();
+        Self {
+            identity: Identity::of(cron),
+            schedule: spec.schedule.clone(),
+            time_zone: spec.time_zone.clone(),
+            concurrency_policy: format!("{:?}", spec.concurrency_policy),
+            suspend: spec.suspend.unwrap_or_default(),
+            max_retained_tasks: spec.max_retained_tasks,
+            starting_deadline_seconds: spec.starting_deadline_seconds,
+            active: status.active.unwrap_or_default(),
+            active_tasks: status.active_refs.into_iter().flatten().filter_map(|reference| reference.name).collect(),
+            last_schedule_time: time(status.last_schedule_time.as_ref()),
+            last_successful_time: time(status.last_successful_time.as_ref()),
+            next_schedule_time: time(status.next_schedule_time.as_ref()),
+            total_executions: status.total_executions.unwrap_or_default(),
+            task_template: CronTaskTemplate {
+                description: task.description.clone(),
+                agent_ref: task.agent_ref.as_ref().map(NameRef::from),
+                template_ref: task.template_ref.as_ref().map(NameRef::from),
+                timeout: task.timeout.map(|timeout| span::text(timeout.to_std())),
+                contexts: task.contexts.clone(),
+            },
+            conditions: conditions(status.conditions.as_ref()),
+        }
+    }
+}
+
+/// When a schedule is due next.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Upcoming {
+    pub schedule: String,
+    /// Zone of the local times.
+    pub time_zone: String,
+    /// Nothing happens at these times while it is suspended.
+    pub suspended: bool,
+    pub times: Vec<UpcomingTime>,
+}
+
+/// One time at which a schedule is due.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct UpcomingTime {
+    pub at: Timestamp,
+    /// The same on the clocks of the zone, with its offset.
+    pub local: String,
+}

@@ -1,0 +1,86 @@
+//! Kinds that have no shape of their own on the wire, and the configuration.
+
+use api::{
+    KubeOpenCodeConfig,
+    conditions::types,
+    kinds::config::{Cleanup, Defaults, Observability, SystemImage},
+    workload::Proxy,
+};
+use serde::Serialize;
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+use utoipa::ToSchema;
+
+use super::{Condition, Identity, conditions};
+
+/// An object of any kind: identity, spec and status as in its definition.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ObjectResponse {
+    /// Its kind.
+    pub kind: String,
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Whether it works, as far as its conditions tell.
+    pub ready: Option<bool>,
+    pub conditions: Vec<Condition>,
+    #[schema(value_type = Object)]
+    pub spec: Value,
+    /// Its status without conditions.
+    #[schema(value_type = Option<Object>)]
+    pub status: Option<Value>,
+}
+
+/// Whether an object works: every condition that says so says yes. `None` when none does.
+pub fn ready(conditions: &[Condition]) -> Option<bool> {
+    const TELLING: [&str; 7] = [
+        types::READY,
+        types::ACCEPTED,
+        types::REFERENCES_RESOLVED,
+        types::SECRETS_READY,
+        types::REACHABLE,
+        types::SCHEMA_RESOLVED,
+        types::COMPILED,
+    ];
+    let mut telling = conditions.iter().filter(|condition| TELLING.contains(&condition.kind.as_str())).peekable();
+    telling.peek()?;
+    Some(telling.all(|condition| condition.status == "True"))
+}
+
+/// The settings of the whole platform.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigResponse {
+    #[serde(flatten)]
+    pub identity: Identity,
+    #[schema(value_type = Option<Object>)]
+    pub system_image: Option<SystemImage>,
+    #[schema(value_type = Option<Object>)]
+    pub cleanup: Option<Cleanup>,
+    #[schema(value_type = Option<Object>)]
+    pub proxy: Option<Proxy>,
+    pub cluster_domain: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    pub observability: Option<Observability>,
+    #[schema(value_type = Option<Object>)]
+    pub defaults: Option<Defaults>,
+    pub conditions: Vec<Condition>,
+}
+
+impl ConfigResponse {
+    /// The configuration.
+    pub fn of(config: &KubeOpenCodeConfig) -> Self {
+        let spec = config.spec.clone();
+        Self {
+            identity: Identity::of(config),
+            system_image: spec.system_image,
+            cleanup: spec.cleanup,
+            proxy: spec.proxy,
+            cluster_domain: spec.cluster_domain,
+            observability: spec.observability,
+            defaults: spec.defaults,
+            conditions: conditions(config.status.as_ref().and_then(|status| status.conditions.as_ref())),
+        }
+    }
+}

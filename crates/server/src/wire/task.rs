@@ -1,0 +1,354 @@
+//! Tasks on the wire.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Task,
+    conditions::types,
+    context::ContextItem,
+    kinds::task::{Session, Usage},
+    names::{annotations, labels},
+    run::{Approval, Artifact, Budget, Dependency, Retry, Workspace},
+    tools::ToolBinding,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+use utoipa::ToSchema;
+
+use super::{Condition, Identity, NameRef, conditions, time};
+use crate::span;
+
+/// In lists a description is cut after this many characters.
+const SHORT: usize = 1000;
+
+/// A Task.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskResponse {
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Pending, Queued, Running, Completed or Failed.
+    pub phase: String,
+    /// What to do. Lists show the beginning.
+    pub description: Option<String>,
+    /// Agent that it runs on.
+    pub agent_ref: Option<NameRef>,
+    /// Template that it is made from.
+    pub template_ref: Option<NameRef>,
+    /// Stop after this time.
+    pub timeout: Option<String>,
+    /// Pod of the current run.
+    pub pod_name: Option<String>,
+    /// The OpenCode session.
+    #[schema(value_type = Option<Object>)]
+    pub session: Option<Session>,
+    /// When the work began.
+    pub start_time: Option<Timestamp>,
+    /// When it ended.
+    pub completion_time: Option<Timestamp>,
+    /// How long it took or takes, such as 1m5s.
+    pub duration: Option<String>,
+    /// The same in seconds.
+    pub duration_seconds: Option<i64>,
+    /// Details, by type.
+    pub conditions: Vec<Condition>,
+    /// Our own annotations (kubeopencode.io/…).
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Stable word for why it waits or how it ended.
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    pub message: Option<String>,
+    /// Exit code of the task container.
+    pub exit_code: Option<i32>,
+    /// Place in the queue, 1 being next.
+    pub queue_position: Option<i32>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Number of the current run.
+    pub run_epoch: Option<i64>,
+    /// Number of tries so far.
+    pub attempt: Option<i32>,
+    /// When the stages before the start were reached.
+    pub timings: Option<Timings>,
+    /// Tokens and cost.
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Usage>,
+    /// What the run produced.
+    pub result: Option<TaskOutcome>,
+    /// How much of the log is kept.
+    pub logs: Option<LogState>,
+    /// CronTask that created it.
+    pub cron_task: Option<String>,
+    /// Tasks that must end first.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub depends_on: Option<Vec<Dependency>>,
+    /// What the agent is told besides; only in details.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub contexts: Option<Vec<ContextItem>>,
+    /// Somebody asked to stop it.
+    pub stop_requested: bool,
+    /// The agent waits for a person's permission.
+    pub awaiting_approval: bool,
+}
+
+/// When the stages before the start were reached.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Timings {
+    pub queued_at: Option<Timestamp>,
+    pub admitted_at: Option<Timestamp>,
+    pub pod_created_at: Option<Timestamp>,
+    pub scheduled_at: Option<Timestamp>,
+    pub prepared_at: Option<Timestamp>,
+}
+
+/// What a run produced.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TaskOutcome {
+    /// The agent's last words, shortened.
+    pub summary: Option<String>,
+    /// Declared outputs; only in details.
+    pub outputs: Option<BTreeMap<String, String>>,
+}
+
+/// How much of a log is kept.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LogState {
+    pub lines: Option<i64>,
+    pub bytes: Option<i64>,
+    pub complete: Option<bool>,
+}
+
+impl TaskResponse {
+    /// The whole Task.
+    pub fn detail(task: &Task, now: Timestamp) -> Self {
+        let mut response = Self::short(task, now);
+        response.description.clone_from(&task.spec.description);
+        response.contexts.clone_from(&task.spec.contexts);
+        if let Some(result) = &mut response.result {
+            let known = task.status.as_ref().and_then(|status| status.result.as_ref());
+            result.outputs = known.and_then(|result| result.outputs.clone());
+        }
+        response
+    }
+
+    /// The Task as lists show it.
+    pub fn short(task: &Task, now: Timestamp) -> Self {
+        let status = task.status.clone().unwrap_or_default();
+        let spec = &task.spec;
+        let start_time = time(status.start_time.as_ref());
+        let completion_time = time(status.completion_time.as_ref());
+        let took = start_time.map(|start| completion_time.unwrap_or(now).duration_since(start).as_secs().max(0));
+        let all = task.metadata.annotations.as_ref();
+        let ours = |(key, _): &(&String, &String)| key.starts_with("kubeopencode.io/");
+        let annotations: BTreeMap<_, _> =
+            all.into_iter().flatten().filter(ours).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let is_true = |kind| {
+            let mut known = status.conditions.iter().flatten();
+            known.any(|condition| condition.type_ == kind && condition.status == "True")
+        };
+        Self {
+            identity: Identity::of(task),
+            phase: format!("{:?}", status.phase.unwrap_or_default()),
+            description: spec.description.as_deref().map(shortened),
+            agent_ref: spec.agent_ref.as_ref().map(NameRef::from),
+            template_ref: spec.template_ref.as_ref().map(NameRef::from),
+            timeout: spec.timeout.map(|timeout| span::text(timeout.to_std())),
+            pod_name: status.pod_name.clone(),
+            session: status.session.clone(),
+            start_time,
+            completion_time,
+            duration: took.map(span::seconds_text),
+            duration_seconds: took,
+            conditions: conditions(status.conditions.as_ref()),
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            exit_code: status.exit_code,
+            queue_position: status.queue_position,
+            priority: spec.priority,
+            run_epoch: status.run_epoch,
+            attempt: status.attempt,
+            timings: status.timings.as_ref().map(|timings| Timings {
+                queued_at: time(timings.queued_at.as_ref()),
+                admitted_at: time(timings.admitted_at.as_ref()),
+                pod_created_at: time(timings.pod_created_at.as_ref()),
+                scheduled_at: time(timings.scheduled_at.as_ref()),
+                prepared_at: time(timings.prepared_at.as_ref()),
+            }),
+            usage: status.usage.clone(),
+            result: status.result.as_ref().map(|result| TaskOutcome { summary: result.summary.clone(), outputs: None }),
+            logs: status.logs.as_ref().map(|logs| LogState {
+                lines: logs.lines,
+                bytes: logs.bytes,
+                complete: logs.complete,
+            }),
+            cron_task: task.metadata.labels.as_ref().and_then(|labels| labels.get(labels::CRON_TASK)).cloned(),
+            depends_on: spec.depends_on.clone().filter(|others| !others.is_empty()),
+            contexts: None,
+            stop_requested: annotations.get(annotations::STOP).is_some_and(|value| value == "true"),
+            awaiting_approval: is_true(types::AWAITING_APPROVAL),
+            annotations: (!annotations.is_empty()).then_some(annotations),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A Task to create, in short.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateTask {
+    /// Its name; one is made up when unset.
+    pub name: Option<String>,
+    /// What to do, in plain words.
+    pub description: String,
+    /// Agent to run on; exactly one of agentRef and templateRef.
+    pub agent_ref: Option<NameRef>,
+    /// Template to make a Pod from.
+    pub template_ref: Option<NameRef>,
+    /// Stop after this time, such as 30m.
+    pub timeout: Option<String>,
+    /// Higher goes first in the queue.
+    pub priority: Option<i32>,
+    /// What the agent should know: Text, ConfigMap, Git, Runtime or URL, as in the Task's spec.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub contexts: Option<Vec<Value>>,
+    /// Tasks that must end first.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub depends_on: Option<Vec<Dependency>>,
+    /// Labels of the Task.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations of the Task.
+    pub annotations: Option<BTreeMap<String, String>>,
+    #[schema(value_type = Option<Object>)]
+    pub budget: Option<Budget>,
+    #[schema(value_type = Option<Object>)]
+    pub approval: Option<Approval>,
+    #[schema(value_type = Option<Object>)]
+    pub retry: Option<Retry>,
+    #[schema(value_type = Option<Object>)]
+    pub workspace: Option<Workspace>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub artifacts: Option<Vec<Artifact>>,
+    pub outputs: Option<Vec<String>>,
+    pub startup_timeout: Option<String>,
+    pub stall_timeout: Option<String>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub instruction_refs: Option<Vec<api::refs::ObjectRef>>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Vec<ToolBinding>>,
+}
+
+/// The containers of a Task's Pod.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Containers {
+    pub containers: Vec<ContainerState>,
+}
+
+/// One container of a Task's Pod.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerState {
+    /// Its name.
+    pub name: String,
+    /// Whether it prepares the work.
+    pub init: bool,
+    /// waiting, running or terminated.
+    pub state: String,
+    /// How it ended.
+    pub exit_code: Option<i32>,
+}
+
+/// Permissions that an agent asks for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Permissions {
+    pub permissions: Vec<Permission>,
+}
+
+/// A permission that an agent asks for, as OpenCode tells it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Permission {
+    /// Answer under this id.
+    pub id: String,
+    /// The session that waits.
+    #[serde(rename = "sessionID")]
+    pub session_id: String,
+    /// Which permission, such as bash.
+    pub permission: Option<String>,
+    /// What exactly is asked for.
+    pub patterns: Option<Vec<String>>,
+    /// Details of the tool.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    /// What an answer "always" would allow from now on.
+    pub always: Option<Vec<String>>,
+}
+
+/// The answer to a permission request.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionReply {
+    /// Allow once, allow always, or reject.
+    pub reply: Reply,
+    /// Told to the agent with a rejection, so that it can go on in another way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How a permission request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    Once,
+    Always,
+    Reject,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_show_the_beginning_of_a_long_description_and_details_all_of_it() {
+        let text = "ä".repeat(SHORT + 5);
+        let task: Task = serde_json::from_value(json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"description": text, "agentRef": {"name": "dev"}},
+        }))
+        .unwrap();
+        let short = TaskResponse::short(&task, Timestamp::UNIX_EPOCH).description.unwrap();
+        assert_eq!(short.chars().count(), SHORT + 1);
+        assert_eq!(TaskResponse::detail(&task, Timestamp::UNIX_EPOCH).description, Some(text));
+    }
+
+    #[test]
+    fn a_task_without_a_status_is_pending_and_says_nothing_that_it_does_not_know() {
+        let task: Task = serde_json::from_value(json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"agentRef": {"name": "dev"}},
+        }))
+        .unwrap();
+        let wire = serde_json::to_value(TaskResponse::detail(&task, Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(
+            wire,
+            json!({"name": "a", "namespace": "n", "phase": "Pending", "agentRef": {"name": "dev"}, "conditions": [],
+                "priority": 0, "stopRequested": false, "awaitingApproval": false})
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! What the server knows of the cluster, and how it looks on the wire.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use api::{
+    Agent, AgentTemplate, AgentTool, AgentWorkflow, CronTask, Instruction, KubeOpenCodeConfig, MCPServer, Model,
+    ModelProvider, Registry, RemoteMCPServer, Task, TaskPhase,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Client, ResourceExt as _};
+use kubeopencode_core::{merge, platform::Platform};
+use serde_json::value::to_raw_value;
+use tokio::task::JoinSet;
+
+use crate::{
+    feed::{Feed, Message, What},
+    kind::Served,
+    watch::{Change, Key, Kind},
+};
+
+/// Everything that is watched.
+#[derive(Debug)]
+pub struct World {
+    pub tasks: Kind<Task>,
+    pub cron_tasks: Kind<CronTask>,
+    pub agents: Kind<Agent>,
+    pub templates: Kind<AgentTemplate>,
+    pub configs: Kind<KubeOpenCodeConfig>,
+    pub registries: Kind<Registry>,
+    pub providers: Kind<ModelProvider>,
+    pub models: Kind<Model>,
+    pub instructions: Kind<Instruction>,
+    pub remote_servers: Kind<RemoteMCPServer>,
+    pub servers: Kind<MCPServer>,
+    pub tools: Kind<AgentTool>,
+    pub workflows: Kind<AgentWorkflow>,
+    pub namespaces: Kind<Namespace>,
+    pub feed: Feed,
+    loads: Mutex<HashMap<Target, Load>>,
+    environment: fn(&str) -> Option<String>,
+}
+
+/// What a Task runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// An Agent.
+    Agent(Key),
+    /// An AgentTemplate.
+    Template(Key),
+}
+
+impl Target {
+    /// What `task` runs on.
+    pub fn of(task: &Task) -> Option<Self> {
+        let namespace = task.namespace().unwrap_or_default();
+        match (&task.spec.agent_ref, &task.spec.template_ref) {
+            (Some(agent), _) => Some(Self::Agent(Key::new(namespace, &agent.name))),
+            (None, Some(template)) => Some(Self::Template(Key::new(namespace, &template.name))),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Unfinished Tasks of an Agent or template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Tasks that hold a slot.
+    pub running: usize,
+    /// Tasks that wait.
+    pub waiting: usize,
+}
+
+impl World {
+    /// A world of which nothing is known yet.
+    pub fn new(born: &str, environment: fn(&str) -> Option<String>) -> Self {
+        Self {
+            tasks: Kind::default(),
+            cron_tasks: Kind::default(),
+            agents: Kind::default(),
+            templates: Kind::default(),
+            configs: Kind::default(),
+            registries: Kind::default(),
+            providers: Kind::default(),
+            models: Kind::default(),
+            instructions: Kind::default(),
+            remote_servers: Kind::default(),
+            servers: Kind::default(),
+            tools: Kind::default(),
+            workflows: Kind::default(),
+            namespaces: Kind::default(),
+            feed: Feed::new(born),
+            loads: Mutex::default(),
+            environment,
+        }
+    }
+
+    /// Watches everything for ever.
+    pub async fn follow(self: Arc<Self>, client: Client) {
+        let mut watches = JoinSet::new();
+        let world = Arc::clone(&self);
+        let tasks = client.clone();
+        watches.spawn(async move { world.tasks.follow(tasks, slim_task, |change| world.task_changed(change)).await });
+        self.follow_kind::<CronTask>(&client, &mut watches);
+        self.follow_kind::<Agent>(&client, &mut watches);
+        self.follow_kind::<AgentTemplate>(&client, &mut watches);
+        self.follow_kind::<Registry>(&client, &mut watches);
+        self.follow_kind::<ModelProvider>(&client, &mut watches);
+        self.follow_kind::<Model>(&client, &mut watches);
+        self.follow_kind::<Instruction>(&client, &mut watches);
+        self.follow_kind::<RemoteMCPServer>(&client, &mut watches);
+        self.follow_kind::<MCPServer>(&client, &mut watches);
+        self.follow_kind::<AgentTool>(&client, &mut watches);
+        self.follow_kind::<AgentWorkflow>(&client, &mut watches);
+        let (world, configs) = (Arc::clone(&self), client.clone());
+        watches.spawn(async move { world.configs.follow(configs, |_| (), |_| ()).await });
+        let world = Arc::clone(&self);
+        watches.spawn(async move { world.namespaces.follow(client, slim_namespace, |_| ()).await });
+        while watches.join_next().await.is_some() {}
+    }
+
+    fn follow_kind<K: Served>(self: &Arc<Self>, client: &Client, watches: &mut JoinSet<()>) {
+        let (world, client) = (Arc::clone(self), client.clone());
+        watches.spawn(async move { K::kept(&world).follow(client, |_| (), |change| world.changed(change)).await });
+    }
+
+    /// Whether every kind was listed once.
+    pub fn is_complete(&self) -> bool {
+        self.tasks.is_complete()
+            && self.cron_tasks.is_complete()
+            && self.agents.is_complete()
+            && self.templates.is_complete()
+            && self.configs.is_complete()
+            && self.registries.is_complete()
+            && self.providers.is_complete()
+            && self.models.is_complete()
+            && self.instructions.is_complete()
+            && self.remote_servers.is_complete()
+            && self.servers.is_complete()
+            && self.tools.is_complete()
+            && self.workflows.is_complete()
+            && self.namespaces.is_complete()
+    }
+
+    /// The platform's settings now.
+    pub fn platform(&self) -> Platform {
+        Platform::from(self.configs.get(&Key::new("", "cluster")).as_deref(), &self.environment)
+    }
+
+    /// Unfinished Tasks of an Agent or template.
+    pub fn load(&self, target: &Target) -> Load {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner).get(target).copied().unwrap_or_default()
+    }
+
+    /// How many Tasks may run on an Agent at once, its template merged in.
+    pub fn slots(&self, agent: &Agent) -> Option<u32> {
+        let template = agent.spec.template_ref.as_ref();
+        let template = template
+            .and_then(|template| self.templates.get(&Key::new(agent.namespace().unwrap_or_default(), &template.name)));
+        let most = match template {
+            Some(template) => merge::merge(&agent.spec.settings, &template.spec.settings).max_concurrent_tasks,
+            None => agent.spec.settings.max_concurrent_tasks,
+        };
+        most.and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0)
+    }
+
+    fn changed<K: Served>(&self, change: &Change<'_, K>) {
+        if !change.first_list {
+            self.tell(change.before, change.now);
+        }
+    }
+
+    fn task_changed(&self, change: &Change<'_, Task>) {
+        let before = change.before.and_then(|task| Some((Target::of(task)?, share(task))));
+        let now = change.now.and_then(|task| Some((Target::of(task)?, share(task))));
+        if before != now {
+            let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((target, share)) = &before {
+                let load = loads.entry(target.clone()).or_default();
+                load.running = load.running.saturating_sub(share.running);
+                load.waiting = load.waiting.saturating_sub(share.waiting);
+                if *load == Load::default() {
+                    loads.remove(target);
+                }
+            }
+            if let Some((target, share)) = now.as_ref().filter(|(_, share)| *share != Load::default()) {
+                let load = loads.entry(target.clone()).or_default();
+                load.running += share.running;
+                load.waiting += share.waiting;
+            }
+        }
+        if change.first_list {
+            return;
+        }
+        self.tell(change.before, change.now);
+        // Slots and queue of an Agent are part of how it looks.
+        let moved = if before == now { None } else { now.or(before) };
+        if let Some((Target::Agent(key), _)) = moved
+            && let Some(agent) = self.agents.get(&key)
+        {
+            self.tell(Some(&agent), Some(&agent));
+        }
+    }
+
+    fn tell<K: Served>(&self, before: Option<&Arc<K>>, now: Option<&Arc<K>>) {
+        let Some(object) = now.or(before) else { return };
+        let what = match (before, now) {
+            (_, None) => What::Deleted,
+            (None, Some(_)) => What::Added,
+            (Some(_), Some(_)) => What::Modified,
+        };
+        let meta = object.meta();
+        self.feed.tell(&Message {
+            kind: K::KIND,
+            plural: K::PLURAL,
+            namespace: meta.namespace.as_deref().unwrap_or_default(),
+            name: meta.name.as_deref().unwrap_or_default(),
+            what,
+            uid: meta.uid.as_deref(),
+            resource_version: meta.resource_version.as_deref(),
+            object: now.and_then(|object| to_raw_value(&object.short(self)).ok()),
+        });
+    }
+}
+
+/// What a Task adds to the load of its target.
+fn share(task: &Task) -> Load {
+    let phase = task.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
+    match phase {
+        TaskPhase::Running => Load { running: 1, waiting: 0 },
+        TaskPhase::Pending | TaskPhase::Queued => Load { running: 0, waiting: 1 },
+        TaskPhase::Completed | TaskPhase::Failed => Load::default(),
+    }
+}
+
+/// Most of the memory is Tasks: keep what lists, filters, queues and numbers need. Details are read when asked for.
+fn slim_task(task: &mut Task) {
+    const KEPT_CHARACTERS: usize = 1001;
+    if let Some(text) = &mut task.spec.description
+        && let Some((end, _)) = text.char_indices().nth(KEPT_CHARACTERS)
+    {
+        text.truncate(end);
+        text.shrink_to_fit();
+    }
+    let spec = &mut task.spec;
+    spec.contexts = None;
+    spec.artifacts = None;
+    spec.inputs = None;
+    spec.caches = None;
+    spec.services = None;
+    spec.tools = None;
+    if let Some(status) = &mut task.status {
+        status.artifacts = None;
+        if let Some(result) = &mut status.result {
+            result.outputs = None;
+        }
+    }
+}
+
+fn slim_namespace(namespace: &mut Namespace) {
+    namespace.spec = None;
+    namespace.status = None;
+    namespace.metadata.annotations = None;
+}
+
+/// The time now.
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}

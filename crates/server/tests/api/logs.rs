@@ -1,0 +1,275 @@
+//! Logs, from a node that is a server of ours: the API server fetches them there as from any kubelet.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Query, State},
+    routing::get,
+};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+use tokio::{
+    io,
+    net::{TcpListener, TcpStream},
+    sync::broadcast,
+};
+use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
+
+use crate::harness::{self, Events, Harness, Message};
+
+/// The log of one container: lines with the moment at which they came.
+#[derive(Clone)]
+struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    more: broadcast::Sender<Option<String>>,
+}
+
+impl Log {
+    fn write(&self, line: &str) {
+        let line = format!("{} {line}\n", Timestamp::now());
+        self.lines.lock().unwrap().push(line.clone());
+        let _ = self.more.send(Some(line));
+    }
+
+    /// The container ends, and so does whoever follows.
+    fn end(&self) {
+        let _ = self.more.send(None);
+    }
+}
+
+struct Tls(TcpListener, TlsAcceptor);
+
+impl axum::serve::Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            if let Ok((stream, from)) = self.0.accept().await
+                && let Ok(stream) = self.1.accept(stream).await
+            {
+                return (stream, from);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// What a kubelet answers for `/containerLogs/…`.
+async fn container_logs(
+    State(log): State<Log>,
+    Path((_, _, container)): Path<(String, String, String)>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Body {
+    assert_eq!(container, "agent");
+    let timed = query.get("timestamps").is_some_and(|value| value == "true");
+    let shown = move |line: String| if timed { line } else { line.split_once(' ').unwrap().1.to_owned() };
+    let more = log.more.subscribe();
+    let since: Option<Timestamp> = query.get("sinceTime").map(|time| time.parse().unwrap());
+    let moment = |line: &str| line.split_once(' ').unwrap().0.parse::<Timestamp>().unwrap();
+    let mut past = log.lines.lock().unwrap().clone();
+    past.retain(|line| since.is_none_or(|since| moment(line) >= since));
+    if let Some(tail) = query.get("tailLines") {
+        let keep = tail.parse::<usize>().unwrap();
+        past.drain(..past.len().saturating_sub(keep));
+    }
+    let past = futures::stream::iter(past);
+    let follow = query.get("follow").is_some_and(|value| value == "true");
+    let more = futures::stream::unfold(more, async |mut more| Some((more.recv().await.ok()??, more)));
+    let lines = if follow { past.chain(more).boxed() } else { past.boxed() };
+    Body::from_stream(lines.map(move |line| Ok::<_, io::Error>(shown(line))))
+}
+
+/// A node whose containers all have this log.
+async fn node(it: &Harness) -> (String, Log) {
+    let log = Log { lines: Arc::default(), more: broadcast::Sender::new(100) };
+    let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let router = Router::new()
+        .route("/containerLogs/{namespace}/{pod}/{container}", get(container_logs))
+        .with_state(log.clone());
+    tokio::spawn(async move { axum::serve(Tls(listener, TlsAcceptor::from(Arc::new(config))), router).await });
+    let name = format!("node-of-{}", it.namespace);
+    let nodes: Api<Node> = Api::all(it.admin.clone());
+    let node = json!({ "metadata": { "name": name } });
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+    } });
+    nodes.patch_status(&name, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(status)).await.unwrap();
+    (name, log)
+}
+
+/// A Task that runs, in a Pod whose container has started.
+async fn running(it: &Harness, token: &str, node: &str) {
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    it.post(&it.here("/tasks"), token, &task).await;
+    it.create::<Pod>(json!({
+        "metadata": { "name": "a-pod" },
+        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }], "containers": [{ "name": "agent", "image": "example.com/a:1" }] },
+    }))
+    .await;
+    container(it, json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } }), "Running").await;
+    it.set_status(
+        "tasks",
+        "a",
+        json!({ "phase": "Running", "podName": "a-pod", "runEpoch": 1, "startTime": "2026-01-01T00:00:00Z" }),
+    )
+    .await;
+}
+
+async fn container(it: &Harness, state: Value, phase: &str) {
+    let status = json!({ "phase": phase, "containerStatuses": [{ "name": "agent", "image": "a", "imageID": "a", "ready": false, "restartCount": 0, "state": state }] });
+    it.patch_status::<Pod>("a-pod", status).await;
+}
+
+async fn open(it: &Harness, token: &str, query: &str, last: Option<&str>) -> Events {
+    let mut request = it.http.get(it.here(&format!("/tasks/a/logs{query}"))).bearer_auth(token);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    Events::of(request.send().await.unwrap())
+}
+
+/// The next line of the log, whatever else is told before.
+async fn line(stream: &mut Events) -> Message {
+    loop {
+        let message = stream.next().await.expect("the stream ended");
+        if message.data["type"] == "log" {
+            return message;
+        }
+        assert_ne!(message.data["type"], "error", "{message:?}");
+    }
+}
+
+#[tokio::test]
+async fn lines_come_as_they_are_written_go_on_after_a_break_and_end_with_the_task() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    running(&it, &token, &node).await;
+    log.write("one");
+    log.write("two words");
+
+    let mut stream = open(&it, &token, "", None).await;
+    let status = stream.next().await.unwrap();
+    assert_eq!(
+        (status.data["type"].as_str(), status.data["phase"].as_str(), status.data["podPhase"].as_str()),
+        (Some("status"), Some("Running"), Some("Running"))
+    );
+    let one = line(&mut stream).await;
+    assert_eq!(one.data["content"], "one\n");
+    assert!(one.id.starts_with("1:"), "{}", one.id);
+    let two = line(&mut stream).await;
+    assert_eq!(two.data["content"], "two words\n");
+    log.write("three");
+    assert_eq!(line(&mut stream).await.data["content"], "three\n");
+
+    // The connection breaks after the second line that the client saw.
+    drop(stream);
+    log.write("four");
+    let mut stream = open(&it, &token, "", Some(&two.id)).await;
+    assert_eq!(line(&mut stream).await.data["content"], "three\n");
+    assert_eq!(line(&mut stream).await.data["content"], "four\n");
+
+    // The container ends before the Task's status says so: the stream waits for that.
+    container(&it, json!({ "terminated": { "exitCode": 0 } }), "Succeeded").await;
+    log.end();
+    it.set_status("tasks", "a", json!({ "phase": "Completed", "reason": "Succeeded" })).await;
+    let mut last = stream.next().await.unwrap();
+    while last.data["type"] != "complete" {
+        assert_ne!(last.data["type"], "log", "a line was told twice: {last:?}");
+        last = stream.next().await.unwrap();
+    }
+    assert_eq!(last.data["phase"], "Completed");
+    assert_eq!(stream.next().await, None);
+
+    // The log of a Task that has ended is all there.
+    let mut stream = open(&it, &token, "?follow=false&tail=1", None).await;
+    assert_eq!(line(&mut stream).await.data["content"], "four\n");
+    let text = it.http.get(it.here("/tasks/a/logs?format=text")).bearer_auth(&token).send().await.unwrap();
+    assert!(text.headers()["content-disposition"].to_str().unwrap().contains("a.log"));
+    assert_eq!(text.text().await.unwrap(), "one\ntwo words\nthree\nfour\n");
+    let (_, told) = it.get(&it.here("/tasks/a/logs/containers"), &token).await;
+    assert_eq!(
+        told,
+        json!({ "containers": [{ "name": "agent", "init": false, "state": "terminated", "exitCode": 0 }] })
+    );
+    let (status, told) = it.get(&it.here("/tasks/a/logs?container=nope"), &token).await;
+    assert_eq!((status.as_u16(), told["error"].as_str()), (404, Some("NotFound")), "{told}");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_says_what_for_until_it_starts() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+    it.set_status(
+        "tasks",
+        "a",
+        json!({ "phase": "Queued", "reason": "AgentAtCapacity", "message": "Agent 'dev' is busy" }),
+    )
+    .await;
+    let mut stream = open(&it, &token, "", None).await;
+    assert_eq!(stream.next().await.unwrap().data["phase"], "Queued");
+    let info = stream.next().await.unwrap();
+    assert_eq!(info.data, json!({ "type": "info", "message": "Agent 'dev' is busy" }));
+    log.write("hello");
+    running(&it, &token, &node).await;
+    assert_eq!(line(&mut stream).await.data["content"], "hello\n");
+}
+
+#[tokio::test]
+async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+    it.set_status(
+        "tasks",
+        "a",
+        json!({ "phase": "Failed", "reason": "AgentNotFound", "message": "Agent 'dev' does not exist" }),
+    )
+    .await;
+    let told = async || {
+        let mut stream = open(&it, &token, "", None).await;
+        let mut all = Vec::new();
+        while let Some(message) = stream.next().await {
+            all.push(message.data);
+        }
+        all
+    };
+    let all = told().await;
+    assert_eq!(all[1], json!({ "type": "info", "message": "there is no log: Agent 'dev' does not exist" }));
+    assert_eq!(all[2], json!({ "type": "complete", "phase": "Failed" }));
+    it.set_status("tasks", "a", json!({ "podName": "a-pod", "startTime": "2026-01-01T00:00:00Z" })).await;
+    assert_eq!(told().await[1]["message"], "the log is gone with its Pod");
+    assert_eq!(it.get(&it.here("/tasks/a/logs?format=text"), &token).await.0, 404);
+    for query in ["since=never", "tail=-1", "container=../x"] {
+        assert_eq!(it.get(&it.here(&format!("/tasks/a/logs?{query}")), &token).await.0, 400, "{query}");
+    }
+}

@@ -1,0 +1,20 @@
+//! The REST API against a real Kubernetes API server, over real HTTP.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(missing_docs, clippy::too_many_lines, reason = "tests are sentences of their own")]
+
+extern crate kubeopencode_server as server;
+
+mod agents;
+mod bad_input;
+mod closed;
+mod cron;
+mod events;
+mod explain;
+mod harness;
+mod kinds;
+mod logs;
+mod overview;
+mod rights;
+mod share;
+mod tasks;

@@ -1,0 +1,81 @@
+//! The dashboard's numbers, and the graph.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::harness;
+
+#[tokio::test]
+async fn numbers_add_up() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    assert_eq!(it.post(&it.here("/agents"), &token, &json!({ "name": "dev", "maxConcurrentTasks": 4 })).await.0, 201);
+    for name in ["a", "b", "c", "d"] {
+        let task = json!({ "name": name, "description": "x", "agentRef": { "name": "dev" } });
+        assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+    }
+    let now = Timestamp::now().to_string();
+    let usage = json!({ "tokens": { "input": 10, "output": 5, "reasoning": 0, "cache": 0 }, "cost": "0.25" });
+    it.set_status("tasks", "a", json!({ "phase": "Running" })).await;
+    it.set_status("tasks", "b", json!({ "phase": "Queued", "reason": "AgentAtCapacity" })).await;
+    it.set_status(
+        "tasks",
+        "c",
+        json!({ "phase": "Failed", "reason": "ModelError", "completionTime": now, "usage": usage }),
+    )
+    .await;
+    it.set_status(
+        "tasks",
+        "d",
+        json!({ "phase": "Completed", "reason": "Succeeded", "completionTime": now, "usage": usage }),
+    )
+    .await;
+    let url = it.path(&format!("/summary?namespace={}", it.namespace));
+    it.until("all is counted", async || it.get(&url, &token).await.1["tasks"]["byPhase"]["Completed"] == 1).await;
+    let (_, told) = it.get(&url, &token).await;
+    assert_eq!(told["tasks"]["byPhase"], json!({ "Completed": 1, "Failed": 1, "Queued": 1, "Running": 1 }));
+    assert_eq!(told["tasks"]["waitingByReason"], json!({ "AgentAtCapacity": 1 }));
+    assert_eq!(told["tasks"]["failedByReason24h"], json!({ "ModelError": 1 }));
+    assert_eq!(told["usage"]["cost"], "0.500000");
+    assert_eq!(told["usage"]["buckets"].as_array().unwrap().len(), 24);
+    let total: u64 =
+        told["usage"]["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap()).sum();
+    assert_eq!(total, 30);
+    assert_eq!(told["agents"]["items"][0]["slots"], json!({ "used": 1, "total": 4 }));
+    assert_eq!(told["agents"]["items"][0]["queueLength"], 1);
+    assert_eq!(told["recent"].as_array().unwrap().len(), 4);
+    let (_, days) = it.get(&format!("{url}&buckets=day"), &token).await;
+    assert_eq!(days["usage"]["buckets"].as_array().unwrap().len(), 30);
+    assert_eq!(it.get(&it.path("/summary?namespace=../x"), &token).await.0, 400);
+}
+
+#[tokio::test]
+async fn the_graph_goes_from_secret_to_task() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    for (plural, object) in [
+        (
+            "modelproviders",
+            json!({ "name": "openai", "spec": { "type": "openai", "apiKeySecretRef": { "name": "key", "key": "k" } } }),
+        ),
+        ("models", json!({ "name": "big", "spec": { "model": "m", "providerRef": { "name": "openai" } } })),
+        ("agents", json!({ "name": "dev", "modelRef": { "name": "big" } })),
+        ("tasks", json!({ "name": "fix", "description": "x", "agentRef": { "name": "dev" } })),
+    ] {
+        let (status, body) = it.post(&it.here(&format!("/{plural}")), &token, &object).await;
+        assert_eq!(status, 201, "{body}");
+        it.until_listed(&token, &format!("/{plural}"), 1).await;
+    }
+    let (_, graph) = it.get(&it.path(&format!("/graph?namespace={}", it.namespace)), &token).await;
+    let id = |kind: &str, name: &str| format!("{kind}/{}/{name}", it.namespace);
+    let path =
+        [id("Secret", "key"), id("ModelProvider", "openai"), id("Model", "big"), id("Agent", "dev"), id("Task", "fix")];
+    for pair in path.windows(2) {
+        let found = graph["edges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|edge| edge["from"] == pair[0].as_str() && edge["to"] == pair[1].as_str());
+        assert!(found, "{pair:?} {graph}");
+    }
+}
