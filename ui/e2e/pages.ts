@@ -1,0 +1,40 @@
+import { NAMES } from "./names";
+
+const { namespace: ns, registryNamespace } = NAMES;
+
+/** Every page: its address, and a heading that it must show. */
+export const PAGES: [string, string][] = [
+  ["/", "Dashboard"],
+  ["/tasks", "Tasks"],
+  ["/tasks/create", "New Task"],
+  [`/tasks/${ns}/${NAMES.finishedTask}`, NAMES.finishedTask],
+  [`/tasks/${ns}/${NAMES.runningTask}?tab=overview`, NAMES.runningTask],
+  [`/tasks/${ns}/${NAMES.waitingTask}?tab=explain`, NAMES.waitingTask],
+  [`/tasks/${ns}/${NAMES.waitingTask}?tab=yaml`, NAMES.waitingTask],
+  ["/crontasks", "CronTasks"],
+  ["/crontasks/create", "New CronTask"],
+  [`/crontasks/${ns}/${NAMES.cronTask}`, NAMES.cronTask],
+  ["/agents", "Agents"],
+  ["/agents/create", "New Agent"],
+  [`/agents/${ns}/${NAMES.agent}`, NAMES.agent],
+  [`/agents/${ns}/${NAMES.agent}?tab=configuration`, NAMES.agent],
+  [`/agents/${ns}/${NAMES.agent}?tab=share`, NAMES.agent],
+  [`/agents/${ns}/${NAMES.agent}?tab=yaml`, NAMES.agent],
+  ["/templates", "Templates"],
+  ["/templates/create", "New template"],
+  [`/templates/${ns}/${NAMES.template}`, NAMES.template],
+  ["/registries", "Registries"],
+  ["/registries/create", "New Registry"],
+  [`/registries/${registryNamespace}/${NAMES.registry}`, NAMES.registry],
+  [`/registries/${registryNamespace}/${NAMES.registry}/assemble`, `Assemble from ${NAMES.registry}`],
+  ["/config", "Configuration"],
+  ["/models", "Models"],
+  ["/providers", "Providers"],
+  ["/tools", "Tools"],
+  ["/instructions", "Instructions"],
+  ["/workflows", "Workflows"],
+  ["/kinds/models/create", "New Model"],
+  [`/kinds/models/${ns}/${NAMES.model}`, NAMES.model],
+  ["/graph", "Graph"],
+  ["/nowhere", "Not found"],
+];

@@ -1,0 +1,27 @@
+import type { Kind } from "./kinds";
+
+/** Keys of the cache. Everything about a kind starts with its name, so that one change finds all that it concerns. */
+export const keys = {
+  whoami: ["whoami"] as const,
+  info: ["info"] as const,
+  namespaces: ["namespaces"] as const,
+  list: (kind: Kind, namespace: string, query: object, offset: number) =>
+    [kind.kind, "list", namespace, query, offset] as const,
+  lists: (kind: string) => [kind, "list"] as const,
+  choices: (kind: Kind, namespace: string) => [kind.kind, "choices", namespace] as const,
+  detail: (kind: string, namespace: string, name: string) => [kind, "detail", namespace, name] as const,
+  yaml: (kind: string, namespace: string, name: string) => [kind, "yaml", namespace, name] as const,
+  explain: (kind: string, namespace: string, name: string) => [kind, "explain", namespace, name] as const,
+  messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,
+  permissions: (namespace: string, name: string) => ["Task", "permissions", namespace, name] as const,
+  containers: (namespace: string, name: string) => ["Task", "containers", namespace, name] as const,
+  history: (namespace: string, name: string) => ["Task", "history", namespace, name] as const,
+  upcoming: (namespace: string, name: string, zone: string) => ["CronTask", "upcoming", namespace, name, zone] as const,
+  preview: (schedule: string, zone: string) => ["preview", schedule, zone] as const,
+  share: (namespace: string, name: string) => ["Agent", "share", namespace, name] as const,
+  summary: (namespace: string, buckets: string) => ["summary", namespace, buckets] as const,
+  graph: (namespace: string) => ["graph", namespace] as const,
+  config: ["KubeOpenCodeConfig", "detail"] as const,
+  configYaml: ["KubeOpenCodeConfig", "yaml"] as const,
+  rights: (namespace: string) => ["rights", namespace] as const,
+};

@@ -1,0 +1,74 @@
+import { QueryClient } from "@tanstack/react-query";
+import { expect, test } from "vitest";
+import { keys } from "./keys";
+import { TASK } from "./kinds";
+import { applyChange, isNews } from "./live";
+import type { Page, Task } from "./types";
+
+const task = (part: Partial<Task>): Task => ({
+  name: "a",
+  namespace: "n",
+  resourceVersion: "5",
+  phase: "Running",
+  ...part,
+});
+
+function cacheWith(seen: Task): QueryClient {
+  const cache = new QueryClient();
+  cache.setQueryData(keys.detail("Task", "n", "a"), seen);
+  cache.setQueryData(keys.list(TASK, "", {}, 0), { items: [seen], total: 1 });
+  return cache;
+}
+
+const shownIn = (cache: QueryClient) => ({
+  detail: cache.getQueryData<Task>(keys.detail("Task", "n", "a")),
+  row: cache.getQueryData<Page<Task>>(keys.list(TASK, "", {}, 0))?.items[0],
+});
+
+test("a change reaches the detail and every list that shows the object", () => {
+  const cache = cacheWith(task({}));
+  applyChange(cache, {
+    kind: "Task",
+    namespace: "n",
+    name: "a",
+    type: "MODIFIED",
+    object: task({ resourceVersion: "6", phase: "Completed" }),
+  });
+  const { detail, row } = shownIn(cache);
+  expect(detail?.phase).toBe("Completed");
+  expect(row?.phase).toBe("Completed");
+});
+
+test("an older version never overwrites a newer one", () => {
+  const cache = cacheWith(task({ resourceVersion: "10", phase: "Completed" }));
+  applyChange(cache, {
+    kind: "Task",
+    namespace: "n",
+    name: "a",
+    type: "MODIFIED",
+    object: task({ resourceVersion: "9" }),
+  });
+  expect(shownIn(cache).detail?.phase).toBe("Completed");
+  expect(shownIn(cache).row?.phase).toBe("Completed");
+});
+
+test("versions are compared as numbers, not as texts", () => {
+  expect(isNews("9", "10")).toBe(true);
+  expect(isNews("10", "9")).toBe(false);
+});
+
+test("what a list form leaves out stays in the detail, what is really gone goes", () => {
+  const cache = cacheWith(task({ description: "long ".repeat(400), contexts: [{ type: "Text" }], queuePosition: 3 }));
+  const short = "long ".repeat(200);
+  applyChange(cache, {
+    kind: "Task",
+    namespace: "n",
+    name: "a",
+    type: "MODIFIED",
+    object: task({ resourceVersion: "6", description: short }),
+  });
+  const { detail } = shownIn(cache);
+  expect(detail?.description).toHaveLength(2000);
+  expect(detail?.contexts).toHaveLength(1);
+  expect(detail?.queuePosition).toBeUndefined();
+});

@@ -1,0 +1,13 @@
+import { Skeleton } from "../components/Skeleton";
+import { SkeletonBlock } from "../components/SkeletonBlock";
+import { Page } from "./Page";
+
+/** While the code of a page is on its way. */
+export function PageSkeleton() {
+  return (
+    <Page>
+      <Skeleton width={220} height={26} />
+      <SkeletonBlock lines={8} label="Loading the page" />
+    </Page>
+  );
+}

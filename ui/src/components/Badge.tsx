@@ -1,0 +1,23 @@
+import { CircleCheck, CircleDashed, CircleX, Clock3, LoaderCircle } from "lucide-react";
+import type { Status, Tone } from "../lib/phase";
+import styles from "./Badge.module.css";
+import { classes } from "./classes";
+
+const ICONS: Record<Tone, typeof CircleCheck> = {
+  good: CircleCheck,
+  bad: CircleX,
+  warn: Clock3,
+  busy: LoaderCircle,
+  idle: CircleDashed,
+};
+
+/** A status in colour, icon and word: never colour alone. */
+export function Badge({ status, title }: { status: Status; title?: string }) {
+  const Icon = ICONS[status.tone];
+  return (
+    <span className={classes(styles.badge, styles[status.tone])} title={title}>
+      <Icon size={13} strokeWidth={2.4} aria-hidden="true" />
+      {status.label}
+    </span>
+  );
+}

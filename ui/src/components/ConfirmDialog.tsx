@@ -1,0 +1,49 @@
+import type { ReactNode } from "react";
+import { Button } from "./Button";
+import styles from "./ConfirmDialog.module.css";
+import { Dialog } from "./Dialog";
+import { Problem } from "./Problem";
+
+export interface ConfirmDialogProps {
+  title: string;
+  open: boolean;
+  /** What happens, in a sentence. */
+  children: ReactNode;
+  /** Everything that goes, one line each. */
+  consequences?: string[];
+  confirm: string;
+  danger?: boolean;
+  busy?: boolean;
+  error?: unknown;
+  onConfirm: () => void;
+  onClose: () => void;
+}
+
+/** Asks before something that cannot be undone, and says exactly what it will do. */
+export function ConfirmDialog(props: ConfirmDialogProps) {
+  return (
+    <Dialog
+      title={props.title}
+      open={props.open}
+      onClose={props.onClose}
+      actions={
+        <>
+          <Button onClick={props.onClose}>Cancel</Button>
+          <Button look={props.danger ? "danger" : "primary"} busy={props.busy} onClick={props.onConfirm}>
+            {props.confirm}
+          </Button>
+        </>
+      }
+    >
+      <p>{props.children}</p>
+      {props.consequences && props.consequences.length > 0 && (
+        <ul className={styles.list}>
+          {props.consequences.map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+        </ul>
+      )}
+      {props.error ? <Problem error={props.error} /> : null}
+    </Dialog>
+  );
+}

@@ -1,0 +1,26 @@
+import type { DiffLine } from "../lib/changes";
+import { classes } from "./classes";
+import styles from "./DiffView.module.css";
+
+const SIGNS: Record<DiffLine["kind"], string> = { same: " ", added: "+", removed: "−", skipped: "⋯" };
+
+/** Lines that came and went, with signs as well as colours. */
+export function DiffView({ lines, label }: { lines: DiffLine[]; label: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and must do so by keyboard too.
+    // biome-ignore lint/a11y/useSemanticElements: a region of code, not a section of the page.
+    <div className={styles.diff} role="group" aria-label={label} tabIndex={0}>
+      {lines.map((line, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: lines are never moved.
+        <div key={i} className={classes(styles.line, line.kind !== "same" && styles[line.kind])}>
+          <span aria-hidden="true">{SIGNS[line.kind]}</span>
+          <span>
+            {line.kind === "added" && <span className="visually-hidden">added: </span>}
+            {line.kind === "removed" && <span className="visually-hidden">removed: </span>}
+            {line.text || " "}
+          </span>
+        </div>
+      ))}
+    </div>
+  );
+}

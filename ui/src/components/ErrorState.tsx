@@ -1,0 +1,33 @@
+import { FileQuestion, Lock, RotateCw, TriangleAlert } from "lucide-react";
+import { ApiError } from "../api/error";
+import { Button } from "./Button";
+import { classes } from "./classes";
+import styles from "./EmptyState.module.css";
+
+const TITLES: Record<number, string> = {
+  0: "The server cannot be reached",
+  403: "You may not see this",
+  404: "This does not exist",
+};
+
+/** What went wrong and, where it can help, a way to try again. */
+export function ErrorState({ error, onRetry, small }: { error: unknown; onRetry?: () => void; small?: boolean }) {
+  const code = error instanceof ApiError ? error.code : -1;
+  const Icon = code === 403 ? Lock : code === 404 ? FileQuestion : TriangleAlert;
+  return (
+    <div className={classes(styles.empty, code !== 404 && styles.bad, small && styles.small)} role="alert">
+      <div className={styles.icon} aria-hidden="true">
+        <Icon size={20} />
+      </div>
+      <h2>{TITLES[code] ?? "This did not work"}</h2>
+      <p>{error instanceof Error ? error.message : String(error)}</p>
+      {onRetry && code !== 403 && (
+        <div className={styles.action}>
+          <Button icon={<RotateCw size={14} />} onClick={onRetry}>
+            Try again
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}

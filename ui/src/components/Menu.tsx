@@ -1,0 +1,76 @@
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { classes } from "./classes";
+import { IconButton } from "./IconButton";
+import styles from "./Menu.module.css";
+
+export interface MenuItem {
+  label: string;
+  icon?: ReactNode;
+  danger?: boolean;
+  disabled?: boolean;
+  onSelect: () => void;
+}
+
+/** Less frequent actions behind one button. */
+export function Menu({ label, icon, items }: { label: string; icon: ReactNode; items: MenuItem[] }) {
+  const [open, setOpen] = useState(false);
+  const root = useRef<HTMLDivElement>(null);
+
+  useEffect(() => {
+    if (!open) return;
+    root.current?.querySelector<HTMLButtonElement>("[role=menuitem]:not(:disabled)")?.focus();
+    const outside = (event: PointerEvent) => {
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
+    };
+    document.addEventListener("pointerdown", outside);
+    return () => document.removeEventListener("pointerdown", outside);
+  }, [open]);
+
+  const onKey = (event: KeyboardEvent) => {
+    if (!open) return;
+    const entries = [...(root.current?.querySelectorAll<HTMLButtonElement>("[role=menuitem]:not(:disabled)") ?? [])];
+    const at = entries.indexOf(document.activeElement as HTMLButtonElement);
+    if (event.key === "Escape") {
+      setOpen(false);
+      root.current?.querySelector("button")?.focus();
+    } else if (event.key === "ArrowDown") entries[(at + 1) % entries.length]?.focus();
+    else if (event.key === "ArrowUp") entries[(at - 1 + entries.length) % entries.length]?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the menu inside.
+    <div className={styles.menu} ref={root} onKeyDown={onKey}>
+      <IconButton
+        label={label}
+        look="default"
+        icon={icon}
+        aria-haspopup="menu"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      />
+      {open && (
+        <div className={styles.list} role="menu" aria-label={label}>
+          {items.map((item) => (
+            <button
+              key={item.label}
+              type="button"
+              role="menuitem"
+              disabled={item.disabled}
+              className={classes(styles.item, item.danger && styles.danger)}
+              onClick={() => {
+                setOpen(false);
+                item.onSelect();
+              }}
+            >
+              {item.icon}
+              {item.label}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}

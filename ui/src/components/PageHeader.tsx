@@ -1,0 +1,42 @@
+import { type ReactNode, useEffect } from "react";
+import { Link } from "react-router";
+import styles from "./PageHeader.module.css";
+
+export interface Crumb {
+  label: string;
+  to?: string;
+}
+
+export interface PageHeaderProps {
+  title: string;
+  badge?: ReactNode;
+  crumbs?: Crumb[];
+  sub?: ReactNode;
+  actions?: ReactNode;
+}
+
+/** The head of every page; also names the browser's tab. */
+export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderProps) {
+  useEffect(() => {
+    document.title = `${title} · KubeOpenCode`;
+  }, [title]);
+  return (
+    <header className={styles.header}>
+      <div className={styles.titles}>
+        {crumbs && (
+          <nav className={styles.crumbs} aria-label="Breadcrumb">
+            {crumbs.map((crumb) => (
+              <span key={crumb.label}>{crumb.to ? <Link to={crumb.to}>{crumb.label}</Link> : crumb.label} / </span>
+            ))}
+          </nav>
+        )}
+        <h1>
+          {title}
+          {badge}
+        </h1>
+        {sub && <div className={styles.sub}>{sub}</div>}
+      </div>
+      {actions && <div className={styles.actions}>{actions}</div>}
+    </header>
+  );
+}

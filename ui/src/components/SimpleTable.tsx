@@ -1,0 +1,39 @@
+import type { ReactNode } from "react";
+import styles from "./SimpleTable.module.css";
+
+export interface SimpleTableProps {
+  label: string;
+  head: string[];
+  rows: { key: string; cells: ReactNode[] }[];
+}
+
+/** A short table that needs no sorting and no scrolling. */
+export function SimpleTable({ label, head, rows }: SimpleTableProps) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: on a phone it scrolls sideways, by keyboard too.
+    // biome-ignore lint/a11y/useSemanticElements: it is the frame around a table, not a section.
+    <div className={styles.wrap} role="group" aria-label={label} tabIndex={0}>
+      <table className={styles.table}>
+        <thead>
+          <tr>
+            {head.map((title) => (
+              <th key={title} scope="col">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.key}>
+              {row.cells.map((cell, i) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move.
+                <td key={i}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,6 @@
+import styles from "./Skeleton.module.css";
+
+/** Holds the place of what is loading, in its size, so that nothing jumps. */
+export function Skeleton({ width = "100%", height = 14 }: { width?: string | number; height?: string | number }) {
+  return <span className={styles.bone} style={{ width, height }} aria-hidden="true" />;
+}

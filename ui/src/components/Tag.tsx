@@ -1,0 +1,11 @@
+import type { ReactNode } from "react";
+import styles from "./Tag.module.css";
+
+/** A small word beside something: a label, a type. */
+export function Tag({ children, title }: { children: ReactNode; title?: string }) {
+  return (
+    <span className={styles.tag} title={title}>
+      {children}
+    </span>
+  );
+}

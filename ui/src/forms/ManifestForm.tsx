@@ -1,0 +1,110 @@
+import { CircleCheck } from "lucide-react";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { useNavigate } from "react-router";
+import { stringify } from "yaml";
+import { type Kind, pageOf } from "../api/kinds";
+import { useCreate } from "../api/objects";
+import type { Identified } from "../api/types";
+import { Button } from "../components/Button";
+import { Problem } from "../components/Problem";
+import { toast } from "../components/toast";
+import { CodeEditor } from "../editor/CodeEditor";
+import { NO_PROBLEMS, type Problems, problemsOf } from "../lib/fields";
+import styles from "./ManifestForm.module.css";
+import { type Manifest, named, valueAt } from "./manifest";
+
+export interface ManifestFormProps {
+  kind: Kind;
+  manifest: Manifest;
+  /** Paths of the fields that the form shows, so that a refusal finds its place. */
+  shown: (manifest: Manifest) => string[];
+  /** What is wrong before the server is even asked. */
+  precheck?: (manifest: Manifest) => Record<string, string>;
+  /** Beginning of a generated name, for kinds that need none. */
+  generateName?: string;
+  children: (problems: Record<string, string>) => ReactNode;
+}
+
+/** A form with its YAML beside it. The server checks everything before anything is stored. */
+export function ManifestForm({ kind, manifest, shown, precheck, generateName, children }: ManifestFormProps) {
+  const navigate = useNavigate();
+  const create = useCreate<Identified>(kind);
+  const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
+  const [valid, setValid] = useState(false);
+  const namespace = String(valueAt(manifest.object, ["metadata", "namespace"]) ?? "");
+
+  const send = async (dryRun: boolean) => {
+    setValid(false);
+    const early = precheck?.(manifest) ?? {};
+    if (Object.keys(early).length > 0) {
+      setProblems({ byField: early, other: [] });
+      return undefined;
+    }
+    const yaml = stringify(named(manifest.object, generateName), { lineWidth: 0 });
+    try {
+      const answer = await create.mutateAsync({ namespace, yaml, dryRun });
+      setProblems(NO_PROBLEMS);
+      return answer;
+    } catch (error) {
+      setProblems(problemsOf(error, shown(manifest)));
+      return undefined;
+    }
+  };
+
+  const check = async () => setValid((await send(true)) !== undefined);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    // The dry run catches everything that would be refused, with nothing half done.
+    if (!(await send(true))) return;
+    const created = await send(false);
+    if (!created) return;
+    toast.done(`${kind.one} ${created.name} was created.`);
+    navigate(pageOf(kind.kind, created.namespace || namespace, created.name) ?? kind.list);
+  };
+
+  const found = Object.keys(problems.byField).length;
+  return (
+    <form className={styles.form} onSubmit={submit} noValidate>
+      <div className={styles.fields}>
+        {children(problems.byField)}
+        {problems.other.length > 0 && (
+          <div className={styles.problems}>
+            {problems.other.map((message) => (
+              <Problem key={message} error={message} />
+            ))}
+          </div>
+        )}
+        <div className={styles.foot}>
+          <Button type="submit" look="primary" busy={create.isPending} disabled={manifest.mistake !== undefined}>
+            Create {kind.one}
+          </Button>
+          <Button onClick={check} disabled={create.isPending || manifest.mistake !== undefined}>
+            Check only
+          </Button>
+          {valid && (
+            <span role="status" className="quiet">
+              <CircleCheck size={13} aria-hidden="true" /> Valid: the server would accept it.
+            </span>
+          )}
+          {found > 0 && (
+            <span role="status">{found === 1 ? "One field needs a look." : `${found} fields need a look.`}</span>
+          )}
+        </div>
+      </div>
+      <div className={styles.side}>
+        <div className={styles.sideHead}>
+          <h2>YAML</h2>
+          <span className="quiet">edit either side</span>
+        </div>
+        <CodeEditor
+          label={`YAML of the new ${kind.one}`}
+          value={manifest.yaml}
+          onValue={manifest.setYaml}
+          invalid={manifest.mistake !== undefined}
+          height="min(66vh, 640px)"
+        />
+        {manifest.mistake && <Problem error={manifest.mistake} />}
+      </div>
+    </form>
+  );
+}

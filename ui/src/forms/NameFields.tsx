@@ -1,0 +1,48 @@
+import { useNamespaces } from "../app/NamespaceSelect";
+import { Field } from "../components/Field";
+import { Select } from "../components/Select";
+import { TextInput } from "../components/TextInput";
+import { FieldPair } from "./FieldPair";
+import type { Manifest } from "./manifest";
+
+export interface NameFieldsProps {
+  manifest: Manifest;
+  problems: Record<string, string>;
+  /** Whether the server makes up a name when there is none. */
+  nameOptional?: boolean;
+}
+
+export function NameFields({ manifest, problems, nameOptional }: NameFieldsProps) {
+  const known = useNamespaces();
+  const namespace = manifest.text(["metadata", "namespace"]);
+  const names = namespace && !known.includes(namespace) ? [namespace, ...known] : known;
+  return (
+    <FieldPair>
+      <Field label="Namespace" required problem={problems.namespace}>
+        {(parts) => (
+          <Select
+            {...parts}
+            value={namespace}
+            onValue={(value) => manifest.set(["metadata", "namespace"], value)}
+            options={namespace === "" ? [{ value: "", label: "Choose…" }, ...names] : names}
+          />
+        )}
+      </Field>
+      <Field
+        label="Name"
+        required={!nameOptional}
+        problem={problems.name}
+        hint={nameOptional ? "Without one, a name is made up." : "Small letters, digits and hyphens."}
+      >
+        {(parts) => (
+          <TextInput
+            {...parts}
+            value={manifest.text(["metadata", "name"])}
+            placeholder="fix-login-bug"
+            onValue={(value) => manifest.set(["metadata", "name"], value)}
+          />
+        )}
+      </Field>
+    </FieldPair>
+  );
+}

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { changesBetween, readUnified } from "./changes";
+
+test("long unchanged stretches are folded around a change", () => {
+  const before = Array.from({ length: 20 }, (_, i) => `line ${i}`).join("\n");
+  const after = before.replace("line 10", "line ten");
+  const lines = changesBetween(before, after);
+  expect(lines[0]).toEqual({ kind: "skipped", text: "7 unchanged lines" });
+  expect(lines).toContainEqual({ kind: "removed", text: "line 10" });
+  expect(lines).toContainEqual({ kind: "added", text: "line ten" });
+  expect(lines.at(-1)).toEqual({ kind: "skipped", text: "6 unchanged lines" });
+});
+
+test("equal texts have no change", () => {
+  expect(changesBetween("a\nb", "a\nb")).toEqual([{ kind: "skipped", text: "2 unchanged lines" }]);
+});
+
+test("a unified diff is read without its headers", () => {
+  expect(readUnified("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")).toEqual([
+    { kind: "skipped", text: "@@ -1 +1 @@" },
+    { kind: "removed", text: "old" },
+    { kind: "added", text: "new" },
+    { kind: "same", text: "same" },
+  ]);
+});

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { bytes, money, plural, short, words } from "./format";
+
+test("small sums are told from nothing", () => {
+  expect(money("0")).toBe("$0");
+  expect(money("0.000400")).toBe("$0.0004");
+  expect(money("1.234")).toBe("$1.23");
+});
+
+test("reasons read as words and keep abbreviations", () => {
+  expect(words("AgentAtCapacity")).toBe("Agent at capacity");
+  expect(words("OOMKilled")).toBe("OOM killed");
+  expect(words("ModelError")).toBe("Model error");
+});
+
+test("counts fit where they are shown", () => {
+  expect(short(9_999)).toBe("9,999");
+  expect(short(1_234_567)).toBe("1.2M");
+  expect(plural(1, "Task")).toBe("1 Task");
+  expect(plural(2, "Task")).toBe("2 Tasks");
+  expect(bytes(1536)).toBe("1.5 KiB");
+});

@@ -1,0 +1,50 @@
+import type { AgentPhase, Task, TaskPhase } from "../api/types";
+
+/** What a status means to a person; colour and icon follow from it. */
+export type Tone = "good" | "bad" | "warn" | "busy" | "idle";
+
+export interface Status {
+  tone: Tone;
+  label: string;
+}
+
+const TASK_TONES: Record<TaskPhase, Tone> = {
+  Pending: "idle",
+  Queued: "warn",
+  Running: "busy",
+  Completed: "good",
+  Failed: "bad",
+};
+
+/** A stopped Task is Completed for the API; a person wants to see that it was cut short. */
+export function taskStatus(task: Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">): Status {
+  const phase = task.phase ?? "Pending";
+  if (phase === "Completed" && (task.reason === "UserStopped" || task.reason === "Timeout")) {
+    return { tone: "idle", label: task.reason === "Timeout" ? "Timed out" : "Stopped" };
+  }
+  if (phase === "Running" && task.awaitingApproval) return { tone: "warn", label: "Needs approval" };
+  if (phase === "Running" && task.stopRequested) return { tone: "busy", label: "Stopping" };
+  return { tone: TASK_TONES[phase], label: phase };
+}
+
+export function isFinished(phase: TaskPhase | undefined): boolean {
+  return phase === "Completed" || phase === "Failed";
+}
+
+export function agentStatus(agent: { phase?: AgentPhase; ready?: boolean; suspendedBy?: string }): Status {
+  switch (agent.phase) {
+    case "Suspended":
+      return { tone: "idle", label: agent.suspendedBy === "Standby" ? "Standby" : "Suspended" };
+    case "Failed":
+      return { tone: "bad", label: "Failed" };
+    case "Running":
+      return agent.ready === false ? { tone: "warn", label: "Not ready" } : { tone: "good", label: "Ready" };
+    default:
+      return { tone: "warn", label: "Pending" };
+  }
+}
+
+export function readyStatus(ready: boolean | undefined): Status {
+  if (ready === undefined) return { tone: "idle", label: "Unknown" };
+  return ready ? { tone: "good", label: "Ready" } : { tone: "bad", label: "Not ready" };
+}

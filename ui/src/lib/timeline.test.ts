@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import type { Task } from "../api/types";
+import { stagesOf } from "./timeline";
+
+const NOW = Date.parse("2026-11-16T10:10:00Z");
+const base: Task = { name: "t", namespace: "n", createdAt: "2026-11-16T10:00:00Z" };
+
+test("a Task that waits has one open stage", () => {
+  expect(stagesOf({ ...base, phase: "Queued", timings: { queuedAt: "2026-11-16T10:00:00Z" } }, NOW)).toEqual([
+    { name: "Queued", seconds: 600, open: true },
+  ]);
+});
+
+test("a finished Task shows every stage and none is open", () => {
+  const task: Task = {
+    ...base,
+    phase: "Completed",
+    timings: { queuedAt: "2026-11-16T10:00:00Z", admittedAt: "2026-11-16T10:00:30Z" },
+    startTime: "2026-11-16T10:00:40Z",
+    completionTime: "2026-11-16T10:02:40Z",
+    conditions: [{ type: "ResultRecorded", status: "True", lastTransitionTime: "2026-11-16T10:02:45Z" }],
+  };
+  expect(stagesOf(task, NOW)).toEqual([
+    { name: "Queued", seconds: 30, open: false },
+    { name: "Preparing", seconds: 10, open: false },
+    { name: "Running", seconds: 120, open: false },
+    { name: "Collecting", seconds: 5, open: false },
+  ]);
+});
+
+test("a Task that failed while it prepared never shows a running stage", () => {
+  const task: Task = {
+    ...base,
+    phase: "Failed",
+    timings: { queuedAt: "2026-11-16T10:00:00Z", admittedAt: "2026-11-16T10:00:05Z" },
+    completionTime: "2026-11-16T10:01:05Z",
+  };
+  expect(stagesOf(task, NOW).map((stage) => [stage.name, stage.seconds])).toEqual([
+    ["Queued", 5],
+    ["Preparing", 60],
+  ]);
+});

@@ -1,0 +1,55 @@
+import { ChevronFirst, ChevronLast, ChevronLeft, ChevronRight } from "lucide-react";
+import { IconButton } from "../components/IconButton";
+import { count } from "../lib/format";
+import styles from "./ResourceTable.module.css";
+
+export interface PagerProps {
+  first: number;
+  /** How many rows fit on the screen. */
+  fits: number;
+  /** Absent while it is not known. */
+  total: number | undefined;
+  onGo: (row: number) => void;
+}
+
+/** Where in the list the reader is, and steps of a screen. */
+export function Pager({ first, fits, total, onGo }: PagerProps) {
+  const end = total === undefined ? 0 : Math.min(total, first + fits);
+  const atStart = first <= 0;
+  const atEnd = total === undefined || end >= total;
+  return (
+    <div className={styles.foot}>
+      <span>{total === undefined ? "Loading" : `${count(first + 1)}–${count(end)} of ${count(total)}`}</span>
+      <div className={styles.pager}>
+        <IconButton
+          small
+          label="First rows"
+          icon={<ChevronFirst size={15} />}
+          disabled={atStart}
+          onClick={() => onGo(0)}
+        />
+        <IconButton
+          small
+          label="Previous rows"
+          icon={<ChevronLeft size={15} />}
+          disabled={atStart}
+          onClick={() => onGo(Math.max(0, first - fits))}
+        />
+        <IconButton
+          small
+          label="Next rows"
+          icon={<ChevronRight size={15} />}
+          disabled={atEnd}
+          onClick={() => onGo(Math.min((total ?? 1) - 1, first + fits))}
+        />
+        <IconButton
+          small
+          label="Last rows"
+          icon={<ChevronLast size={15} />}
+          disabled={atEnd}
+          onClick={() => onGo(Math.max(0, (total ?? 1) - 1))}
+        />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,72 @@
+import { SearchX } from "lucide-react";
+import type { ReactNode } from "react";
+import type { Kind } from "../api/kinds";
+import type { Identified } from "../api/types";
+import { useNamespace } from "../app/namespace";
+import { Page } from "../app/Page";
+import { Button } from "../components/Button";
+import { EmptyState } from "../components/EmptyState";
+import { PageHeader } from "../components/PageHeader";
+import type { Column } from "./columns";
+import { FilterBar } from "./FilterBar";
+import type { ListControls } from "./listState";
+import { ResourceTable } from "./ResourceTable";
+import { usePages } from "./usePages";
+
+export interface ResourceListProps<T> {
+  kind: Kind;
+  title?: string;
+  list: ListControls;
+  columns: Column<T>[];
+  actions?: ReactNode;
+  /** Filters beside the name. */
+  filters?: ReactNode;
+  /** Above the filters, such as a choice of kinds. */
+  above?: ReactNode;
+  /** What to do when there is nothing at all. */
+  emptyAction?: ReactNode;
+}
+
+/** The page of a list of any kind. */
+export function ResourceList<T extends Identified>(props: ResourceListProps<T>) {
+  const { kind, list } = props;
+  const [namespace] = useNamespace();
+  const pages = usePages<T>(
+    kind,
+    namespace,
+    { ...list.filters, sortBy: list.sortBy, sortOrder: list.sortOrder },
+    list.row,
+  );
+  const filtered = Object.keys(list.filters).length > 0;
+  const title = props.title ?? kind.many;
+  return (
+    <Page fill>
+      <PageHeader title={title} sub={kind.about} actions={props.actions} />
+      {props.above}
+      <FilterBar list={list}>{props.filters}</FilterBar>
+      <ResourceTable
+        label={kind.many}
+        columns={props.columns}
+        pages={pages}
+        list={list}
+        rowKey={(item) => `${item.namespace}/${item.name}`}
+        empty={
+          filtered ? (
+            <EmptyState
+              title="Nothing matches"
+              icon={<SearchX size={20} />}
+              action={<Button onClick={list.clearFilters}>Clear the filters</Button>}
+            >
+              No {kind.one} fits these filters{namespace ? ` in namespace ${namespace}` : ""}.
+            </EmptyState>
+          ) : (
+            <EmptyState title={`No ${kind.many} yet`} action={props.emptyAction}>
+              {kind.about}
+              {namespace ? ` There is none in namespace ${namespace}.` : ""}
+            </EmptyState>
+          )
+        }
+      />
+    </Page>
+  );
+}

@@ -1,0 +1,178 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { type ReactNode, useEffect, useRef } from "react";
+import { useShortcuts } from "../app/shortcuts";
+import { classes } from "../components/classes";
+import { ErrorState } from "../components/ErrorState";
+import { Skeleton } from "../components/Skeleton";
+import { type Column, leastWidth } from "./columns";
+import type { ListControls } from "./listState";
+import { Pager } from "./Pager";
+import styles from "./ResourceTable.module.css";
+import type { Pages } from "./usePages";
+import { usePhone } from "./usePhone";
+
+const ROW = 44;
+const PHONE_ROW = 68;
+const PLACEHOLDERS = 12;
+/** The address follows the scrolling after this pause. */
+const SETTLE_MS = 300;
+
+export interface ResourceTableProps<T> {
+  label: string;
+  columns: Column<T>[];
+  pages: Pages<T>;
+  list: ListControls;
+  rowKey: (item: T) => string;
+  empty: ReactNode;
+}
+
+/** A table of any length: only the visible rows exist, and only their pages are loaded. */
+export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }: ResourceTableProps<T>) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const focused = useRef(-1);
+  const phone = usePhone();
+  const height = phone ? PHONE_ROW : ROW;
+  const count = pages.loading ? PLACEHOLDERS : pages.total;
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => height,
+    overscan: 8,
+    initialOffset: list.row * height,
+    initialRect: { width: 800, height: 600 },
+  });
+  const visible = rows.getVirtualItems();
+  const offset = rows.scrollOffset ?? 0;
+  const fits = Math.max(1, Math.floor((rows.scrollRect?.height ?? 600) / height));
+  const top = Math.min(Math.max(0, count - 1), Math.round(offset / height));
+
+  const { show } = pages;
+  const [first, last] = [visible[0]?.index ?? 0, visible.at(-1)?.index ?? 0];
+  useEffect(() => {
+    if (!pages.loading) show(first, last);
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another height measures anew.
+  useEffect(() => rows.measure(), [height]);
+
+  const { row, setRow } = list;
+  useEffect(() => {
+    if (pages.loading || top === row) return;
+    const timer = setTimeout(() => setRow(top), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, [top, row, setRow, pages.loading]);
+
+  // A changed filter or sorting takes the row out of the address: back to the top.
+  const question = JSON.stringify([list.filters, list.sortBy, list.sortOrder]);
+  const asked = useRef(question);
+  useEffect(() => {
+    if (asked.current === question) return;
+    asked.current = question;
+    focused.current = -1;
+    rows.scrollToOffset(0);
+  }, [question, rows]);
+
+  const move = (step: number) => {
+    if (count === 0) return;
+    const next = Math.min(count - 1, Math.max(0, focused.current < 0 ? top : focused.current + step));
+    focused.current = next;
+    rows.scrollToIndex(next, { align: "auto" });
+    // The row may come into existence only with the next frame.
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-row="${next}"] a`)?.focus()),
+    );
+  };
+  useShortcuts({ j: () => move(1), k: () => move(-1) });
+
+  if (pages.error) return <ErrorState error={pages.error} onRetry={pages.retry} />;
+  if (!pages.loading && pages.total === 0) return empty;
+
+  const tracks = phone ? undefined : { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
+  return (
+    <div className={styles.frame}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/useSemanticElements: it is the frame around the table. */}
+      <div className={styles.scroller} ref={scroller} tabIndex={0} role="group" aria-label={`${label}, scrollable`}>
+        {/* biome-ignore lint/a11y/useSemanticElements: rows are placed one by one, which a table element cannot. */}
+        <div
+          className={pages.old ? styles.old : undefined}
+          style={phone ? undefined : { minWidth: leastWidth(columns.map((column) => column.width)) }}
+          role="table"
+          aria-label={label}
+          aria-rowcount={count + 1}
+          aria-busy={pages.loading || pages.old}
+        >
+          {/* biome-ignore-start lint/a11y/useSemanticElements: as above. */}
+          {/* biome-ignore-start lint/a11y/useFocusableInteractive: a row of a table is no control. */}
+          <div role="rowgroup">
+            <div className={styles.head} role="row" aria-rowindex={1} style={tracks}>
+              {columns.map((column) => (
+                <HeadCell key={column.title} column={column} list={list} />
+              ))}
+            </div>
+          </div>
+          <div role="rowgroup" className={styles.body} style={{ height: rows.getTotalSize() }}>
+            {visible.map((place) => {
+              const item = pages.loading ? undefined : pages.at(place.index);
+              return (
+                <div
+                  key={item ? rowKey(item) : `placeholder-${place.index}`}
+                  className={styles.row}
+                  role="row"
+                  aria-rowindex={place.index + 2}
+                  data-row={place.index}
+                  style={{ ...tracks, transform: `translateY(${place.start}px)` }}
+                  onFocus={() => {
+                    focused.current = place.index;
+                  }}
+                >
+                  {columns.map((column) => (
+                    <div
+                      key={column.title}
+                      role="cell"
+                      className={classes(styles.cell, styles[column.phone], column.end && styles.end)}
+                    >
+                      {item ? column.cell(item) : <Skeleton width={column.phone === "title" ? "70%" : "50%"} />}
+                    </div>
+                  ))}
+                  {phone && <div className={styles.break} role="presentation" />}
+                </div>
+              );
+            })}
+          </div>
+          {/* biome-ignore-end lint/a11y/useFocusableInteractive: as above. */}
+          {/* biome-ignore-end lint/a11y/useSemanticElements: as above. */}
+        </div>
+      </div>
+      <Pager
+        first={top}
+        fits={fits}
+        total={pages.loading ? undefined : pages.total}
+        onGo={(to) => rows.scrollToIndex(to, { align: "start" })}
+      />
+    </div>
+  );
+}
+
+function HeadCell<T>({ column, list }: { column: Column<T>; list: ListControls }) {
+  const sorted = column.sort !== undefined && list.sortBy === column.sort;
+  const Arrow = list.sortOrder === "asc" ? ArrowUp : ArrowDown;
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: see the table.
+    // biome-ignore lint/a11y/useFocusableInteractive: the button inside takes the focus.
+    <div
+      role="columnheader"
+      className={column.end ? styles.end : undefined}
+      aria-sort={sorted ? (list.sortOrder === "asc" ? "ascending" : "descending") : undefined}
+    >
+      {column.sort ? (
+        <button type="button" className={styles.sort} onClick={() => list.setSort(column.sort ?? "")}>
+          {column.title}
+          {sorted && <Arrow size={12} aria-hidden="true" />}
+        </button>
+      ) : (
+        column.title
+      )}
+    </div>
+  );
+}

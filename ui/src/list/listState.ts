@@ -1,0 +1,83 @@
+import { useCallback } from "react";
+import { useSearchParams } from "react-router";
+
+export interface ListState {
+  /** Filters by name of the query parameter. */
+  filters: Record<string, string>;
+  sortBy: string;
+  sortOrder: "asc" | "desc";
+  /** First visible row. */
+  row: number;
+}
+
+export interface ListControls extends ListState {
+  setFilter: (name: string, value: string) => void;
+  clearFilters: () => void;
+  setSort: (by: string) => void;
+  setRow: (row: number) => void;
+}
+
+/** What a list shows, read from the address: a link to it shows the same to somebody else. */
+export function readState(
+  params: URLSearchParams,
+  filters: string[],
+  sort: { by: string; order: "asc" | "desc" },
+): ListState {
+  const sorted = params.get("sort");
+  return {
+    filters: Object.fromEntries(filters.flatMap((name) => (params.get(name) ? [[name, params.get(name) ?? ""]] : []))),
+    sortBy: sorted ? sorted.replace(/^-/, "") : sort.by,
+    sortOrder: sorted ? (sorted.startsWith("-") ? "desc" : "asc") : sort.order,
+    row: Math.max(0, Number.parseInt(params.get("row") ?? "0", 10) || 0),
+  };
+}
+
+export function useListState(
+  filterNames: string[],
+  sort: { by: string; order: "asc" | "desc" } = { by: "createdAt", order: "desc" },
+): ListControls {
+  const [params, setParams] = useSearchParams();
+  const state = readState(params, filterNames, sort);
+
+  const change = useCallback(
+    (edit: (params: URLSearchParams) => void) =>
+      setParams(
+        (current) => {
+          const next = new URLSearchParams(current);
+          edit(next);
+          return next;
+        },
+        { replace: true, preventScrollReset: true },
+      ),
+    [setParams],
+  );
+
+  return {
+    ...state,
+    setFilter: (name, value) =>
+      change((next) => {
+        if (value === "") next.delete(name);
+        else next.set(name, value);
+        next.delete("row");
+      }),
+    clearFilters: () =>
+      change((next) => {
+        for (const name of filterNames) next.delete(name);
+        next.delete("row");
+      }),
+    setSort: (by) =>
+      change((next) => {
+        const descending = state.sortBy === by && state.sortOrder === "asc";
+        next.set("sort", descending ? `-${by}` : by);
+        next.delete("row");
+      }),
+    setRow: useCallback(
+      (row: number) =>
+        change((next) => {
+          if (row <= 0) next.delete("row");
+          else next.set("row", String(row));
+        }),
+      [change],
+    ),
+  };
+}

@@ -1,0 +1,71 @@
+import { useQueries } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import type { Query } from "../api/client";
+import { keys } from "../api/keys";
+import type { Kind } from "../api/kinds";
+import { fetchPage } from "../api/objects";
+import type { Identified, Page } from "../api/types";
+
+export const PAGE_SIZE = 100;
+
+export interface Pages<T> {
+  total: number;
+  /** The object in a row, once its page has arrived. */
+  at: (row: number) => T | undefined;
+  /** Nothing has arrived yet. */
+  loading: boolean;
+  /** What is shown belongs to the previous question; the answer to the new one is on its way. */
+  old: boolean;
+  error: unknown;
+  retry: () => void;
+  /** Tells which rows are visible, so that their pages are asked for. */
+  show: (first: number, last: number) => void;
+}
+
+/** The pages of a long list, asked for as they come into view. */
+export function usePages<T extends Identified>(
+  kind: Kind,
+  namespace: string,
+  query: Query,
+  firstRow: number,
+): Pages<T> {
+  const [range, setRange] = useState(() => {
+    const page = Math.floor(firstRow / PAGE_SIZE);
+    return [page, page] as const;
+  });
+  const wanted = Array.from({ length: range[1] - range[0] + 1 }, (_, i) => range[0] + i);
+  const answers = useQueries({
+    queries: wanted.map((page) => ({
+      queryKey: keys.list(kind, namespace, query, page * PAGE_SIZE),
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        fetchPage<T>(kind, namespace, query, page * PAGE_SIZE, PAGE_SIZE, signal),
+    })),
+  });
+
+  const arrived = new Map<number, Page<T>>();
+  answers.forEach((answer, i) => {
+    const page = wanted[i];
+    if (answer.data && page !== undefined) arrived.set(page, answer.data);
+  });
+  const first = [...arrived.values()][0];
+  const current = first ? { total: first.total, arrived } : undefined;
+  // Until the first page of a new question is here, the old answer stays: no flash of emptiness while typing.
+  const last = useRef<{ total: number; arrived: Map<number, Page<T>> } | undefined>(undefined);
+  const shownNow = current ?? last.current;
+  if (current) last.current = current;
+
+  return {
+    total: shownNow?.total ?? 0,
+    at: (row) => shownNow?.arrived.get(Math.floor(row / PAGE_SIZE))?.items[row % PAGE_SIZE],
+    loading: !shownNow && !answers.some((answer) => answer.isError),
+    old: !current && shownNow !== undefined,
+    error: current ? undefined : answers.find((answer) => answer.isError)?.error,
+    retry: () => {
+      for (const answer of answers) void answer.refetch();
+    },
+    show: (top, bottom) => {
+      const next = [Math.floor(Math.max(0, top) / PAGE_SIZE), Math.floor(Math.max(0, bottom) / PAGE_SIZE)] as const;
+      if (next[0] !== range[0] || next[1] !== range[1]) setRange(next);
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import { render, screen } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import { LogView } from "./LogView";
+import { LogBuffer } from "./lines";
+import type { LogState } from "./useLogStream";
+
+beforeEach(() => {
+  // jsdom has no sizes: without one, no line is visible.
+  vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(480);
+  vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(800);
+});
+
+function logOf(text: string, part: Partial<LogState> = {}): LogState {
+  const buffer = new LogBuffer();
+  if (text !== "") buffer.append(text);
+  return { lines: buffer.lines, dropped: 0, stream: "open", complete: false, ...part };
+}
+
+function show(log: LogState) {
+  return render(
+    <LogView
+      log={log}
+      containers={["agent", "context-init"]}
+      container="agent"
+      onContainer={() => {}}
+      downloadUrl="/log"
+      fileName="t.log"
+    />,
+  );
+}
+
+test("colours are shown and escape sequences are not", () => {
+  show(logOf("\u001b[31mbad\u001b[0m news\n"));
+  expect(screen.getByText("bad")).toHaveStyle({ color: "var(--ansi-red)" });
+  expect(screen.getByRole("log")).not.toHaveTextContent("[31m");
+});
+
+test("a search marks and counts what it finds, and Enter goes on", async () => {
+  show(logOf("an error\nfine\nanother Error\n"));
+  const input = screen.getByRole("searchbox", { name: "Search in the log" });
+  await userEvent.type(input, "error");
+  expect(screen.getByText("1 of 2")).toBeInTheDocument();
+  expect(document.querySelectorAll("mark")).toHaveLength(2);
+  await userEvent.type(input, "{Enter}");
+  expect(screen.getByText("2 of 2")).toBeInTheDocument();
+  await userEvent.type(input, "{Enter}");
+  expect(screen.getByText("1 of 2")).toBeInTheDocument();
+});
+
+test("a search without a match says so", async () => {
+  show(logOf("fine\n"));
+  await userEvent.type(screen.getByRole("searchbox"), "error");
+  expect(screen.getByText("none")).toBeInTheDocument();
+  expect(screen.getByRole("button", { name: "Next match" })).toBeDisabled();
+});
+
+test("while nothing is there, the reason is", () => {
+  show(logOf("", { info: "Agent 'dev' is busy" }));
+  expect(screen.getByText("Agent 'dev' is busy")).toBeInTheDocument();
+});
+
+test("an interrupted log says that it reconnects", () => {
+  show(logOf("line\n", { stream: "reconnecting" }));
+  expect(screen.getByText("Reconnecting to the log")).toBeInTheDocument();
+});
+
+test("the download is a link to the whole log", () => {
+  show(logOf("line\n"));
+  expect(screen.getByRole("link", { name: "Download the log" })).toHaveAttribute("href", "/log");
+});

@@ -1,0 +1,214 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDownToLine, ChevronDown, ChevronUp, Download, WrapText } from "lucide-react";
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { buttonClass } from "../components/Button";
+import { classes } from "../components/classes";
+import { IconButton } from "../components/IconButton";
+import { Select } from "../components/Select";
+import { Spinner } from "../components/Spinner";
+import { TextInput } from "../components/TextInput";
+import { plural } from "../lib/format";
+import { AnsiText } from "./AnsiText";
+import styles from "./LogView.module.css";
+import { findAll, markSpans } from "./lines";
+import type { LogState } from "./useLogStream";
+
+const LINE = 20;
+/** This close to the end counts as the end. */
+const NEAR_END = 24;
+
+export interface LogViewProps {
+  log: LogState;
+  containers: string[];
+  container: string;
+  onContainer: (container: string) => void;
+  downloadUrl: string;
+  fileName: string;
+}
+
+/** A log of any length: colours, search, wrapping, and the end stays in view until the reader scrolls up. */
+export function LogView({ log, containers, container, onContainer, downloadUrl, fileName }: LogViewProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [wrap, setWrap] = useState(true);
+  const [follow, setFollow] = useState(true);
+  const [words, setWords] = useState("");
+  const [chosen, setChosen] = useState(0);
+
+  const { lines } = log;
+  const matches = useMemo(() => findAll(lines, words), [lines, words]);
+  const at = matches.length === 0 ? undefined : matches[chosen % matches.length];
+  const byLine = useMemo(() => {
+    const map = new Map<number, number[]>();
+    for (const match of matches) map.set(match.line, [...(map.get(match.line) ?? []), match.start]);
+    return map;
+  }, [matches]);
+
+  const rows = useVirtualizer({
+    count: lines.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => LINE,
+    overscan: 30,
+    getItemKey: (index) => lines[index]?.number ?? index,
+    initialRect: { width: 800, height: 480 },
+  });
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new lines, not a new list, move the end.
+  useEffect(() => {
+    if (follow && lines.length > 0) rows.scrollToIndex(lines.length - 1, { align: "end" });
+  }, [lines.length, follow, wrap]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another match moves the view, not new lines.
+  useEffect(() => {
+    if (!at) return;
+    setFollow(false);
+    rows.scrollToIndex(at.line, { align: "center" });
+  }, [at?.line, at?.start]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping changes every height.
+  useEffect(() => rows.measure(), [wrap]);
+
+  const step = (by: number) =>
+    setChosen((seen) => (matches.length === 0 ? 0 : (seen + by + matches.length) % matches.length));
+  const onSearchKey = (event: KeyboardEvent) => {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      step(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape") setWords("");
+  };
+  const onScroll = () => {
+    const element = scroller.current;
+    if (!element) return;
+    setFollow(element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END);
+  };
+
+  return (
+    <div className={styles.view}>
+      <div className={styles.tools}>
+        <div className={styles.search}>
+          <TextInput
+            type="search"
+            aria-label="Search in the log"
+            placeholder="Search in the log"
+            data-filter=""
+            value={words}
+            onValue={(value) => {
+              setWords(value);
+              setChosen(0);
+            }}
+            onKeyDown={onSearchKey}
+          />
+          <span className={styles.count} role="status">
+            {words === ""
+              ? ""
+              : matches.length === 0
+                ? "none"
+                : `${(chosen % matches.length) + 1} of ${matches.length}`}
+          </span>
+          <IconButton
+            small
+            label="Previous match"
+            icon={<ChevronUp size={15} />}
+            disabled={matches.length === 0}
+            onClick={() => step(-1)}
+          />
+          <IconButton
+            small
+            label="Next match"
+            icon={<ChevronDown size={15} />}
+            disabled={matches.length === 0}
+            onClick={() => step(1)}
+          />
+        </div>
+        {containers.length > 1 && (
+          <Select aria-label="Container" value={container} options={containers} onValue={onContainer} />
+        )}
+        <IconButton
+          small
+          label={wrap ? "Do not wrap long lines" : "Wrap long lines"}
+          aria-pressed={wrap}
+          look={wrap ? "default" : "plain"}
+          icon={<WrapText size={15} />}
+          onClick={() => setWrap(!wrap)}
+        />
+        <IconButton
+          small
+          label={follow ? "The end stays in view" : "Go to the end and stay there"}
+          aria-pressed={follow}
+          look={follow ? "default" : "plain"}
+          icon={<ArrowDownToLine size={15} />}
+          onClick={() => setFollow(true)}
+        />
+        <a
+          className={buttonClass("plain", true, true)}
+          href={downloadUrl}
+          download={fileName}
+          aria-label="Download the log"
+          title="Download the log"
+        >
+          <Download size={15} />
+        </a>
+      </div>
+      <div
+        className={styles.scroller}
+        ref={scroller}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+        tabIndex={0}
+        role="log"
+        aria-label="Log"
+        aria-live="off"
+        onScroll={onScroll}
+      >
+        {lines.length === 0 ? (
+          <div className={styles.message}>
+            {log.complete ? (
+              "The run left no log."
+            ) : (
+              <>
+                <Spinner />
+                <span>{log.info ?? "Waiting for the first line"}</span>
+              </>
+            )}
+          </div>
+        ) : (
+          <div className={classes(styles.lines, wrap && styles.wrapped)} style={{ height: rows.getTotalSize() }}>
+            {rows.getVirtualItems().map((place) => {
+              const line = lines[place.index];
+              if (!line) return null;
+              const starts = byLine.get(place.index) ?? [];
+              return (
+                <div
+                  key={place.key}
+                  ref={wrap ? rows.measureElement : undefined}
+                  data-index={place.index}
+                  className={styles.line}
+                  style={{ transform: `translateY(${place.start}px)` }}
+                  title={line.time}
+                >
+                  <span className={styles.number}>{line.number}</span>
+                  <span className={styles.text}>
+                    <AnsiText
+                      spans={markSpans(
+                        line.spans,
+                        starts,
+                        words.length,
+                        at?.line === place.index ? at.start : undefined,
+                      )}
+                    />
+                  </span>
+                </div>
+              );
+            })}
+          </div>
+        )}
+      </div>
+      <div className={styles.foot}>
+        <span role="status">
+          {log.error ??
+            (log.stream === "reconnecting" ? "Reconnecting to the log" : log.complete ? "The log is complete" : "Live")}
+        </span>
+        <span>
+          {plural(lines.length, "line")}
+          {log.dropped > 0 ? ` (the first ${log.dropped} are only in the download)` : ""}
+        </span>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { findAll, LogBuffer, MOST_LINES, markSpans } from "./lines";
+
+const ESC = "\u001b";
+
+test("a chunk of several lines becomes lines with numbers", () => {
+  const buffer = new LogBuffer();
+  buffer.append("one\ntwo\n");
+  buffer.append("three\n");
+  expect(buffer.lines.map((line) => [line.number, line.text])).toEqual([
+    [1, "one"],
+    [2, "two"],
+    [3, "three"],
+  ]);
+});
+
+test("an empty line stays a line", () => {
+  const buffer = new LogBuffer();
+  buffer.append("\n");
+  expect(buffer.lines).toHaveLength(1);
+});
+
+test("a colour goes on from chunk to chunk", () => {
+  const buffer = new LogBuffer();
+  buffer.append(`${ESC}[31mfirst\n`);
+  buffer.append("second\n");
+  expect(buffer.lines[1]?.spans[0]?.color).toBe("red");
+});
+
+test("the oldest lines go when there are too many, and their number is told", () => {
+  const buffer = new LogBuffer();
+  buffer.append("x\n".repeat(MOST_LINES * 1.2));
+  expect(buffer.lines.length).toBeLessThanOrEqual(MOST_LINES);
+  expect(buffer.lines.length + buffer.dropped).toBe(MOST_LINES * 1.2);
+  expect(buffer.lines[0]?.number).toBe(buffer.dropped + 1);
+});
+
+test("matches are found in what is read, not in the escape sequences", () => {
+  const buffer = new LogBuffer();
+  buffer.append(`an ${ESC}[31mErr${ESC}[0mor and an error\n`);
+  expect(findAll(buffer.lines, "error")).toEqual([
+    { line: 0, start: 3 },
+    { line: 0, start: 16 },
+  ]);
+});
+
+test("a match that crosses colours is marked in both", () => {
+  const spans = [{ text: "an Err", color: "red" }, { text: "or!" }];
+  expect(markSpans(spans, [3], 5, 3)).toEqual([
+    { text: "an ", color: "red" },
+    { text: "Err", color: "red", mark: "current" },
+    { text: "or", mark: "current" },
+    { text: "!" },
+  ]);
+});

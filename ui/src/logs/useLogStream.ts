@@ -1,0 +1,82 @@
+import { useEffect, useRef, useState } from "react";
+import { objectPath, url } from "../api/client";
+import { openStream, type StreamState } from "../api/stream";
+import type { LogMessage } from "../api/types";
+import { LogBuffer, type LogLine } from "./lines";
+
+export interface LogState {
+  lines: LogLine[];
+  dropped: number;
+  stream: StreamState;
+  /** Why there is nothing to see yet. */
+  info?: string;
+  error?: string;
+  complete: boolean;
+}
+
+const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete: false };
+
+export interface LogSource {
+  namespace: string;
+  name: string;
+  container: string;
+  /** A new run starts a new log. */
+  epoch: number;
+  onActivity?: () => void;
+}
+
+/** Follows a Task's log. Lines that arrive together are shown together, once a frame. */
+export function useLogStream({ namespace, name, container, epoch, onActivity }: LogSource): LogState {
+  const [state, setState] = useState<LogState>(START);
+  const activity = useRef(onActivity);
+  useEffect(() => {
+    activity.current = onActivity;
+  });
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new epoch is a new log at the same address.
+  useEffect(() => {
+    const buffer = new LogBuffer();
+    let frame = 0;
+    let complete = false;
+    setState(START);
+    const publish = () => {
+      frame = 0;
+      setState((seen) => ({ ...seen, lines: buffer.lines.slice(), dropped: buffer.dropped, info: undefined }));
+      activity.current?.();
+    };
+    const close = openStream({
+      address: (lastEventId) =>
+        url(`${objectPath("tasks", namespace, name)}/logs`, { container, follow: true, lastEventId }),
+      events: ["message"],
+      onState: (stream) => setState((seen) => ({ ...seen, stream: complete ? "closed" : stream })),
+      onEvent: (_event, data) => {
+        const message = JSON.parse(data) as LogMessage;
+        switch (message.type) {
+          case "log":
+            buffer.append(message.content, message.time);
+            frame ||= requestAnimationFrame(publish);
+            break;
+          case "info":
+            setState((seen) => ({ ...seen, info: message.message }));
+            break;
+          case "error":
+            setState((seen) => ({ ...seen, error: message.message }));
+            break;
+          case "complete":
+            complete = true;
+            close();
+            setState((seen) => ({ ...seen, complete: true, info: undefined }));
+            break;
+          case "status":
+            break;
+        }
+      },
+    });
+    return () => {
+      cancelAnimationFrame(frame);
+      close();
+    };
+  }, [namespace, name, container, epoch]);
+
+  return state;
+}

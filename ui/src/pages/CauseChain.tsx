@@ -1,0 +1,46 @@
+import { CircleCheck, CircleX, Clock3, Info } from "lucide-react";
+import type { Cause, CauseLevel } from "../api/types";
+import { Ago } from "../components/Ago";
+import { classes } from "../components/classes";
+import { ObjectLink } from "../components/ObjectLink";
+import { words } from "../lib/format";
+import styles from "./CauseChain.module.css";
+
+const ICONS: Record<CauseLevel, typeof Info> = { info: Info, wait: Clock3, error: CircleX, done: CircleCheck };
+const SPOKEN: Record<CauseLevel, string> = { info: "Note", wait: "Waiting", error: "Error", done: "Done" };
+
+/** From what is seen down to the root cause. */
+export function CauseChain({ chain, namespace }: { chain: Cause[]; namespace: string }) {
+  return (
+    <ol className={styles.chain}>
+      {chain.map((cause, i) => {
+        const Icon = ICONS[cause.level] ?? Info;
+        return (
+          <li key={`${cause.reason}-${cause.message}`} className={classes(styles.cause, styles[cause.level])}>
+            <Icon size={16} role="img" aria-label={SPOKEN[cause.level]} />
+            <div>
+              {i > 0 && <div className={styles.because}>because</div>}
+              <div className={styles.message}>{cause.message}</div>
+              <div className={styles.meta}>
+                {cause.reason && <span>{words(cause.reason)}</span>}
+                {cause.object && (
+                  <ObjectLink
+                    kind={cause.object.kind}
+                    namespace={cause.object.namespace ?? namespace}
+                    name={cause.object.name}
+                    withKind
+                  />
+                )}
+                {cause.since && (
+                  <span>
+                    <Ago at={cause.since} />
+                  </span>
+                )}
+              </div>
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,130 @@
+import type { Agent, AgentExplain } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Card } from "../../components/Card";
+import { Command } from "../../components/Command";
+import { ConditionList } from "../../components/ConditionList";
+import { EmptyState } from "../../components/EmptyState";
+import { Facts } from "../../components/Facts";
+import { LinkButton } from "../../components/LinkButton";
+import { Meter } from "../../components/Meter";
+import { ObjectLink } from "../../components/ObjectLink";
+import { SkeletonBlock } from "../../components/SkeletonBlock";
+import { Stack } from "../../components/Stack";
+import { span } from "../../lib/time";
+import { CauseChain } from "../CauseChain";
+import { LabelList } from "../LabelList";
+import detail from "../tasks/TaskDetail.module.css";
+import { AgentQueue } from "./AgentQueue";
+
+/** Commands that reach the Agent from a terminal of the reader. */
+function commandsFor(agent: Agent): [string, string][] {
+  const names = `${agent.name} -n ${agent.namespace}`;
+  return [
+    ["Work with it in your terminal", `kubeopencode agent attach ${names}`],
+    ["Give it a Task", `kubeopencode run "…" --agent ${agent.name} -n ${agent.namespace} --follow`],
+    [
+      "Reach its server",
+      `kubectl port-forward -n ${agent.namespace} service/${agent.serverStatus?.serviceName ?? agent.name} ${agent.serverStatus?.port ?? 4096}`,
+    ],
+  ];
+}
+
+export function AgentOverview({ agent, explain }: { agent: Agent; explain: AgentExplain | undefined }) {
+  const server = agent.serverStatus;
+  return (
+    <div className={detail.cards}>
+      <Card title="Health">
+        {explain ? (
+          explain.chain.length > 0 ? (
+            <CauseChain chain={explain.chain} namespace={agent.namespace} />
+          ) : (
+            <p>It is up and nothing is missing.</p>
+          )
+        ) : (
+          <SkeletonBlock lines={3} />
+        )}
+      </Card>
+      <Card
+        title="Work"
+        tools={
+          <LinkButton
+            small
+            to={`/tasks?agent=${encodeURIComponent(agent.name)}&namespace=${encodeURIComponent(agent.namespace)}`}
+          >
+            All its Tasks
+          </LinkButton>
+        }
+      >
+        <Stack gap={3}>
+          <Facts
+            facts={[
+              [
+                "Slots",
+                <Meter key="slots" label="Slots in use" used={agent.slots?.used ?? 0} total={agent.slots?.total} />,
+              ],
+              ["Waiting", String(agent.queueLength ?? 0)],
+            ]}
+          />
+          <AgentQueue agent={agent} explain={explain} />
+        </Stack>
+      </Card>
+      <Card title="Connect">
+        <Stack gap={3}>
+          {commandsFor(agent).map(([what, command]) => (
+            <Stack key={what} gap={1}>
+              <span className="quiet">{what}</span>
+              <Command text={command} />
+            </Stack>
+          ))}
+        </Stack>
+      </Card>
+      <Card title="Facts">
+        <Facts
+          facts={[
+            [
+              "Template",
+              agent.templateRef && (
+                <ObjectLink kind="AgentTemplate" namespace={agent.namespace} name={agent.templateRef.name} />
+              ),
+            ],
+            ["Model", agent.resolvedModel && <code>{agent.resolvedModel}</code>],
+            ["Address", server?.url && <code>{server.url}</code>],
+            ["Workspace", agent.workspaceDir && <code>{agent.workspaceDir}</code>],
+            ["Service account", agent.serviceAccountName],
+            ["Quota", agent.quota && `${agent.quota.maxTaskStarts} starts in ${span(agent.quota.windowSeconds)}`],
+            ["Standby", agent.standby && `after ${agent.standby.idleTimeout} without work`],
+            ["Idle since", server?.idleSince && <Ago at={server.idleSince} />],
+            ["Created", <Ago key="created" at={agent.createdAt} />],
+            ["Labels", <LabelList key="labels" labels={agent.labels} />],
+          ]}
+        />
+      </Card>
+      <Card title="Tools">
+        {agent.tools && agent.tools.length > 0 ? (
+          <Facts
+            facts={agent.tools.map((tool) => [
+              tool.ref.name,
+              <span key={tool.ref.name}>
+                <ObjectLink
+                  kind={tool.ref.kind}
+                  namespace={tool.ref.namespace ?? agent.namespace}
+                  name={tool.ref.name}
+                  withKind
+                />
+                {tool.count !== undefined && ` · ${tool.count} tools`}
+                {tool.missing?.length ? ` · missing: ${tool.missing.join(", ")}` : ""}
+              </span>,
+            ])}
+          />
+        ) : (
+          <EmptyState small title="No tools of its own">
+            It has what OpenCode brings: files, shell, search.
+          </EmptyState>
+        )}
+      </Card>
+      <Card title="Conditions">
+        <ConditionList conditions={agent.conditions} />
+      </Card>
+    </div>
+  );
+}

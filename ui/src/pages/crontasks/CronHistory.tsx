@@ -1,0 +1,32 @@
+import { History } from "lucide-react";
+import type { Task } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Badge } from "../../components/Badge";
+import { Elapsed } from "../../components/Elapsed";
+import { EmptyState } from "../../components/EmptyState";
+import { ObjectLink } from "../../components/ObjectLink";
+import { SimpleTable } from "../../components/SimpleTable";
+import { money, words } from "../../lib/format";
+import { taskStatus } from "../../lib/phase";
+
+/** The runs so far, newest first. */
+export function CronHistory({ tasks }: { tasks: Task[] }) {
+  if (tasks.length === 0) return <EmptyState small icon={<History size={20} />} title="It has not run yet" />;
+  return (
+    <SimpleTable
+      label="Runs so far"
+      head={["Task", "Status", "Reason", "Duration", "Cost", "Started"]}
+      rows={tasks.map((task) => ({
+        key: task.name,
+        cells: [
+          <ObjectLink key="name" kind="Task" namespace={task.namespace} name={task.name} />,
+          <Badge key="status" status={taskStatus(task)} />,
+          task.reason && task.reason !== "Succeeded" ? words(task.reason) : "",
+          <Elapsed key="duration" from={task.startTime} to={task.completionTime} />,
+          task.usage?.cost ? money(task.usage.cost) : "–",
+          <Ago key="age" at={task.createdAt} />,
+        ],
+      }))}
+    />
+  );
+}

@@ -1,0 +1,46 @@
+import { Fragment } from "react";
+import type { Upcoming } from "../../api/types";
+import { classes } from "../../components/classes";
+import { plural } from "../../lib/format";
+import styles from "./CronStrip.module.css";
+import { dayLabel, daysOf } from "./strip";
+
+const MOST_DAYS = 10;
+const MOST_TIMES = 3;
+const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
+
+/** The next runs as a strip of days; each day shows its hours. */
+export function CronStrip({ upcoming }: { upcoming: Upcoming }) {
+  const days = daysOf(upcoming.times, MOST_DAYS);
+  if (days.length === 0) return <p className="quiet">This schedule never comes true.</p>;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: on a phone it scrolls sideways.
+    <ol className={styles.strip} aria-label={`Next runs, ${upcoming.timeZone ?? "UTC"}`} tabIndex={0}>
+      {days.map((day) => (
+        <Fragment key={day.date}>
+          {day.gap > 0 && (
+            <li className={styles.gap} aria-hidden="true">
+              {plural(day.gap, "day")}
+              <br />
+              later
+            </li>
+          )}
+          <li className={styles.day}>
+            <span className={styles.date}>{dayLabel(day.date)}</span>
+            <span className={styles.hours} aria-hidden="true">
+              {HOURS.map((hour) => (
+                <span key={hour} className={classes(styles.hour, day.hours.has(hour) && styles.run)} />
+              ))}
+            </span>
+            <span className={styles.times}>
+              {day.times.slice(0, MOST_TIMES).map((time) => (
+                <span key={time}>{time}</span>
+              ))}
+              {day.times.length > MOST_TIMES && <span>and {day.times.length - MOST_TIMES} more</span>}
+            </span>
+          </li>
+        </Fragment>
+      ))}
+    </ol>
+  );
+}

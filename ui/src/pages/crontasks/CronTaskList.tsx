@@ -1,0 +1,39 @@
+import { Plus } from "lucide-react";
+import { CRON_TASK } from "../../api/kinds";
+import type { CronTask } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Badge } from "../../components/Badge";
+import { LinkButton } from "../../components/LinkButton";
+import type { Column } from "../../list/columns";
+import { useListState } from "../../list/listState";
+import { ageColumn, nameColumns } from "../../list/nameColumns";
+import { ResourceList } from "../../list/ResourceList";
+import { cronStatus } from "./cronStatus";
+
+const columns: Column<CronTask>[] = [
+  ...nameColumns<CronTask>(CRON_TASK),
+  {
+    title: "Status",
+    width: "120px",
+    phone: "side",
+    cell: (cron) => <Badge status={cronStatus(cron)} />,
+  },
+  { title: "Schedule", width: "minmax(110px, 1fr)", phone: "line", cell: (cron) => <code>{cron.schedule}</code> },
+  { title: "Zone", width: "minmax(80px, 0.8fr)", phone: "none", cell: (cron) => cron.timeZone ?? "UTC" },
+  { title: "Active", width: "60px", end: true, phone: "none", cell: (cron) => cron.active ?? 0 },
+  { title: "Last run", width: "90px", end: true, phone: "none", cell: (cron) => <Ago at={cron.lastScheduleTime} /> },
+  { title: "Next run", width: "90px", end: true, phone: "line", cell: (cron) => <Ago at={cron.nextScheduleTime} /> },
+  ageColumn<CronTask>(),
+];
+
+export default function CronTaskList() {
+  const list = useListState(["name", "labelSelector"]);
+  const create = (
+    <LinkButton look="primary" icon={<Plus size={15} />} to="/crontasks/create">
+      New CronTask
+    </LinkButton>
+  );
+  return (
+    <ResourceList<CronTask> kind={CRON_TASK} list={list} columns={columns} actions={create} emptyAction={create} />
+  );
+}

@@ -1,0 +1,215 @@
+import { useQuery } from "@tanstack/react-query";
+import { CircleCheck, CircleX, Clock3, Coins, Hand, LoaderCircle, Plus } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { call } from "../../api/client";
+import { keys } from "../../api/keys";
+import type { Summary } from "../../api/types";
+import { useNamespace } from "../../app/namespace";
+import { Page } from "../../app/Page";
+import { Card } from "../../components/Card";
+import { ErrorState } from "../../components/ErrorState";
+import { LinkButton } from "../../components/LinkButton";
+import { PageHeader } from "../../components/PageHeader";
+import { Segmented } from "../../components/Segmented";
+import { Skeleton } from "../../components/Skeleton";
+import { allTokens, count, money, short } from "../../lib/format";
+import { AgentLoadList } from "./AgentLoadList";
+import { ChartLegend } from "./ChartLegend";
+import styles from "./Dashboard.module.css";
+import { DashboardSkeleton } from "./DashboardSkeleton";
+import { NextRuns } from "./NextRuns";
+import { ReasonBars } from "./ReasonBars";
+import { RecentTasks } from "./RecentTasks";
+import { Tile } from "./Tile";
+
+const UsageChart = lazy(() => import("./UsageChart"));
+const OutcomeChart = lazy(() => import("./OutcomeChart"));
+
+type Buckets = "hour" | "day";
+
+/** What runs, what waits and why, what failed, what it cost. */
+export default function Dashboard() {
+  const [namespace] = useNamespace();
+  const [buckets, setBuckets] = useState<Buckets>("hour");
+  const [measure, setMeasure] = useState<"cost" | "tokens">("cost");
+  const summary = useQuery({
+    queryKey: keys.summary(namespace, buckets),
+    queryFn: ({ signal }) => call<Summary>("/summary", { query: { namespace, buckets }, signal }),
+    placeholderData: (seen) => seen,
+  });
+  const header = (
+    <PageHeader
+      title="Dashboard"
+      sub={namespace === "" ? "All namespaces" : `Namespace ${namespace}`}
+      actions={
+        <>
+          <Segmented<Buckets>
+            label="Period"
+            value={buckets}
+            options={[
+              { value: "hour", label: "24 hours" },
+              { value: "day", label: "30 days" },
+            ]}
+            onValue={setBuckets}
+          />
+          <LinkButton look="primary" icon={<Plus size={15} />} to="/tasks/create">
+            New Task
+          </LinkButton>
+        </>
+      }
+    />
+  );
+  if (summary.error) {
+    return (
+      <Page>
+        {header}
+        <ErrorState error={summary.error} onRetry={() => summary.refetch()} />
+      </Page>
+    );
+  }
+  if (!summary.data) {
+    return (
+      <Page>
+        {header}
+        <DashboardSkeleton />
+      </Page>
+    );
+  }
+  const { tasks, usage, agents, cronTasks, recent } = summary.data;
+  const waiting = (tasks.byPhase.Queued ?? 0) + (tasks.byPhase.Pending ?? 0);
+  const ended = tasks.completed24h + tasks.failed24h;
+  const failures = buckets === "hour" ? tasks.failedByReason24h : tasks.failedByReason7d;
+  const period = buckets === "hour" ? "24 hours" : "30 days";
+  const chartWait = <Skeleton height="100%" />;
+
+  return (
+    <Page>
+      {header}
+      <div className={styles.tiles}>
+        <Tile
+          label="Running"
+          value={count(tasks.byPhase.Running ?? 0)}
+          note={`${agents.ready} of ${agents.total} Agents ready`}
+          icon={LoaderCircle}
+          tone="busy"
+          to="/tasks?phase=Running"
+        />
+        <Tile label="Waiting" value={count(waiting)} icon={Clock3} tone="warn" to="/tasks?phase=Queued,Pending" />
+        {tasks.awaitingApproval > 0 && (
+          <Tile
+            label="Need approval"
+            value={count(tasks.awaitingApproval)}
+            note="agents ask a person"
+            icon={Hand}
+            tone="warn"
+            to="/tasks?phase=Running"
+          />
+        )}
+        <Tile
+          label="Completed"
+          value={count(tasks.completed24h)}
+          note="in 24 hours"
+          icon={CircleCheck}
+          tone="good"
+          to="/tasks?phase=Completed"
+        />
+        <Tile
+          label="Failed"
+          value={count(tasks.failed24h)}
+          note={ended === 0 ? "in 24 hours" : `${Math.round((tasks.failed24h / ended) * 100)}% of what ended`}
+          icon={CircleX}
+          tone="bad"
+          to="/tasks?phase=Failed"
+        />
+        <Tile
+          label={`Cost, ${period}`}
+          value={money(usage.cost)}
+          note={`${short(allTokens(usage.tokens))} tokens`}
+          icon={Coins}
+          tone="idle"
+        />
+      </div>
+      <div className={styles.grid}>
+        <Card
+          title={measure === "cost" ? "Cost" : "Tokens"}
+          className={styles.half}
+          tools={
+            <Segmented
+              label="Measure"
+              value={measure}
+              options={[
+                { value: "cost", label: "Cost" },
+                { value: "tokens", label: "Tokens" },
+              ]}
+              onValue={setMeasure}
+            />
+          }
+        >
+          <figure className={styles.chart} aria-label={`${measure} over ${period}: ${money(usage.cost)} in all`}>
+            <Suspense fallback={chartWait}>
+              <UsageChart data={usage.buckets} buckets={buckets} show={measure} />
+            </Suspense>
+          </figure>
+        </Card>
+        <Card
+          title="Ended Tasks"
+          className={styles.half}
+          tools={
+            <ChartLegend
+              entries={[
+                { label: "Completed", colour: "var(--chart-1)" },
+                { label: "Stopped", colour: "var(--chart-3)" },
+                { label: "Failed", colour: "var(--bad)" },
+              ]}
+            />
+          }
+        >
+          <figure className={styles.chart} aria-label={`Ended Tasks over ${period}`}>
+            <Suspense fallback={chartWait}>
+              <OutcomeChart data={usage.buckets} buckets={buckets} />
+            </Suspense>
+          </figure>
+        </Card>
+        <Card title="Why Tasks wait" className={styles.third}>
+          <ReasonBars
+            reasons={tasks.waitingByReason}
+            tone="warn"
+            to={(reason) => `/tasks?phase=Queued,Pending&reason=${reason}`}
+            empty="Nothing waits"
+          />
+        </Card>
+        <Card title="Why Tasks failed" className={styles.third} tools={buckets === "hour" ? "24 hours" : "7 days"}>
+          <ReasonBars
+            reasons={failures}
+            tone="bad"
+            to={(reason) => `/tasks?phase=Failed&reason=${reason}`}
+            empty="Nothing failed"
+          />
+        </Card>
+        <Card title="Next scheduled runs" className={styles.third}>
+          <NextRuns next={cronTasks.next} />
+        </Card>
+        <Card
+          title="Agents"
+          flush
+          className={styles.all}
+          tools={`${agents.ready} ready, ${agents.suspended} suspended`}
+        >
+          <AgentLoadList agents={agents.items} />
+        </Card>
+        <Card
+          title="Newest Tasks"
+          flush
+          className={styles.all}
+          tools={
+            <LinkButton small to="/tasks">
+              All {count(tasks.total)}
+            </LinkButton>
+          }
+        >
+          <RecentTasks tasks={recent} />
+        </Card>
+      </div>
+    </Page>
+  );
+}

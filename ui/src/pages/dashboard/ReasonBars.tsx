@@ -1,0 +1,36 @@
+import { CircleCheck } from "lucide-react";
+import { Link } from "react-router";
+import { classes } from "../../components/classes";
+import { EmptyState } from "../../components/EmptyState";
+import { words } from "../../lib/format";
+import styles from "./ReasonBars.module.css";
+
+export interface ReasonBarsProps {
+  reasons: Record<string, number>;
+  tone: "warn" | "bad";
+  /** Address of the Tasks with a reason. */
+  to: (reason: string) => string;
+  empty: string;
+}
+
+/** Reasons by how often they occur. */
+export function ReasonBars({ reasons, tone, to, empty }: ReasonBarsProps) {
+  const entries = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
+  const most = entries[0]?.[1] ?? 1;
+  if (entries.length === 0) return <EmptyState small icon={<CircleCheck size={20} />} title={empty} />;
+  return (
+    <ul className={styles.list}>
+      {entries.map(([reason, times]) => (
+        <li key={reason} className={styles.item}>
+          <div className={styles.head}>
+            <Link to={to(reason)}>{words(reason)}</Link>
+            <strong>{times}</strong>
+          </div>
+          <div className={styles.track} aria-hidden="true">
+            <div className={classes(styles.bar, styles[tone])} style={{ width: `${(times / most) * 100}%` }} />
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,47 @@
+import { ListChecks } from "lucide-react";
+import type { Task } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Badge } from "../../components/Badge";
+import { Elapsed } from "../../components/Elapsed";
+import { EmptyState } from "../../components/EmptyState";
+import { LinkButton } from "../../components/LinkButton";
+import { ObjectLink } from "../../components/ObjectLink";
+import { SimpleTable } from "../../components/SimpleTable";
+import { money } from "../../lib/format";
+import { taskStatus } from "../../lib/phase";
+
+export function RecentTasks({ tasks }: { tasks: Task[] }) {
+  if (tasks.length === 0) {
+    return (
+      <EmptyState
+        small
+        icon={<ListChecks size={20} />}
+        title="No Tasks yet"
+        action={
+          <LinkButton look="primary" to="/tasks/create">
+            Create the first Task
+          </LinkButton>
+        }
+      >
+        A Task is one piece of work for an agent, in plain words.
+      </EmptyState>
+    );
+  }
+  return (
+    <SimpleTable
+      label="Newest Tasks"
+      head={["Task", "Status", "Agent", "Duration", "Cost", "Age"]}
+      rows={tasks.map((task) => ({
+        key: `${task.namespace}/${task.name}`,
+        cells: [
+          <ObjectLink key="name" kind="Task" namespace={task.namespace} name={task.name} />,
+          <Badge key="status" status={taskStatus(task)} />,
+          task.agentRef?.name ?? task.templateRef?.name ?? "",
+          <Elapsed key="duration" from={task.startTime} to={task.completionTime} />,
+          task.usage?.cost ? money(task.usage.cost) : "–",
+          <Ago key="age" at={task.createdAt} />,
+        ],
+      }))}
+    />
+  );
+}

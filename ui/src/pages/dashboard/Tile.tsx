@@ -1,0 +1,36 @@
+import type { LucideIcon } from "lucide-react";
+import { Link } from "react-router";
+import { classes } from "../../components/classes";
+import type { Tone } from "../../lib/phase";
+import styles from "./Tile.module.css";
+
+export interface TileProps {
+  label: string;
+  value: string;
+  note?: string;
+  icon: LucideIcon;
+  tone: Tone;
+  to?: string;
+}
+
+/** One number that matters, and the way to what is behind it. */
+export function Tile({ label, value, note, icon: Icon, tone, to }: TileProps) {
+  const content = (
+    <>
+      <span className={styles.label}>
+        <Icon size={14} aria-hidden="true" />
+        {label}
+      </span>
+      <span className={styles.value}>{value}</span>
+      <span className={styles.note}>{note ?? " "}</span>
+    </>
+  );
+  const className = classes(styles.tile, styles[tone]);
+  return to ? (
+    <Link to={to} className={className}>
+      {content}
+    </Link>
+  ) : (
+    <div className={className}>{content}</div>
+  );
+}

@@ -1,0 +1,62 @@
+import { Plus } from "lucide-react";
+import { useSearchParams } from "react-router";
+import type { Kind } from "../../api/kinds";
+import type { GenericObject } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { LinkButton } from "../../components/LinkButton";
+import { Segmented } from "../../components/Segmented";
+import { readyStatus } from "../../lib/phase";
+import type { Column } from "../../list/columns";
+import { useListState } from "../../list/listState";
+import { ageColumn, nameColumns } from "../../list/nameColumns";
+import { ResourceList } from "../../list/ResourceList";
+import { tellingOf } from "./facts";
+
+function columnsOf(kind: Kind): Column<GenericObject>[] {
+  return [
+    ...nameColumns<GenericObject>(kind),
+    { title: "Status", width: "110px", phone: "side", cell: (object) => <Badge status={readyStatus(object.ready)} /> },
+    {
+      title: "What it is",
+      width: "minmax(200px, 3fr)",
+      phone: "line",
+      cell: (object) => <span title={tellingOf(object)}>{tellingOf(object)}</span>,
+    },
+    ageColumn<GenericObject>(),
+  ];
+}
+
+/** The list of a kind without pages of its own; several kinds share one page by a choice above it. */
+export default function KindList({ kinds, title }: { kinds: [Kind, ...Kind[]]; title?: string }) {
+  const [params, setParams] = useSearchParams();
+  const list = useListState(["name", "labelSelector"], { by: "name", order: "asc" });
+  const kind = kinds.find((entry) => entry.plural === params.get("kind")) ?? kinds[0];
+  const create = (
+    <LinkButton look="primary" icon={<Plus size={15} />} to={`/kinds/${kind.plural}/create`}>
+      New {kind.one}
+    </LinkButton>
+  );
+  return (
+    <ResourceList<GenericObject>
+      key={kind.kind}
+      kind={kind}
+      title={title}
+      list={list}
+      columns={columnsOf(kind)}
+      actions={create}
+      emptyAction={create}
+      above={
+        kinds.length > 1 ? (
+          <div>
+            <Segmented
+              label="Kind"
+              value={kind.plural}
+              options={kinds.map((entry) => ({ value: entry.plural, label: entry.many }))}
+              onValue={(plural) => setParams({ kind: plural }, { replace: true })}
+            />
+          </div>
+        ) : undefined
+      }
+    />
+  );
+}

@@ -1,0 +1,48 @@
+import type { Asset } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { readyStatus } from "../../lib/phase";
+import styles from "./AssetPicker.module.css";
+
+export interface AssetPickerProps {
+  label: string;
+  assets: Asset[];
+  /** One of them, or any number. */
+  single?: boolean;
+  chosen: string[];
+  onChosen: (names: string[]) => void;
+}
+
+/** Assets of a Registry to choose from. */
+export function AssetPicker({ label, assets, single, chosen, onChosen }: AssetPickerProps) {
+  if (assets.length === 0) return <p className="quiet">The Registry has none.</p>;
+  return (
+    // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles take a label.
+    <div className={styles.list} role={single ? "radiogroup" : "group"} aria-label={label}>
+      {assets.map((asset) => (
+        <label key={asset.name} className={styles.asset}>
+          <input
+            type={single ? "radio" : "checkbox"}
+            name={label}
+            checked={chosen.includes(asset.name)}
+            onChange={(event) => {
+              if (single) onChosen([asset.name]);
+              else if (event.target.checked) onChosen([...chosen, asset.name]);
+              else onChosen(chosen.filter((name) => name !== asset.name));
+            }}
+          />
+          <span>
+            <strong>{asset.name}</strong>
+            {asset.metadata?.description && <span className="quiet"> {asset.metadata.description}</span>}
+            {asset.metadata?.requiredCredentials?.length ? (
+              <span className="quiet">
+                {" "}
+                · needs {asset.metadata.requiredCredentials.map((credential) => credential.env).join(", ")}
+              </span>
+            ) : null}
+          </span>
+          <Badge status={readyStatus(asset.phase === undefined ? undefined : asset.phase === "Ready")} />
+        </label>
+      ))}
+    </div>
+  );
+}

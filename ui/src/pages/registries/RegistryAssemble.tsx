@@ -1,0 +1,96 @@
+import { useState } from "react";
+import { useSearchParams } from "react-router";
+import { AGENT, AGENT_TEMPLATE, REGISTRY } from "../../api/kinds";
+import { useObject } from "../../api/objects";
+import type { Registry } from "../../api/types";
+import { Page } from "../../app/Page";
+import { PageHeader } from "../../components/PageHeader";
+import { Segmented } from "../../components/Segmented";
+import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
+import { FormSection } from "../../forms/FormSection";
+import { ManifestForm } from "../../forms/ManifestForm";
+import { skeleton, useManifest } from "../../forms/manifest";
+import { NameFields } from "../../forms/NameFields";
+import { DetailState } from "../DetailState";
+import { useNames } from "../useNames";
+import { AssetPicker } from "./AssetPicker";
+import { assembled, type Choice } from "./assemble";
+
+/** Pick an image, skills and plugins; get an AgentTemplate, or an Agent with `?output=agent`. */
+export default function RegistryAssemble() {
+  const { namespace, name } = useNames();
+  const [params, setParams] = useSearchParams();
+  const output = params.get("output") === "agent" ? "agent" : "template";
+  const query = useObject<Registry>(REGISTRY, namespace, name);
+  const [choice, setChoice] = useState<Choice>({ image: [], skills: [], plugins: [] });
+  const manifest = useManifest(() =>
+    skeleton("AgentTemplate", namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
+  );
+  const registry = query.data;
+  if (!registry || query.error) return <DetailState kind={REGISTRY} name={name} query={query} />;
+
+  const kind = output === "agent" ? AGENT : AGENT_TEMPLATE;
+  const choose = (next: Choice) => {
+    setChoice(next);
+    for (const [field, value] of Object.entries(assembled(registry, next))) manifest.set(["spec", field], value);
+  };
+  return (
+    <Page>
+      <PageHeader
+        title={`Assemble from ${name}`}
+        crumbs={[
+          { label: "Registries", to: "/registries" },
+          { label: name, to: `/registries/${namespace}/${name}` },
+        ]}
+        actions={
+          <Segmented
+            label="What to make"
+            value={output}
+            options={[
+              { value: "template", label: "AgentTemplate" },
+              { value: "agent", label: "Agent" },
+            ]}
+            onValue={(next) => {
+              setParams(next === "agent" ? { output: "agent" } : {}, { replace: true });
+              manifest.set(["kind"], next === "agent" ? "Agent" : "AgentTemplate");
+            }}
+          />
+        }
+      />
+      <ManifestForm kind={kind} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
+        {(problems) => (
+          <>
+            <FormSection title="Where">
+              <NameFields manifest={manifest} problems={problems} />
+            </FormSection>
+            <FormSection title="Image">
+              <AssetPicker
+                label="Image"
+                single
+                assets={registry.images ?? []}
+                chosen={choice.image}
+                onChosen={(image) => choose({ ...choice, image })}
+              />
+            </FormSection>
+            <FormSection title="Skills">
+              <AssetPicker
+                label="Skills"
+                assets={registry.skills ?? []}
+                chosen={choice.skills}
+                onChosen={(skills) => choose({ ...choice, skills })}
+              />
+            </FormSection>
+            <FormSection title="Plugins">
+              <AssetPicker
+                label="Plugins"
+                assets={registry.plugins ?? []}
+                chosen={choice.plugins}
+                onChosen={(plugins) => choose({ ...choice, plugins })}
+              />
+            </FormSection>
+          </>
+        )}
+      </ManifestForm>
+    </Page>
+  );
+}

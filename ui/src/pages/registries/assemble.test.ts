@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import type { Registry } from "../../api/types";
+import { assembled } from "./assemble";
+
+const registry: Registry = {
+  name: "team",
+  namespace: "default",
+  images: [
+    { name: "go", image: "example/go:1" },
+    { name: "node", image: "example/node:1" },
+  ],
+  skills: [{ name: "review", git: { repository: "https://example.com/skills" }, phase: "Ready" }],
+  plugins: [{ name: "notify", plugin: { name: "opencode-notify", target: "server" } }],
+};
+
+test("what was chosen becomes the spec, and only that", () => {
+  expect(assembled(registry, { image: ["node"], skills: ["review"], plugins: [] })).toEqual({
+    executorImage: "example/node:1",
+    skills: [{ name: "review", git: { repository: "https://example.com/skills" } }],
+    plugins: [],
+  });
+});
+
+test("a plugin keeps its own settings, not those of the catalogue", () => {
+  expect(assembled(registry, { image: [], skills: [], plugins: ["notify"] }).plugins).toEqual([
+    { name: "opencode-notify", target: "server" },
+  ]);
+});

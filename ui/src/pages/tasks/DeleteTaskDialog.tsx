@@ -1,0 +1,37 @@
+import { TASK } from "../../api/kinds";
+import type { Task } from "../../api/types";
+import { plural } from "../../lib/format";
+import { isFinished } from "../../lib/phase";
+import { DeleteDialog } from "../DeleteDialog";
+
+function consequencesOf(task: Task): string[] {
+  return [
+    `the Task ${task.name} and its status`,
+    ...(isFinished(task.phase) ? [] : ["the run that is going on: it is stopped first"]),
+    ...(task.podName ? [`its Pod ${task.podName}`] : []),
+    task.logs?.lines ? `its log (${plural(task.logs.lines, "line")})` : "its log",
+    ...(task.contexts?.length ? [`the ConfigMap ${task.name}-context with its contexts`] : []),
+  ];
+}
+
+export interface DeleteTaskDialogProps {
+  task: Task;
+  open: boolean;
+  onClose: () => void;
+  leaveTo?: string;
+}
+
+/** Asks before a Task is deleted and names everything that goes with it. */
+export function DeleteTaskDialog({ task, open, onClose, leaveTo }: DeleteTaskDialogProps) {
+  return (
+    <DeleteDialog
+      kind={TASK}
+      namespace={task.namespace}
+      name={task.name}
+      open={open}
+      consequences={consequencesOf(task)}
+      leaveTo={leaveTo}
+      onClose={onClose}
+    />
+  );
+}

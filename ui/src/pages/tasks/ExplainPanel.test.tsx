@@ -1,0 +1,55 @@
+import { screen, within } from "@testing-library/react";
+import { expect, test } from "vitest";
+import type { Explain } from "../../api/types";
+import { renderPage } from "../../test/wrap";
+import { ExplainPanel } from "./ExplainPanel";
+
+const waiting: Explain = {
+  phase: "Queued",
+  chain: [
+    { level: "wait", reason: "Queued", message: "It waits for a slot" },
+    {
+      level: "wait",
+      reason: "AgentAtCapacity",
+      message: "Agent 'dev' is busy",
+      object: { kind: "Agent", namespace: "shop", name: "dev" },
+    },
+  ],
+  queue: {
+    target: { kind: "Agent", name: "dev" },
+    position: 3,
+    waiting: 7,
+    running: 1,
+    maxConcurrentTasks: 1,
+    ahead: [],
+  },
+  next: ["Raise maxConcurrentTasks."],
+};
+
+test("the chain leads from what is seen to the root cause", () => {
+  renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
+  const steps = within(screen.getAllByRole("list")[0] as HTMLElement).getAllByRole("listitem");
+  expect(steps).toHaveLength(2);
+  expect(steps[1]).toHaveTextContent("because");
+  expect(within(steps[1] as HTMLElement).getByRole("link", { name: "Agent dev" })).toHaveAttribute(
+    "href",
+    "/agents/shop/dev",
+  );
+});
+
+test("the place in the queue and what to do are told", () => {
+  renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
+  expect(screen.getByText("3 of 7")).toBeInTheDocument();
+  expect(screen.getByRole("meter", { name: "Slots in use" })).toHaveAttribute("aria-valuetext", "1 / 1");
+  expect(screen.getByText("Raise maxConcurrentTasks.")).toBeInTheDocument();
+});
+
+test("a dependency that does not exist is named", () => {
+  renderPage(
+    <ExplainPanel
+      explain={{ chain: [], dependencies: [{ task: "first", condition: "Succeeded", met: false, exists: false }] }}
+      namespace="shop"
+    />,
+  );
+  expect(screen.getByText(/does not exist/)).toBeInTheDocument();
+});

@@ -1,0 +1,32 @@
+import { render, screen } from "@testing-library/react";
+import { expect, test } from "vitest";
+import type { Task } from "../../api/types";
+import { PhaseTimeline } from "./PhaseTimeline";
+
+const task: Task = {
+  name: "t",
+  namespace: "n",
+  phase: "Completed",
+  createdAt: "2026-11-16T10:00:00Z",
+  timings: { queuedAt: "2026-11-16T10:00:00Z", admittedAt: "2026-11-16T10:01:00Z" },
+  startTime: "2026-11-16T10:01:30Z",
+  completionTime: "2026-11-16T10:06:30Z",
+};
+
+test("the stages are told in words to those who do not see the bar", () => {
+  render(<PhaseTimeline task={task} />);
+  expect(screen.getByRole("img")).toHaveAccessibleName("Queued 1m, Preparing 30s, Running 5m");
+  expect(screen.getByText("6m 30s in all")).toBeInTheDocument();
+});
+
+test("the parts of the bar are as long as the stages", () => {
+  render(<PhaseTimeline task={task} />);
+  const parts = [...screen.getByRole("img").children].map((part) => Number((part as HTMLElement).style.flexGrow));
+  expect(parts).toEqual([60, 30, 300]);
+});
+
+test("a stage that goes on is said to go on", () => {
+  const { phase: _phase, completionTime: _end, ...rest } = task;
+  render(<PhaseTimeline task={{ ...rest, phase: "Running" }} />);
+  expect(screen.getByRole("img").getAttribute("aria-label")).toMatch(/Running .* so far$/);
+});

@@ -1,0 +1,69 @@
+import { Copy, MoreHorizontal, RotateCcw, Square, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { useNavigate } from "react-router";
+import { TASK } from "../../api/kinds";
+import { useAction } from "../../api/objects";
+import { useRights } from "../../api/rights";
+import type { Task } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Menu } from "../../components/Menu";
+import { toast } from "../../components/toast";
+import { isFinished } from "../../lib/phase";
+import { DeleteTaskDialog } from "./DeleteTaskDialog";
+import { StopDialog } from "./StopDialog";
+
+/** What can be done with a Task. */
+export function TaskActions({ task }: { task: Task }) {
+  const navigate = useNavigate();
+  const may = useRights(task.namespace);
+  const rerun = useAction<Task>(TASK, "rerun");
+  const [asking, setAsking] = useState<"stop" | "delete" | undefined>();
+  const duplicate = () =>
+    navigate(`/tasks/create?rerun=${encodeURIComponent(task.name)}&namespace=${encodeURIComponent(task.namespace)}`);
+
+  return (
+    <>
+      {isFinished(task.phase) ? (
+        <Button
+          icon={<RotateCcw size={14} />}
+          busy={rerun.isPending}
+          disabled={!may("update tasks")}
+          onClick={() =>
+            rerun.mutate(
+              { namespace: task.namespace, name: task.name },
+              { onSuccess: () => toast.done("It runs again."), onError: toast.failed },
+            )
+          }
+        >
+          Run again
+        </Button>
+      ) : (
+        <Button
+          icon={<Square size={14} />}
+          disabled={task.stopRequested || !may("update tasks")}
+          onClick={() => setAsking("stop")}
+        >
+          {task.stopRequested ? "Stopping" : "Stop"}
+        </Button>
+      )}
+      <Button icon={<Copy size={14} />} disabled={!may("create tasks")} onClick={duplicate}>
+        Duplicate
+      </Button>
+      <Menu
+        label="More actions"
+        icon={<MoreHorizontal size={16} />}
+        items={[
+          {
+            label: "Delete",
+            icon: <Trash2 size={15} />,
+            danger: true,
+            disabled: !may("delete tasks"),
+            onSelect: () => setAsking("delete"),
+          },
+        ]}
+      />
+      <StopDialog task={task} open={asking === "stop"} onClose={() => setAsking(undefined)} />
+      <DeleteTaskDialog task={task} open={asking === "delete"} leaveTo="/tasks" onClose={() => setAsking(undefined)} />
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+import { screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test, vi } from "vitest";
+import { renderPage, stubServer } from "../../test/wrap";
+import TaskCreate from "./TaskCreate";
+
+vi.mock("../../editor/CodeEditor", () => ({
+  CodeEditor: ({ label, value, onValue }: { label: string; value: string; onValue: (text: string) => void }) => (
+    <textarea aria-label={label} value={value} onChange={(event) => onValue(event.target.value)} />
+  ),
+}));
+
+function server(onCreate: (dryRun: boolean) => { status?: number; body: unknown }) {
+  return stubServer(({ method, address }) => {
+    if (method === "POST") return onCreate(address.includes("dryRun=true"));
+    if (address.includes("/agents"))
+      return { body: { agents: [{ name: "dev", namespace: "shop", phase: "Running" }], total: 1 } };
+    if (address.includes("/agenttemplates")) return { body: { agentTemplates: [], total: 0 } };
+    return { body: { namespaces: ["shop"] } };
+  });
+}
+
+const ADDRESS = "/tasks/create?namespace=shop&agent=dev";
+const description = () => screen.getByRole("textbox", { name: /^Description/ });
+const create = () => userEvent.click(screen.getByRole("button", { name: "Create Task" }));
+
+test("what is plainly missing is told without asking the server", async () => {
+  const sent = server(() => ({ body: {} }));
+  renderPage(<TaskCreate />, ADDRESS);
+  await create();
+  expect(description()).toHaveAccessibleDescription(/Say what to do/);
+  expect(description()).toHaveAttribute("aria-invalid", "true");
+  expect(sent.filter((call) => call.method === "POST")).toHaveLength(0);
+});
+
+test("problems that the server finds stand at their fields, and nothing is stored", async () => {
+  const sent = server(() => ({
+    status: 422,
+    body: {
+      error: "Invalid",
+      message: "invalid",
+      code: 422,
+      fields: [
+        { field: "spec.contexts[0].text", message: "text is required when type is Text" },
+        { field: "metadata.name", message: "must be small letters" },
+      ],
+    },
+  }));
+  renderPage(<TaskCreate />, ADDRESS);
+  await userEvent.type(description(), "Do it");
+  await userEvent.click(screen.getByRole("button", { name: "Text" }));
+  await create();
+  await waitFor(() =>
+    expect(screen.getByRole("textbox", { name: /^Text/ })).toHaveAccessibleDescription(/text is required/),
+  );
+  const [name] = screen.getAllByRole("textbox", { name: /^Name/ });
+  expect(name).toHaveAccessibleDescription(/must be small letters/);
+  expect(screen.getByText("2 fields need a look.")).toBeInTheDocument();
+  expect(sent.filter((call) => call.method === "POST").every((call) => call.address.includes("dryRun=true"))).toBe(
+    true,
+  );
+});
+
+test("a valid Task is checked first, then created", async () => {
+  const seen: boolean[] = [];
+  const sent = server((dryRun) => {
+    seen.push(dryRun);
+    return { status: 201, body: { name: "task-abc", namespace: "shop" } };
+  });
+  renderPage(<TaskCreate />, ADDRESS);
+  await userEvent.type(description(), "Do it");
+  await create();
+  await waitFor(() => expect(seen).toEqual([true, false]));
+  const body = sent.findLast((call) => call.method === "POST")?.body;
+  expect(body).toContain("generateName: task-");
+  expect(body).toContain("description: Do it");
+  expect(body).toContain("name: dev");
+});
+
+test("the YAML beside the form changes the form", async () => {
+  server(() => ({ body: {} }));
+  renderPage(<TaskCreate />, ADDRESS);
+  const yaml = screen.getByRole("textbox", { name: "YAML of the new Task" });
+  await userEvent.clear(yaml);
+  await userEvent.click(yaml);
+  await userEvent.paste("kind: Task\nmetadata:\n  namespace: shop\nspec:\n  description: From YAML\n");
+  expect(description()).toHaveValue("From YAML");
+});

@@ -1,0 +1,89 @@
+import { Link } from "react-router";
+import type { Task } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Card } from "../../components/Card";
+import { ConditionList } from "../../components/ConditionList";
+import { EmptyState } from "../../components/EmptyState";
+import { Facts } from "../../components/Facts";
+import { ObjectLink } from "../../components/ObjectLink";
+import { Tag } from "../../components/Tag";
+import { bytes, count, words } from "../../lib/format";
+import { ContextList } from "../ContextList";
+import { LabelList } from "../LabelList";
+import styles from "./TaskDetail.module.css";
+import { UsageFacts } from "./UsageFacts";
+
+export function TaskOverview({ task }: { task: Task }) {
+  return (
+    <div className={styles.cards}>
+      <Card title="What to do">
+        <p className={styles.description}>{task.description || "No description."}</p>
+      </Card>
+      <Card title="Result">
+        {task.result?.summary ? (
+          <p className={styles.description}>{task.result.summary}</p>
+        ) : (
+          <EmptyState small title="No result yet">
+            The agent's last words appear here when it has finished.
+          </EmptyState>
+        )}
+      </Card>
+      <Card title="Usage">
+        <UsageFacts task={task} />
+      </Card>
+      <Card title="Facts">
+        <Facts
+          facts={[
+            ["Namespace", task.namespace],
+            [
+              "Agent",
+              task.agentRef && <ObjectLink kind="Agent" namespace={task.namespace} name={task.agentRef.name} />,
+            ],
+            [
+              "Template",
+              task.templateRef && (
+                <ObjectLink kind="AgentTemplate" namespace={task.namespace} name={task.templateRef.name} />
+              ),
+            ],
+            [
+              "CronTask",
+              task.cronTask && <ObjectLink kind="CronTask" namespace={task.namespace} name={task.cronTask} />,
+            ],
+            ["Reason", task.reason && words(task.reason)],
+            ["Exit code", task.exitCode !== undefined && String(task.exitCode)],
+            [
+              "Run",
+              task.runEpoch !== undefined &&
+                `${task.runEpoch}${task.attempt && task.attempt > 1 ? `, attempt ${task.attempt}` : ""}`,
+            ],
+            ["Priority", task.priority ? String(task.priority) : undefined],
+            ["Timeout", task.timeout],
+            ["Pod", task.podName && <code>{task.podName}</code>],
+            [
+              "Log",
+              task.logs?.lines !== undefined && `${count(task.logs.lines)} lines, ${bytes(task.logs.bytes ?? 0)}`,
+            ],
+            ["Created", <Ago key="created" at={task.createdAt} />],
+            [
+              "After",
+              task.dependsOn?.length
+                ? task.dependsOn.map((dependency) => (
+                    <Link key={dependency.task} to={`/tasks/${task.namespace}/${dependency.task}`}>
+                      {dependency.task}{" "}
+                    </Link>
+                  ))
+                : undefined,
+            ],
+            ["Labels", <LabelList key="labels" labels={task.labels} />],
+          ]}
+        />
+      </Card>
+      <Card title="Contexts" tools={<Tag>{task.contexts?.length ?? 0}</Tag>}>
+        <ContextList contexts={task.contexts} />
+      </Card>
+      <Card title="Conditions">
+        <ConditionList conditions={task.conditions} />
+      </Card>
+    </div>
+  );
+}

@@ -1,0 +1,34 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
+import { keys } from "../../api/keys";
+import type { Task } from "../../api/types";
+import { Card } from "../../components/Card";
+import { TaskLog } from "../../logs/TaskLog";
+import { Transcript } from "../../session/Transcript";
+import styles from "./TaskDetail.module.css";
+
+/** Each line of the log may mean a new message; they are asked for together, not one by one. */
+const GATHER_MS = 1_500;
+
+/** The log and the conversation side by side. */
+export function TaskWork({ task }: { task: Task }) {
+  const cache = useQueryClient();
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const refreshMessages = () => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      void cache.invalidateQueries({ queryKey: keys.messages(task.namespace, task.name) });
+    }, GATHER_MS);
+  };
+  return (
+    <div className={styles.panes}>
+      <Card title="Log" flush className={styles.pane}>
+        <TaskLog task={task} onActivity={refreshMessages} />
+      </Card>
+      <Card title="Session" flush className={styles.pane} tools={task.session?.title}>
+        <Transcript task={task} />
+      </Card>
+    </div>
+  );
+}

@@ -1,0 +1,35 @@
+import type { Task } from "../../api/types";
+import { EmptyState } from "../../components/EmptyState";
+import { Facts } from "../../components/Facts";
+import { allTokens, count, money } from "../../lib/format";
+
+/** What the run took: tokens, money, messages, changed files. */
+export function UsageFacts({ task }: { task: Task }) {
+  const summary = task.session?.summary;
+  const tokens = task.usage?.tokens ?? summary?.tokenUsage;
+  if (!tokens && !summary) {
+    return (
+      <EmptyState small title="Nothing counted yet">
+        Tokens and cost appear while the agent works.
+      </EmptyState>
+    );
+  }
+  return (
+    <Facts
+      facts={[
+        ["Cost", money(task.usage?.cost ?? summary?.cost)],
+        ["Tokens", tokens && count(allTokens(tokens))],
+        ["Input", tokens && count(tokens.input)],
+        ["Output", tokens && count(tokens.output)],
+        ["Reasoning", tokens && tokens.reasoning > 0 && count(tokens.reasoning)],
+        ["From cache", tokens && tokens.cache > 0 && count(tokens.cache)],
+        ["Messages", summary?.messageCount !== undefined && count(summary.messageCount)],
+        [
+          "Files changed",
+          summary?.filesChanged !== undefined &&
+            `${count(summary.filesChanged)} (+${summary.additions ?? 0} −${summary.deletions ?? 0})`,
+        ],
+      ]}
+    />
+  );
+}

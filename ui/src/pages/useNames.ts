@@ -1,0 +1,7 @@
+import { useParams } from "react-router";
+
+/** Namespace and name from the address of a detail page. */
+export function useNames(): { namespace: string; name: string } {
+  const { namespace = "", name = "" } = useParams();
+  return { namespace, name };
+}

@@ -1,0 +1,48 @@
+import { RotateCw } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { useDark } from "../app/theme";
+import { Button } from "../components/Button";
+import type { TerminalState } from "./connect";
+import styles from "./TerminalView.module.css";
+
+/** A terminal on an Agent. Its code is loaded when the first one is shown. */
+export function TerminalView({ path, label }: { path: string; label: string }) {
+  const host = useRef<HTMLDivElement>(null);
+  const dark = useDark();
+  const [attempt, setAttempt] = useState(0);
+  const [status, setStatus] = useState<TerminalState>({ state: "connecting" });
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each attempt is a new connection.
+  useEffect(() => {
+    let gone = false;
+    let end: (() => void) | undefined;
+    void import("./connect").then(({ connectTerminal }) => {
+      if (!gone && host.current) end = connectTerminal(host.current, path, dark, setStatus);
+    });
+    return () => {
+      gone = true;
+      end?.();
+      host.current?.replaceChildren();
+    };
+  }, [path, attempt, dark]);
+
+  return (
+    <section className={styles.frame} aria-label={label}>
+      <div className={styles.host} ref={host} />
+      <div className={styles.bar}>
+        <span role="status">
+          {status.state === "open"
+            ? "Connected. Everything you type goes to the agent."
+            : status.state === "ended"
+              ? status.message
+              : (status.message ?? "Connecting")}
+        </span>
+        {status.state === "ended" && (
+          <Button small icon={<RotateCw size={14} />} onClick={() => setAttempt(attempt + 1)}>
+            Connect again
+          </Button>
+        )}
+      </div>
+    </section>
+  );
+}

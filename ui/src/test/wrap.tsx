@@ -1,0 +1,35 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { type RenderResult, render } from "@testing-library/react";
+import type { ReactElement } from "react";
+import { createMemoryRouter, RouterProvider } from "react-router";
+import { vi } from "vitest";
+
+/** Renders a part of the page with what it finds around it in the page. */
+export function renderPage(element: ReactElement, address = "/"): RenderResult & { cache: QueryClient } {
+  const cache = new QueryClient({ defaultOptions: { queries: { retry: false }, mutations: { retry: false } } });
+  const router = createMemoryRouter([{ path: "*", element }], { initialEntries: [address] });
+  const result = render(
+    <QueryClientProvider client={cache}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>,
+  );
+  return { ...result, cache };
+}
+
+export interface Sent {
+  method: string;
+  address: string;
+  body: string | undefined;
+}
+
+/** A server made of a function. Returns what was sent to it. */
+export function stubServer(answer: (call: Sent) => { status?: number; body: unknown }): Sent[] {
+  const sent: Sent[] = [];
+  vi.stubGlobal("fetch", async (address: string, init: RequestInit = {}) => {
+    const call = { method: init.method ?? "GET", address, body: init.body as string | undefined };
+    sent.push(call);
+    const { status = 200, body } = answer(call);
+    return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
+  });
+  return sent;
+}

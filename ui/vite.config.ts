@@ -1,0 +1,33 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+/** Where the API is while developing: the mock server unless told otherwise. */
+const api = process.env.API_URL ?? "http://127.0.0.1:2747";
+
+export default defineConfig({
+  plugins: [react()],
+  build: {
+    target: "es2022",
+    // Inlined assets would need `data:` in the content security policy.
+    assetsInlineLimit: 0,
+    // The polyfill is an inline script in some browsers; every browser we support preloads modules itself.
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 700,
+  },
+  server: {
+    host: "127.0.0.1",
+    port: 5173,
+    proxy: {
+      "/api": { target: api, ws: true },
+      "^/s/[^/]+/(info|terminal)$": { target: api, ws: true },
+      "/health": api,
+      "/ready": api,
+    },
+  },
+  test: {
+    environment: "jsdom",
+    include: ["src/**/*.test.{ts,tsx}"],
+    setupFiles: ["src/test/setup.ts"],
+    css: { modules: { classNameStrategy: "non-scoped" } },
+  },
+});
