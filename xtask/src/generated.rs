@@ -16,6 +16,7 @@ fn files() -> anyhow::Result<BTreeMap<String, String>> {
     }
     files.insert("docs/reference/api.md".into(), api_reference::page(&api::crds()));
     files.insert("docs/reference/cli.md".into(), cli_reference::page());
+    files.insert("docs/reference/openapi.json".into(), server::openapi());
     Ok(files)
 }
 

@@ -1,8 +1,12 @@
 //! The command line: parse arguments, wire the crates, nothing else.
 
+pub mod commands;
 pub mod controller;
 pub mod crds;
+pub mod down;
 pub mod helpers;
+pub mod server;
+pub mod up;
 
 use std::{
     io::{self, Write as _},
@@ -14,42 +18,48 @@ use clap::{Parser, Subcommand};
 
 /// Run AI coding agents on Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "kubeopencode", version, propagate_version = true)]
+#[command(name = "kubeopencode", version, propagate_version = true, after_long_help = commands::exit::HELP)]
 pub struct Cli {
+    #[command(flatten)]
+    cluster: commands::connect::ClusterArgs,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    User(commands::Command),
+    /// Start the whole platform on this machine, without a cluster.
+    Up(up::Args),
+    /// Stop the platform on this machine.
+    Down(down::Args),
     /// Run the controllers: they do what Tasks, Agents and CronTasks say.
     Controller(controller::Args),
+    /// Serve the REST API and the web page.
+    Server(server::Args),
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`.
     Crds(crds::Args),
-    /// Print the version.
-    Version,
     /// What runs inside Pods.
     #[command(flatten)]
     Helper(helpers::Helper),
 }
 
 impl Cli {
-    /// Does what was asked. The exit code is 0 on success and 1 on failure; clap itself exits with 2 on bad arguments.
-    /// Helpers that run a Task have codes of their own.
+    /// Does what was asked. The exit codes are those of [`commands::exit::Exit`]; clap itself exits with 2 on bad
+    /// arguments, and helpers that run a Task have codes of their own.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
+            Command::User(command) => return command.run(&self.cluster),
+            Command::Up(args) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
+            Command::Down(args) => down::run(args),
             Command::Controller(args) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
+            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(args))),
             Command::Crds(args) => crds::print(&args, &mut io::stdout().lock()),
-            Command::Version => version(),
             Command::Helper(helper) => return helper.run(),
         };
         exit_code(done)
     }
-}
-
-fn version() -> anyhow::Result<()> {
-    writeln!(io::stdout(), "kubeopencode {}", env!("CARGO_PKG_VERSION"))?;
-    Ok(())
 }
 
 /// The runtime of long-running commands.

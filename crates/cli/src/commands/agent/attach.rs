@@ -1,0 +1,135 @@
+//! `agent attach`: the agent's terminal, here.
+
+use std::{process::Stdio, time::Duration};
+
+use api::{Agent, names::annotations};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::{process::Command, time::MissedTickBehavior};
+
+use super::suspend;
+use crate::commands::{
+    connect::{Cluster, ClusterArgs},
+    exit::Exit,
+    output::{note, print},
+    problem::{Answer, Problem},
+    span,
+    tunnel::{self, Tunnel},
+};
+
+/// Two missed signs of life mean that nobody is there, and that is two minutes.
+const HEARTBEAT: Duration = Duration::from_secs(55);
+
+/// Arguments of `agent attach`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The Agent.
+    #[arg(value_name = "AGENT")]
+    name: String,
+    /// Port of this machine to use; any free one when unset.
+    #[arg(long, value_name = "PORT")]
+    local_port: Option<u16>,
+    /// Continue this session of the agent, such as the one of a Task (status.session.id).
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only open the way to the agent's server and print its address; Ctrl-C closes it.
+    #[arg(long)]
+    print_url: bool,
+    /// Wait at most this long for an Agent that is not ready.
+    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span::read)]
+    timeout: Duration,
+    /// Accepted for compatibility: the way always leads through the Kubernetes API server.
+    #[arg(long, hide = true)]
+    use_port_forward: bool,
+    /// Accepted for compatibility: no KubeOpenCode server is needed.
+    #[arg(long, hide = true)]
+    server_namespace: Option<String>,
+    /// Accepted for compatibility: no KubeOpenCode server is needed.
+    #[arg(long, hide = true)]
+    server_service: Option<String>,
+    /// Accepted for compatibility: no KubeOpenCode server is needed.
+    #[arg(long, hide = true)]
+    server_port: Option<u16>,
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+}
+
+/// Opens a way to the agent's server and runs OpenCode's own client on it.
+pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
+    let agent = tunnel::find(&cluster, &args.name).await?;
+    let name = agent.name_any();
+    beat(&cluster, &name).await;
+    if agent.spec.suspend {
+        note(&format!("Agent '{name}' is suspended; waking it"));
+        suspend::set(&cluster, &name, false).await?;
+    }
+    if agent.spec.suspend || agent.status.as_ref().and_then(|status| status.ready) != Some(true) {
+        suspend::ready(&cluster, &name, args.timeout).await?;
+    }
+    let agent = tunnel::find(&cluster, &name).await?;
+    let password = tunnel::password(&cluster, &agent).await?;
+    let pods: Api<Pod> = cluster.api();
+    let pod = tunnel::pod(&cluster, &agent).await?;
+    let tunnel = Tunnel::open(pods, pod, tunnel::port(&agent), args.local_port).await?;
+    let url = format!("http://{}", tunnel.address);
+
+    let work = async {
+        if args.print_url {
+            print(&format!("{url}\n"))?;
+            if password.is_some() {
+                note("the server asks for a password: user opencode, password in the Agent's Secret");
+            }
+            tokio::signal::ctrl_c().await?;
+            return Ok(Exit::Success);
+        }
+        client(&url, password.as_deref(), args.session.as_deref()).await
+    };
+    tokio::select! {
+        done = work => done,
+        () = keep_awake(&cluster, &name) => Ok(Exit::Failed),
+    }
+}
+
+/// OpenCode's own client. The password goes by the environment: arguments can be seen by everybody on the machine.
+async fn client(url: &str, password: Option<&str>, session: Option<&str>) -> Answer<Exit> {
+    let mut command = Command::new("opencode");
+    command.args(["attach", url]).stdin(Stdio::inherit());
+    if let Some(session) = session {
+        command.args(["--session", session]);
+    }
+    if let Some(password) = password {
+        command.env("OPENCODE_SERVER_PASSWORD", password);
+    }
+    let ended = command.status().await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Problem::new("opencode is not installed on this machine")
+            .next("install it (npm install -g opencode-ai), or use --print-url and another client"),
+        _ => Problem::new(format!("opencode cannot be started: {error}")),
+    })?;
+    if ended.success() { Ok(Exit::Success) } else { Err(Problem::new(format!("opencode ended with {ended}"))) }
+}
+
+/// Tells again and again that somebody is there. Never ends.
+async fn keep_awake(cluster: &Cluster, name: &str) {
+    let mut clock = tokio::time::interval(HEARTBEAT);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock.tick().await;
+    loop {
+        clock.tick().await;
+        beat(cluster, name).await;
+    }
+}
+
+/// One sign of life. Whoever may not write it can still work; the Agent may then go to sleep.
+async fn beat(cluster: &Cluster, name: &str) {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string();
+    let patch = json!({ "metadata": { "annotations": { annotations::LAST_CONNECTION_ACTIVE: now } } });
+    let written = cluster.api::<Agent>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    if let Err(error) = written {
+        note(&format!("Agent '{name}' may go to sleep meanwhile: {}", Problem::from(error)));
+    }
+}

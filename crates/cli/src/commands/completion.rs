@@ -1,0 +1,26 @@
+//! `completion`: what a shell needs to complete commands and flags.
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use super::{
+    exit::Exit,
+    output::{print, program},
+    problem::{Answer, Problem},
+};
+
+/// Arguments of `completion`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the script of a shell.
+pub fn run(args: &Args) -> Answer<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), program(), &mut script);
+    print(&String::from_utf8(script).map_err(|error| Problem::new(error.to_string()))?)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,76 @@
+//! Commands about CronTasks.
+
+use api::{
+    CronTask,
+    names::{annotations, labels},
+};
+use clap::Subcommand;
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{
+    connect::{Cluster, ClusterArgs},
+    exit::Exit,
+    output::{note, print},
+    problem::{Answer, Problem},
+};
+
+/// A command about CronTasks.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create a Task now, besides the schedule.
+    Trigger(Args),
+    /// Create no further Tasks.
+    Suspend(Args),
+    /// Create Tasks by the schedule again.
+    Resume(Args),
+}
+
+/// Arguments of the commands about CronTasks.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The CronTask.
+    #[arg(value_name = "CRONTASK")]
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl Command {
+    /// The flags about the cluster.
+    pub fn cluster(&self) -> &ClusterArgs {
+        match self {
+            Self::Trigger(args) | Self::Suspend(args) | Self::Resume(args) => &args.cluster,
+        }
+    }
+}
+
+/// Does it.
+pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
+    let (args, patch, done) = match command {
+        Command::Trigger(args) => {
+            (args, json!({ "metadata": { "annotations": { annotations::TRIGGER: "true" } } }), "triggered")
+        }
+        Command::Suspend(args) => (args, suspend(true), "suspended"),
+        Command::Resume(args) => (args, suspend(false), "resumed"),
+    };
+    let api = cluster.api::<CronTask>();
+    let found = api.get_opt(&args.name).await?.ok_or_else(|| {
+        Problem::not_found(format!("there is no CronTask '{}' in namespace '{}'", args.name, cluster.namespace))
+            .next("list CronTasks with: kubeopencode get crontasks --all-namespaces")
+    })?;
+    let name = found.name_any();
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    print(&format!("crontask.kubeopencode.io/{name} {done}\n"))?;
+    if done == "triggered" {
+        note(&format!("see its Tasks with: kubeopencode get tasks -l {}={name}", labels::CRON_TASK));
+    }
+    Ok(Exit::Success)
+}
+
+fn suspend(asleep: bool) -> Value {
+    json!({ "spec": { "suspend": asleep } })
+}

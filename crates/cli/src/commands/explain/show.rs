@@ -1,0 +1,159 @@
+//! An explanation for people.
+
+use std::fmt::Write as _;
+
+use api::TaskPhase;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Cause, Explanation, Level};
+use crate::commands::{
+    columns,
+    screen::{Screen, Tone, line, wrap},
+    span,
+    table::{Cell, Table},
+};
+
+/// A longer value is cut even where nothing else limits it.
+const LONGEST_VALUE: usize = 100;
+
+/// The whole page.
+pub fn show(explanation: &Explanation, now: Timestamp, screen: &Screen) -> String {
+    let mut page = String::new();
+    let phase = format!("{:?}", explanation.phase);
+    let reason = explanation.reason.as_deref().map(|reason| format!(" ({})", line(reason))).unwrap_or_default();
+    let name = format!("Task {}/{}", explanation.namespace, explanation.task);
+    let painted = screen.paint(columns::tone("PHASE", &phase), &format!("{phase}{reason}"));
+    let _ = writeln!(page, "{}: {painted}", screen.paint(Tone::Strong, &name));
+
+    heading(&mut page, "Why", screen);
+    for (depth, cause) in explanation.chain.iter().enumerate() {
+        page.push_str(&show_cause(cause, depth, now, screen));
+    }
+    queue(&mut page, explanation, now, screen);
+    if !explanation.dependencies.is_empty() {
+        heading(&mut page, "Depends on", screen);
+        let mut table = Table::new(["TASK", "MUST BE", "IS", "MET"]);
+        for dependency in &explanation.dependencies {
+            let phase = dependency.phase.map_or("missing".to_owned(), |phase| format!("{phase:?}"));
+            let met = if dependency.met { Cell::new("yes", Tone::Good) } else { Cell::new("no", Tone::Busy) };
+            table.push(vec![
+                dependency.task.as_str().into(),
+                format!("{:?}", dependency.condition).into(),
+                phase.into(),
+                met,
+            ]);
+        }
+        indent(&mut page, &table, screen);
+    }
+    settings(&mut page, explanation, screen);
+    if !explanation.next.is_empty() {
+        heading(&mut page, "Next", screen);
+        for step in &explanation.next {
+            bullet(&mut page, "- ", &line(step), screen);
+        }
+    }
+    page
+}
+
+fn show_cause(cause: &Cause, depth: usize, now: Timestamp, screen: &Screen) -> String {
+    let (sign, tone) = match cause.level {
+        Level::Info => ("·", Tone::Faint),
+        Level::Wait => ("…", Tone::Busy),
+        Level::Error => ("✗", Tone::Bad),
+        Level::Done => ("✓", Tone::Good),
+    };
+    let reason = cause.reason.as_deref().map(|reason| format!("{}: ", line(reason))).unwrap_or_default();
+    let since = cause.since.map(|since| format!(" ({} ago)", span::age(now.as_second() - since.as_second())));
+    let text = format!("{reason}{}{}", line(&cause.message), since.unwrap_or_default());
+    let margin = "  ".repeat(depth + 1);
+    let width = screen.width.map(|width| width.saturating_sub(margin.len() + 2).max(20));
+    let mut shown = String::new();
+    for (at, text) in wrap(&text, width).iter().enumerate() {
+        let sign = if at == 0 { screen.paint(tone, sign) } else { " ".to_owned() };
+        let _ = writeln!(shown, "{margin}{sign} {text}");
+    }
+    shown
+}
+
+fn queue(page: &mut String, explanation: &Explanation, now: Timestamp, screen: &Screen) {
+    if let Some(queue) = &explanation.queue {
+        heading(page, &format!("Queue of {}", queue.of), screen);
+        let slots = match queue.max_concurrent_tasks {
+            Some(most) => format!("{} of {most} slots are used", queue.running),
+            None => format!("{} run, any number may", queue.running),
+        };
+        let place = match queue.position {
+            Some(place) => format!("place {place} of {} that wait", queue.waiting),
+            None => format!("{} wait, and this one has no place yet", queue.waiting),
+        };
+        bullet(page, "", &format!("{place}; {slots}"), screen);
+        let mut table = Table::new(["AHEAD", "PHASE", "PRIORITY", "SINCE"]);
+        for ahead in &queue.ahead {
+            let phase = format!("{:?}", ahead.phase);
+            let since = ahead.since.map(|since| span::age(now.as_second() - since.as_second()));
+            let tone = if ahead.phase == TaskPhase::Running { Tone::Good } else { Tone::Busy };
+            table.push(vec![
+                ahead.task.as_str().into(),
+                Cell::new(&phase, tone),
+                ahead.priority.to_string().into(),
+                since.unwrap_or_default().into(),
+            ]);
+        }
+        if !table.is_empty() {
+            indent(page, &table, screen);
+        }
+    }
+    if let Some(quota) = &explanation.quota {
+        let next = quota.next_start_at.map(|at| format!("; the next at {at}")).unwrap_or_default();
+        let window = span::age(i64::from(quota.window_seconds));
+        heading(page, "Quota", screen);
+        bullet(
+            page,
+            "",
+            &format!("{} of {} starts in {window} are used{next}", quota.used, quota.max_task_starts),
+            screen,
+        );
+    }
+}
+
+fn settings(page: &mut String, explanation: &Explanation, screen: &Screen) {
+    heading(page, "Settings", screen);
+    if let Some(error) = &explanation.settings_error {
+        bullet(page, "", &format!("cannot be told: {}", line(error)), screen);
+        return;
+    }
+    let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
+    for setting in &explanation.settings {
+        let value = match &setting.value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let value = crate::commands::screen::cut(&line(&value), LONGEST_VALUE);
+        table.push(vec![setting.path.as_str().into(), value.into(), setting.origin.to_string().into()]);
+    }
+    if table.is_empty() {
+        bullet(page, "", "everything is as it is built in; --all lists it", screen);
+    } else {
+        indent(page, &table, screen);
+    }
+}
+
+fn heading(page: &mut String, text: &str, screen: &Screen) {
+    let _ = writeln!(page, "\n{}", screen.paint(Tone::Strong, text));
+}
+
+fn bullet(page: &mut String, sign: &str, text: &str, screen: &Screen) {
+    let width = screen.width.map(|width| width.saturating_sub(2 + sign.len()).max(20));
+    for (at, text) in wrap(text, width).iter().enumerate() {
+        let margin = if at == 0 { sign.to_owned() } else { " ".repeat(sign.len()) };
+        let _ = writeln!(page, "  {margin}{text}");
+    }
+}
+
+fn indent(page: &mut String, table: &Table, screen: &Screen) {
+    let narrower = Screen { width: screen.width.map(|width| width.saturating_sub(2)), ..*screen };
+    for text in table.show(&narrower).lines() {
+        let _ = writeln!(page, "  {text}");
+    }
+}

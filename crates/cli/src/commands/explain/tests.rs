@@ -1,0 +1,335 @@
+use api::{Agent, AgentTemplate, Task};
+use kubeopencode_core::platform::Platform;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-01-01T01:00:00Z";
+
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn task(name: &str, created: &str, spec: Value, status: Value) -> Task {
+    let mut all = json!({"agentRef": {"name": "dev"}});
+    merge(&mut all, spec);
+    serde_json::from_value(json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task",
+        "metadata": {"name": name, "namespace": "team", "uid": name, "creationTimestamp": created},
+        "spec": all, "status": status,
+    }))
+    .unwrap()
+}
+
+fn merge(into: &mut Value, other: Value) {
+    if let (Value::Object(into), Value::Object(other)) = (into, other) {
+        into.extend(other);
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn agent(spec: Value, status: Value) -> Agent {
+    serde_json::from_value(json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Agent",
+        "metadata": {"name": "dev", "namespace": "team"}, "spec": spec, "status": status,
+    }))
+    .unwrap()
+}
+
+fn facts(task: Task, others: Vec<Task>, agent: Option<Agent>) -> Facts {
+    let mut neighbours = vec![task.clone()];
+    neighbours.extend(others);
+    Facts {
+        task,
+        agent,
+        template: None,
+        platform: Platform::default(),
+        neighbours,
+        pod: None,
+        events: Vec::new(),
+        now: NOW.parse().unwrap(),
+    }
+}
+
+fn shown(facts: &Facts) -> String {
+    let screen = Screen { width: Some(100), ..Screen::default() };
+    show::show(&Explanation::of(facts, false), facts.now, &screen)
+}
+
+fn busy() -> Value {
+    json!({"phase": "Running", "runEpoch": 1, "podName": "a-pod", "startTime": "2026-01-01T00:50:00Z",
+        "timings": {"admittedAt": "2026-01-01T00:50:00Z"}})
+}
+
+#[test]
+fn a_task_that_waits_for_a_slot_sees_who_is_ahead() {
+    let waits =
+        json!({"phase": "Queued", "reason": "AgentAtCapacity", "timings": {"queuedAt": "2026-01-01T00:55:00Z"}});
+    let facts = facts(
+        task("mine", "2026-01-01T00:55:00Z", json!({"timeout": "30m", "description": "fix the\nbug"}), waits),
+        vec![
+            task("runs", "2026-01-01T00:40:00Z", json!({}), busy()),
+            task("older", "2026-01-01T00:54:00Z", json!({}), json!({"phase": "Queued"})),
+            task("urgent", "2026-01-01T00:59:00Z", json!({"priority": 9}), json!({"phase": "Queued"})),
+            task("younger", "2026-01-01T00:58:00Z", json!({}), json!({"phase": "Queued"})),
+        ],
+        Some(agent(json!({"maxConcurrentTasks": 1, "executorImage": "devbox:1"}), json!({"ready": true}))),
+    );
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Queued (AgentAtCapacity)
+
+    Why
+      … AgentAtCapacity: Agent 'dev' runs one Task at a time and is busy (5m ago)
+
+    Queue of Agent 'dev'
+      place 3 of 4 that wait; 1 of 1 slots are used
+      AHEAD    PHASE     PRIORITY   SINCE
+      runs     Running   0          10m
+      urgent   Queued    9          60s
+      older    Queued    0          6m
+
+    Settings
+      SETTING                    VALUE         FROM
+      agent.executorImage        devbox:1      Agent 'dev'
+      agent.maxConcurrentTasks   1             Agent 'dev'
+      description                fix the bug   the Task
+      place                      Agent 'dev'   the Task
+      timeout                    30m           the Task
+
+    Next
+      - wait, raise spec.maxConcurrentTasks, or stop a Task that runs
+    ");
+}
+
+#[test]
+fn a_used_up_quota_tells_when_the_next_may_start() {
+    let start = json!({"taskName": "x", "taskNamespace": "team", "startTime": "2026-01-01T00:30:00Z"});
+    let facts = facts(
+        task("mine", "2026-01-01T00:55:00Z", json!({}), json!({"phase": "Queued"})),
+        vec![],
+        Some(agent(
+            json!({"quota": {"maxTaskStarts": 1, "windowSeconds": 3600}}),
+            json!({"ready": true, "taskStartHistory": [start]}),
+        )),
+    );
+    insta::assert_snapshot!(shown(&facts), @r#"
+    Task team/mine: Queued (QuotaExceeded)
+
+    Why
+      … QuotaExceeded: Agent 'dev' may start one Task in 1h and has done so
+        · the next Task may start at 2026-01-01T01:30:00Z
+
+    Queue of Agent 'dev'
+      place 1 of 1 that wait; 0 run, any number may
+
+    Quota
+      1 of 1 starts in 60m are used; the next at 2026-01-01T01:30:00Z
+
+    Settings
+      SETTING       VALUE                                      FROM
+      agent.quota   {"maxTaskStarts":1,"windowSeconds":3600}   Agent 'dev'
+      place         Agent 'dev'                                the Task
+
+    Next
+      - wait until a start leaves the window, or raise spec.quota
+    "#);
+}
+
+#[test]
+fn an_agent_that_is_not_ready_is_explained_to_the_root() {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({"type": kind, "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:30:00Z"})
+    };
+    let status = json!({"ready": false, "conditions": [
+        condition("SecretsReady", "SecretMissing", "Secret 'key' does not exist"),
+        condition("ServerReady", "DeploymentNotReady", "no Pod is ready"),
+        {"type": "Accepted", "status": "True", "reason": "Valid", "message": "", "lastTransitionTime": "2026-01-01T00:30:00Z"},
+    ]});
+    let facts = facts(
+        task("mine", "2026-01-01T00:55:00Z", json!({}), json!({"phase": "Queued"})),
+        vec![],
+        Some(agent(json!({}), status)),
+    );
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Queued (AgentServerNotReady)
+
+    Why
+      … AgentServerNotReady: the server of Agent 'dev' is not ready
+        … DeploymentNotReady: Agent 'dev': no Pod is ready (30m ago)
+          ✗ SecretMissing: Agent 'dev': Secret 'key' does not exist (30m ago)
+
+    Queue of Agent 'dev'
+      place 1 of 1 that wait; 0 run, any number may
+
+    Settings
+      SETTING   VALUE         FROM
+      place     Agent 'dev'   the Task
+
+    Next
+      - look at the Agent: kubeopencode describe agent dev; kubeopencode logs agent/dev
+      - create the Secret and the key that are named; nothing else must be done
+    ");
+}
+
+#[test]
+fn dependencies_are_listed_with_their_stage() {
+    let depends = json!({"dependsOn": [{"task": "a", "condition": "Succeeded"}, {"task": "b", "condition": "Finished"},
+        {"task": "gone", "condition": "Succeeded"}]});
+    let facts = facts(
+        task("mine", "2026-01-01T00:59:30Z", depends, json!({"phase": "Queued"})),
+        vec![
+            task("a", "2026-01-01T00:40:00Z", json!({}), busy()),
+            task("b", "2026-01-01T00:40:00Z", json!({}), json!({"phase": "Failed"})),
+        ],
+        Some(agent(json!({}), json!({"ready": true}))),
+    );
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Queued (WaitingForDependency)
+
+    Why
+      … WaitingForDependency: Task 'a' and 1 more must end first
+        … Task 'a' is Running
+          … Task 'gone' does not exist
+
+    Queue of Agent 'dev'
+      1 wait, and this one has no place yet; 1 run, any number may
+      AHEAD   PHASE     PRIORITY   SINCE
+      a       Running   0          10m
+
+    Depends on
+      TASK   MUST BE     IS        MET
+      a      Succeeded   Running   no
+      b      Finished    Failed    yes
+      gone   Succeeded   missing   no
+
+    Settings
+      SETTING   VALUE         FROM
+      place     Agent 'dev'   the Task
+
+    Next
+      - wait for the other Task, or ask why it waits: kubeopencode explain TASK
+    ");
+}
+
+#[test]
+fn a_failure_is_followed_into_the_pod() {
+    let failed = json!({"phase": "Failed", "reason": "OOMKilled", "message": "the agent used too much memory",
+        "runEpoch": 1, "podName": "mine-pod", "completionTime": "2026-01-01T00:59:00Z"});
+    let mut facts = facts(
+        task("mine", "2026-01-01T00:55:00Z", json!({}), failed),
+        vec![],
+        Some(agent(json!({}), json!({"ready": true}))),
+    );
+    facts.pod = serde_json::from_value(json!({
+        "metadata": {"name": "mine-pod"}, "spec": {"containers": [{"name": "agent"}]},
+        "status": {"containerStatuses": [{"name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:59:00Z"}}}]},
+    }))
+    .ok();
+    let event = json!({"type": "Warning", "reason": "Evicted", "message": "memory\u{1b}[2J low", "metadata": {},
+        "lastTimestamp": "2026-01-01T00:58:00Z", "involvedObject": {"kind": "Pod"}});
+    facts.events = vec![serde_json::from_value(event).unwrap()];
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Failed (OOMKilled)
+
+    Why
+      ✗ OOMKilled: it failed: the agent used too much memory (60s ago)
+        ✗ container 'agent' ended with exit code 137 (OOMKilled) (60s ago)
+          ✗ Evicted: event of the Pod: memory�[2J low (2m ago)
+
+    Settings
+      SETTING   VALUE         FROM
+      place     Agent 'dev'   the Task
+
+    Next
+      - raise the memory limit in podSpec.resources of the Agent or template
+      - this was the cluster's doing; spec.retry with cause Disruption tries again by itself
+      - read what it did: kubeopencode logs mine
+      - run it again: kubeopencode rerun mine --follow
+    ");
+}
+
+#[test]
+fn a_task_that_nobody_looks_at_points_to_the_controllers() {
+    let facts = facts(task("mine", "2026-01-01T00:55:00Z", json!({}), Value::Null), vec![], None);
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Pending (AgentNotFound)
+
+    Why
+      … AgentNotFound: Agent 'dev' does not exist; the Task fails at 2026-01-01T00:56:00Z if it is not
+        created
+        ✗ no controller has looked at it (5m ago)
+
+    Queue of Agent 'dev'
+      place 1 of 1 that wait; 0 run, any number may
+
+    Settings
+      cannot be told: Agent 'dev' does not exist
+
+    Next
+      - create Agent 'dev', or correct spec.agentRef
+      - find out whether the controllers work: kubeopencode doctor
+    ");
+}
+
+#[test]
+fn a_task_on_a_template_tells_where_each_setting_comes_from() {
+    let mut facts = facts(
+        task(
+            "mine",
+            "2026-01-01T00:59:59Z",
+            json!({"agentRef": null, "templateRef": {"name": "base"}}),
+            json!({"phase": "Queued"}),
+        ),
+        vec![],
+        None,
+    );
+    facts.template = serde_json::from_value::<AgentTemplate>(json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "AgentTemplate", "metadata": {"name": "base"},
+        "spec": {"executorImage": "box:2", "startupTimeout": "10m", "serviceAccountName": "robot"},
+    }))
+    .ok();
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Queued
+
+    Why
+      … nothing holds it back; it is about to start
+
+    Queue of AgentTemplate 'base'
+      place 1 of 1 that wait; 0 run, any number may
+
+    Settings
+      SETTING                    VALUE                  FROM
+      agent.executorImage        box:2                  AgentTemplate 'base'
+      agent.serviceAccountName   robot                  AgentTemplate 'base'
+      place                      AgentTemplate 'base'   the Task
+      startupTimeout             10m                    AgentTemplate 'base'
+    ");
+    let data = serde_json::to_value(Explanation::of(&facts, true)).unwrap();
+    let stall = data["settings"].as_array().unwrap().iter().find(|one| one["path"] == "agent.stallTimeout").unwrap();
+    assert_eq!(*stall, json!({"path": "agent.stallTimeout", "value": "15m", "origin": {"from": "BuiltIn"}}));
+}
+
+#[test]
+fn a_permission_that_is_asked_for_comes_first() {
+    let mut status = busy();
+    status["conditions"] = json!([{"type": "AwaitingApproval", "status": "True", "reason": "Asked",
+        "message": "bash (git push)", "lastTransitionTime": "2026-01-01T00:59:00Z"}]);
+    let facts = facts(
+        task("mine", "2026-01-01T00:55:00Z", json!({}), status),
+        vec![],
+        Some(agent(json!({}), json!({"ready": true}))),
+    );
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Running (AwaitingApproval)
+
+    Why
+      … AwaitingApproval: the agent asks a person: bash (git push) (60s ago)
+        · it runs in Pod 'a-pod' (10m ago)
+
+    Settings
+      SETTING   VALUE         FROM
+      place     Agent 'dev'   the Task
+
+    Next
+      - answer: kubeopencode approve mine, or: kubeopencode deny mine
+    ");
+}

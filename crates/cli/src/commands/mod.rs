@@ -1,0 +1,144 @@
+//! What a person does with a cluster from the command line.
+//!
+//! Each module is one command: its arguments, its I/O, and pure functions that make text of values. What commands
+//! share is in [`connect`], [`kinds`], [`screen`], [`table`] and [`problem`].
+
+mod agent;
+mod apply;
+mod columns;
+mod completion;
+pub mod connect;
+mod crontask;
+mod delete;
+mod describe;
+mod doctor;
+pub mod exit;
+mod explain;
+mod get;
+mod kinds;
+mod log;
+mod manifest;
+mod output;
+mod permission;
+mod problem;
+mod screen;
+mod span;
+mod table;
+mod task;
+mod top;
+mod tunnel;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use connect::{Cluster, ClusterArgs};
+use exit::Exit;
+use problem::{Answer, Problem};
+
+/// A command for people and scripts.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Give an agent something to do, show its log, and end as it ends.
+    #[command(after_long_help = exit::HELP)]
+    Run(task::run::Args),
+    /// Show objects: Tasks, Agents, and every other kind.
+    Get(get::Args),
+    /// Show everything about an object, with its conditions and events.
+    Describe(describe::Args),
+    /// Create or change what manifests say.
+    Apply(apply::Args),
+    /// Delete objects.
+    Delete(delete::Args),
+    /// Show the log of a Task.
+    Logs(task::logs::Args),
+    /// Tell why a Task waits or failed, and where its settings come from.
+    Explain(explain::Args),
+    /// Show what Agents do right now, and what it costs.
+    Top(top::Args),
+    /// Stop Tasks. Their logs stay.
+    Stop(task::stop::Args),
+    /// Run a Task that has ended once more.
+    #[command(after_long_help = exit::HELP)]
+    Rerun(task::rerun::Args),
+    /// Allow what an agent asks for.
+    Approve(permission::ApproveArgs),
+    /// Refuse what an agent asks for.
+    Deny(permission::DenyArgs),
+    /// Work with Agents.
+    #[command(subcommand, visible_alias = "agents")]
+    Agent(agent::Command),
+    /// Work with CronTasks.
+    #[command(subcommand, visible_aliases = ["ct", "crontasks"])]
+    Crontask(crontask::Command),
+    /// Work with Tasks; each of these is also a command of its own.
+    #[command(subcommand, visible_alias = "tasks")]
+    Task(task::Command),
+    /// Check everything that the platform needs, and tell how to fix what is missing.
+    Doctor(doctor::Args),
+    /// Print the completion script of a shell.
+    Completion(completion::Args),
+    /// Print the versions of this program and of the cluster.
+    Version(version::Args),
+}
+
+impl Command {
+    /// Does what was asked. `before` are the flags that stand before the command.
+    pub fn run(self, before: &ClusterArgs) -> ExitCode {
+        let done = match super::runtime() {
+            Ok(runtime) => {
+                let done = runtime.block_on(self.execute(before));
+                // A read of standard input or a watch may still be under way and must not keep the process.
+                runtime.shutdown_background();
+                done
+            }
+            Err(error) => Err(Problem::new(format!("{error:#}"))),
+        };
+        match done {
+            Ok(exit) => exit.into(),
+            Err(problem) if problem.is_broken_pipe() => Exit::Success.into(),
+            Err(problem) => {
+                output::note(&format!("error: {problem}"));
+                if let Some(next) = problem.next_step() {
+                    output::note(&format!("hint: {next}"));
+                }
+                problem.exit().into()
+            }
+        }
+    }
+
+    async fn execute(self, before: &ClusterArgs) -> Answer<Exit> {
+        let connect = async |args: &ClusterArgs| -> Answer<Cluster> { args.clone().or(before).connect().await };
+        match self {
+            Self::Run(args) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
+            Self::Get(args) => get::run(connect(&args.cluster).await?, args).await,
+            Self::Describe(args) => describe::run(connect(&args.cluster).await?, args).await,
+            Self::Apply(args) => apply::run(connect(&args.cluster).await?, args).await,
+            Self::Delete(args) => delete::run(connect(&args.cluster).await?, args).await,
+            Self::Top(args) => top::run(connect(&args.cluster).await?, args).await,
+            Self::Approve(args) => permission::approve(connect(&args.common.cluster).await?, args).await,
+            Self::Deny(args) => permission::deny(connect(&args.common.cluster).await?, args).await,
+            Self::Agent(command) => Box::pin(agent::run(connect(command.cluster()).await?, command)).await,
+            Self::Crontask(command) => crontask::run(connect(command.cluster()).await?, command).await,
+            Self::Logs(args) => Box::pin(task::Command::Logs(args).run(before)).await,
+            Self::Explain(args) => Box::pin(task::Command::Explain(args).run(before)).await,
+            Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
+            Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
+            Self::Task(command) => Box::pin(command.run(before)).await,
+            Self::Doctor(args) => doctor::run(before, args).await,
+            Self::Completion(args) => completion::run(&args),
+            Self::Version(args) => version::run(before, args).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn no_two_flags_of_a_command_have_the_same_name() {
+        crate::Cli::command().debug_assert();
+    }
+}

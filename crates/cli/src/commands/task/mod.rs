@@ -1,0 +1,45 @@
+//! Commands about Tasks.
+
+pub mod follow;
+pub mod logs;
+pub mod rerun;
+pub mod run;
+pub mod stage;
+pub mod stop;
+
+use clap::Subcommand;
+
+use super::{connect::ClusterArgs, exit, exit::Exit, explain, problem::Answer};
+
+/// A command about Tasks.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the log of a Task.
+    Logs(logs::Args),
+    /// Tell why a Task waits or failed, and where its settings come from.
+    Explain(explain::Args),
+    /// Stop Tasks. Their logs stay.
+    Stop(stop::Args),
+    /// Run a Task that has ended once more.
+    #[command(after_long_help = exit::HELP)]
+    Rerun(rerun::Args),
+}
+
+impl Command {
+    /// Does it. `before` are the flags that stand before the command.
+    pub async fn run(self, before: &ClusterArgs) -> Answer<Exit> {
+        let cluster = match &self {
+            Self::Logs(args) => &args.cluster,
+            Self::Explain(args) => &args.cluster,
+            Self::Stop(args) => &args.cluster,
+            Self::Rerun(args) => &args.cluster,
+        };
+        let cluster = cluster.clone().or(before).connect().await?;
+        match self {
+            Self::Logs(args) => logs::run(cluster, args).await,
+            Self::Explain(args) => explain::run(cluster, args).await,
+            Self::Stop(args) => stop::run(cluster, args).await,
+            Self::Rerun(args) => rerun::run(cluster, args).await,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! `run`: one Task from a sentence, followed to its end.
+
+use std::{
+    fs,
+    io::{IsTerminal as _, Read as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use api::{
+    Agent, AgentTemplate, Task, TaskSpec,
+    context::{ContextItem, ContextType},
+    refs::LocalRef,
+};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, PostParams},
+    core::ObjectMeta,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::follow::Follow;
+use crate::commands::{
+    connect::{Cluster, RunClusterArgs},
+    exit::Exit,
+    log::LogArgs,
+    output::{DataFormat, json_text, note, print, yaml_text},
+    problem::{Answer, Problem},
+    span,
+};
+
+/// What a Kubernetes object can hold, less what else is in it.
+const LARGEST_CONTEXT: u64 = 1_000_000;
+/// A second Ctrl-C within this time stops the Task.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(5);
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to do, in plain words; `-` or nothing reads it from standard input.
+    description: Option<String>,
+    /// Agent to run on. Without --agent and --template the only Agent of the namespace is taken.
+    #[arg(short, long, value_name = "NAME", conflicts_with = "template")]
+    agent: Option<String>,
+    /// Template to make a Pod of its own from.
+    #[arg(short, long, value_name = "NAME")]
+    template: Option<String>,
+    /// Name of the Task; one is made up when unset.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// File that the agent should know. `FILE:PATH` puts it at PATH in the workspace; otherwise the agent reads it as
+    /// part of its instructions.
+    #[arg(short, long = "context", value_name = "FILE[:PATH]")]
+    contexts: Vec<String>,
+    /// Stop the Task after this time, such as 30m.
+    #[arg(long, value_name = "SPAN", value_parser = span::read)]
+    timeout: Option<Duration>,
+    /// Higher goes first in the queue.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
+    /// Label of the Task, such as team=a.
+    #[arg(short, long = "label", value_name = "KEY=VALUE", value_parser = pair)]
+    labels: Vec<(String, String)>,
+    /// Show the log and wait for the end. That is also what happens without --wait and --detach.
+    #[arg(short, long)]
+    follow: bool,
+    /// Wait for the end without showing the log.
+    #[arg(short, long)]
+    wait: bool,
+    /// Create the Task and return.
+    #[arg(short, long, conflicts_with_all = ["follow", "wait"])]
+    detach: bool,
+    /// Ctrl-C and SIGTERM stop the Task. Otherwise it goes on, unless Ctrl-C is pressed twice.
+    #[arg(long, conflicts_with = "detach")]
+    stop_on_interrupt: bool,
+    /// Print the Task instead of creating it.
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print the created Task with --detach or --dry-run.
+    #[arg(short, long, value_enum, default_value_t = DataFormat::Text)]
+    output: DataFormat,
+    #[command(flatten)]
+    pub(crate) cluster: RunClusterArgs,
+}
+
+/// Creates a Task, follows it, and ends as it ends.
+pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
+    let description = description(args.description.as_deref())?;
+    let (agent_ref, template_ref) = target(&cluster, &args).await?;
+    let contexts = args.contexts.iter().map(|text| context(text)).collect::<Answer<Vec<_>>>()?;
+    let spec = TaskSpec {
+        description: Some(description),
+        agent_ref,
+        template_ref,
+        contexts: (!contexts.is_empty()).then_some(contexts),
+        timeout: args.timeout.map(Into::into),
+        priority: args.priority,
+        ..TaskSpec::default()
+    };
+    let mut task = Task { metadata: metadata(&cluster, &args), spec, status: None };
+    if args.dry_run {
+        let text = if args.output == DataFormat::Json { json_text(&task)? } else { yaml_text(&task)? };
+        print(&text)?;
+        return Ok(Exit::Success);
+    }
+    task = cluster.api::<Task>().create(&PostParams::default(), &task).await?;
+    let name = task.name_any();
+    if args.detach {
+        print(&args.output.show(&task, |_| format!("task.kubeopencode.io/{name} created\n"))?)?;
+        if args.output == DataFormat::Text {
+            note(&format!("follow it with: kubeopencode logs -f {name} -n {}", cluster.namespace));
+        }
+        return Ok(Exit::Success);
+    }
+    note(&format!("task.kubeopencode.io/{name} created"));
+    let log = (args.follow || !args.wait).then(LogArgs::default);
+    let follow = Follow { log, stages: true, after_run: None };
+    attend(&cluster, &name, &follow, args.stop_on_interrupt).await
+}
+
+/// Follows a Task and answers Ctrl-C. The exit code is the Task's.
+pub async fn attend(cluster: &Cluster, name: &str, follow: &Follow, stop_on_interrupt: bool) -> Answer<Exit> {
+    let mut interrupts = Interrupts::new()?;
+    let work = follow.to_the_end(cluster, name);
+    tokio::pin!(work);
+    let mut stopping = false;
+    let task = loop {
+        tokio::select! {
+            done = &mut work => break done?,
+            patient = interrupts.next() => {
+                if stopping || (!stop_on_interrupt && !patient) {
+                    note(&format!("task {name} goes on; stop it with: kubeopencode stop {name} -n {}", cluster.namespace));
+                    return Ok(Exit::Interrupted);
+                }
+                if !stop_on_interrupt {
+                    note(&format!(
+                        "\ntask {name} goes on in the cluster; press Ctrl-C again within {} s to stop it\nfollow it with: kubeopencode logs -f {name} -n {}",
+                        SECOND_THOUGHTS.as_secs(), cluster.namespace
+                    ));
+                    tokio::select! {
+                        done = &mut work => break done?,
+                        _ = interrupts.next() => {}
+                        () = tokio::time::sleep(SECOND_THOUGHTS) => return Ok(Exit::Interrupted),
+                    }
+                }
+                note(&format!("stopping task {name}"));
+                super::stop::ask(cluster, name).await?;
+                stopping = true;
+            }
+        }
+    };
+    Ok(Exit::of_task(&task).unwrap_or(Exit::Failed))
+}
+
+/// Ctrl-C and SIGTERM.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    fn new() -> Answer<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Whether who asks can be asked back: a person who pressed Ctrl-C, not a supervisor.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interrupt.recv() => std::io::stderr().is_terminal(),
+            _ = self.terminate.recv() => false,
+        }
+    }
+}
+
+fn metadata(cluster: &Cluster, args: &Args) -> ObjectMeta {
+    ObjectMeta {
+        name: args.name.clone(),
+        generate_name: args.name.is_none().then(|| "task-".to_owned()),
+        namespace: Some(cluster.namespace.clone()),
+        labels: (!args.labels.is_empty()).then(|| args.labels.iter().cloned().collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// What to do: the argument, or standard input.
+fn description(argument: Option<&str>) -> Answer<String> {
+    let text = match argument {
+        Some(text) if text != "-" => text.to_owned(),
+        None if std::io::stdin().is_terminal() => String::new(),
+        _ => {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text)?;
+            text
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(Problem::usage("say what to do")
+            .next("for example: kubeopencode run \"explain what this repository does\" --agent dev"));
+    }
+    Ok(text)
+}
+
+/// What the Task runs on.
+async fn target(cluster: &Cluster, args: &Args) -> Answer<(Option<LocalRef>, Option<LocalRef>)> {
+    if args.agent.is_some() || args.template.is_some() {
+        return Ok((args.agent.as_ref().map(LocalRef::new), args.template.as_ref().map(LocalRef::new)));
+    }
+    let agents = cluster.api::<Agent>().list(&ListParams::default()).await?;
+    if let [only] = agents.items.as_slice() {
+        return Ok((Some(LocalRef::new(only.name_any())), None));
+    }
+    let templates = cluster.api::<AgentTemplate>().list(&ListParams::default()).await?;
+    let agents: Vec<_> = agents.items.iter().map(|agent| format!("--agent {}", agent.name_any())).collect();
+    let templates: Vec<_> = templates.items.iter().map(|one| format!("--template {}", one.name_any())).collect();
+    let choices = [agents, templates].concat();
+    if choices.is_empty() {
+        let nobody = format!("there is no Agent and no AgentTemplate in namespace '{}'", cluster.namespace);
+        return Err(Problem::usage(nobody).next("create one first (see examples/), or name another namespace with -n"));
+    }
+    Err(Problem::usage("which Agent or template?").next(format!("choose one of: {}", choices.join(", "))))
+}
+
+/// A file as a context: `FILE` or `FILE:PATH`.
+fn context(text: &str) -> Answer<ContextItem> {
+    let whole = Path::new(text);
+    let (file, path) = match text.rsplit_once(':') {
+        Some((file, path)) if !whole.exists() && !file.is_empty() && !path.is_empty() => {
+            (PathBuf::from(file), Some(path.to_owned()))
+        }
+        _ => (whole.to_owned(), None),
+    };
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| {
+        Problem::usage(format!("the context {shown} cannot be read: {error}"))
+            .next("--context names a file for the agent; a context of the kubeconfig is chosen by --kube-context")
+    };
+    let size = fs::metadata(&file).map_err(unreadable)?;
+    if size.is_dir() {
+        return Err(Problem::usage(format!("the context {shown} is a directory"))
+            .next("name its files one by one, or put them into a Git repository and use a Git context"));
+    }
+    if size.len() > LARGEST_CONTEXT {
+        return Err(Problem::usage(format!(
+            "the context {shown} has {} bytes, but at most {LARGEST_CONTEXT} fit",
+            size.len()
+        ))
+        .next("put it where the agent can fetch it and use a Git or URL context in a manifest"));
+    }
+    let content = String::from_utf8(fs::read(&file).map_err(unreadable)?)
+        .map_err(|_| Problem::usage(format!("the context {shown} is no text")))?;
+    let name = file.file_name().map(|name| name.to_string_lossy().chars().take(63).collect());
+    Ok(ContextItem { name, kind: ContextType::Text, mount_path: path, text: Some(content), ..ContextItem::default() })
+}
+
+/// `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_becomes_a_context_and_its_path_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("notes.md");
+        fs::write(&file, "know this").unwrap();
+        let plain = context(&file.display().to_string()).unwrap();
+        assert_eq!((plain.name.as_deref(), plain.text.as_deref()), (Some("notes.md"), Some("know this")));
+        assert_eq!(plain.mount_path, None);
+        let placed = context(&format!("{}:docs/n.md", file.display())).unwrap();
+        assert_eq!(placed.mount_path.as_deref(), Some("docs/n.md"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_context_is_told_before_anything_is_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("blob");
+        fs::write(&file, [0xff, 0xfe]).unwrap();
+        let check = |text: &str, expected: &str| {
+            let problem = context(text).unwrap_err().to_string();
+            assert!(problem.ends_with(expected), "{problem}");
+        };
+        check(&file.display().to_string(), "blob is no text");
+        check(&directory.path().display().to_string(), "is a directory");
+        fs::write(&file, vec![b'a'; 1_000_001]).unwrap();
+        check(&file.display().to_string(), "has 1000001 bytes, but at most 1000000 fit");
+        assert!(context("/does/not/exist").unwrap_err().next_step().unwrap().contains("--kube-context"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Where a Task is and how it ended, in a line.
+
+use api::{Task, TaskPhase, TaskStatus, conditions::types};
+use kubeopencode_core::status::find;
+
+use crate::commands::{screen::line, span};
+
+/// Where a Task is, in one line.
+pub fn stage(task: &Task) -> String {
+    let name = task.metadata.name.as_deref().unwrap_or_default();
+    let empty = TaskStatus::default();
+    let status = task.status.as_ref().unwrap_or(&empty);
+    let because = status.message.as_deref().or(status.reason.as_deref()).map(line).filter(|text| !text.is_empty());
+    let because = because.map(|text| format!(": {text}")).unwrap_or_default();
+    match status.phase.unwrap_or_default() {
+        TaskPhase::Pending => format!("task {name} was accepted"),
+        TaskPhase::Queued => {
+            let place = status.queue_position.map(|place| format!(" at place {place}")).unwrap_or_default();
+            format!("task {name} waits{place}{because}")
+        }
+        TaskPhase::Running => {
+            let asked = status.conditions.as_deref().and_then(|all| find(all, types::AWAITING_APPROVAL));
+            match asked.filter(|asked| asked.status == "True") {
+                Some(asked) => format!(
+                    "task {name} asks for permission: {}; answer with: kubeopencode approve {name}",
+                    line(&asked.message)
+                ),
+                None if status.start_time.is_some() => format!("task {name} runs{}", run_number(status)),
+                None => format!("task {name} is being prepared{}", run_number(status)),
+            }
+        }
+        TaskPhase::Completed | TaskPhase::Failed => ending(task),
+    }
+}
+
+fn run_number(status: &TaskStatus) -> String {
+    status.run_epoch.filter(|run| *run > 1).map(|run| format!(" (run {run})")).unwrap_or_default()
+}
+
+/// How a Task ended, in one line: how, in what time, what changed, what it cost.
+pub fn ending(task: &Task) -> String {
+    let name = task.metadata.name.as_deref().unwrap_or_default();
+    let Some(status) = &task.status else { return format!("task {name} has no status") };
+    let how = match crate::commands::exit::Exit::of_task(task) {
+        Some(crate::commands::exit::Exit::Success) => "succeeded",
+        Some(crate::commands::exit::Exit::Stopped) => "was stopped",
+        Some(crate::commands::exit::Exit::Timeout) => "reached its timeout",
+        Some(_) => "failed",
+        None => "goes on",
+    };
+    let after = span::between(status.start_time.as_ref(), status.completion_time.as_ref());
+    let mut said =
+        vec![format!("task {name} {how}{}", after.map(|after| format!(" after {after}")).unwrap_or_default())];
+    let summary = status.session.as_ref().and_then(|session| session.summary.as_ref());
+    if let Some(files) = summary.and_then(|summary| summary.files_changed).filter(|files| *files > 0) {
+        said.push(format!("{files} {} changed", if files == 1 { "file" } else { "files" }));
+    }
+    if let Some(tokens) = status.usage.as_ref().and_then(|usage| usage.tokens) {
+        said.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
+    }
+    if let Some(cost) = status.usage.as_ref().and_then(|usage| usage.cost.as_deref()) {
+        said.push(format!("cost {}", line(cost)));
+    }
+    let mut text = said.join(", ");
+    if how != "succeeded"
+        && let Some(reason) = &status.reason
+    {
+        let message = status.message.as_deref().map(|message| format!(": {}", line(message))).unwrap_or_default();
+        text = format!("{text}\n{}{message}", line(reason));
+    }
+    text
+}
+
+/// A number with its thousands apart.
+pub fn thousands(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    if number < 0 { format!("-{shown}") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+    fn task(status: Value) -> Task {
+        serde_json::from_value(json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": "fix"},
+            "spec": {"agentRef": {"name": "dev"}}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(status: Value, expected: &str) {
+        assert_eq!(stage(&task(status)), expected);
+    }
+
+    #[test]
+    fn every_stage_has_its_line() {
+        check(json!({}), "task fix was accepted");
+        check(
+            json!({"phase": "Queued", "reason": "AgentAtCapacity", "message": "Agent 'dev' is busy", "queuePosition": 3}),
+            "task fix waits at place 3: Agent 'dev' is busy",
+        );
+        check(json!({"phase": "Running", "runEpoch": 1}), "task fix is being prepared");
+        check(json!({"phase": "Running", "runEpoch": 2, "startTime": "2026-01-01T00:00:00Z"}), "task fix runs (run 2)");
+        check(
+            json!({"phase": "Running", "conditions": [{"type": "AwaitingApproval", "status": "True", "reason": "Asked",
+                "message": "bash (git push)", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
+            "task fix asks for permission: bash (git push); answer with: kubeopencode approve fix",
+        );
+    }
+
+    #[test]
+    fn an_ending_tells_what_it_took() {
+        check(
+            json!({"phase": "Completed", "reason": "Succeeded", "startTime": "2026-01-01T00:00:00Z",
+                "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1}},
+                "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
+            "task fix succeeded after 65s, 1 file changed, 1,234 tokens, cost 0.0123",
+        );
+        check(
+            json!({"phase": "Failed", "reason": "ModelError", "message": "HTTP 401"}),
+            "task fix failed\nModelError: HTTP 401",
+        );
+    }
+
+    #[test]
+    fn thousands_are_told_apart() {
+        assert_eq!([0, 999, 1000, 1_234_567, -1000].map(thousands), ["0", "999", "1,000", "1,234,567", "-1,000"]);
+    }
+}

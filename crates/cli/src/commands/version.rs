@@ -1,0 +1,73 @@
+//! `version`: of this program and of the cluster.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{
+    connect::ClusterArgs,
+    exit::Exit,
+    output::{DataFormat, note, print},
+    problem::{Answer, Problem},
+};
+
+/// A cluster that does not answer must not keep anybody from hearing which version this is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Arguments of `version`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this program; ask no cluster.
+    #[arg(long)]
+    client: bool,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = DataFormat::Text)]
+    output: DataFormat,
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+}
+
+/// Versions.
+#[derive(Clone, Debug, Serialize)]
+struct Versions {
+    /// Of this program.
+    client: &'static str,
+    /// Of the cluster, if it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<ServerVersion>,
+}
+
+/// What the cluster is.
+#[derive(Clone, Debug, Serialize)]
+struct ServerVersion {
+    /// Its version of Kubernetes.
+    kubernetes: String,
+    /// Its address.
+    address: String,
+}
+
+/// Prints versions.
+pub async fn run(before: &ClusterArgs, args: Args) -> Answer<Exit> {
+    let mut versions = Versions { client: env!("CARGO_PKG_VERSION"), server: None };
+    if !args.client {
+        match tokio::time::timeout(PATIENCE, ask(&args.cluster.or(before))).await {
+            Ok(Ok(server)) => versions.server = Some(server),
+            Ok(Err(problem)) => note(&format!("no version of the cluster: {problem}")),
+            Err(_) => note(&format!("no version of the cluster: no answer in {} s", PATIENCE.as_secs())),
+        }
+    }
+    print(&args.output.show(&versions, show)?)?;
+    Ok(Exit::Success)
+}
+
+async fn ask(args: &ClusterArgs) -> Result<ServerVersion, Problem> {
+    let cluster = args.connect().await?;
+    let version = cluster.client.apiserver_version().await?;
+    Ok(ServerVersion { kubernetes: version.git_version, address: cluster.server })
+}
+
+fn show(versions: &Versions) -> String {
+    let server = versions.server.as_ref();
+    let server = server.map(|server| format!("Kubernetes {} at {}\n", server.kubernetes, server.address));
+    format!("kubeopencode {}\n{}", versions.client, server.unwrap_or_default())
+}

@@ -1,0 +1,161 @@
+//! `kubeopencode server`.
+
+use std::{fs, net::SocketAddr, path::PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{ArgAction, ValueEnum};
+use server::{Access, Listening, Options, Range};
+
+/// Arguments of `kubeopencode server`.
+///
+/// | variable | instead of |
+/// |---|---|
+/// | `KUBEOPENCODE_ADDRESS` | `--address` |
+/// | `KUBEOPENCODE_METRICS_ADDRESS` | `--metrics-bind-address` |
+/// | `KUBEOPENCODE_BASE_URL` | `--base-url` |
+/// | `KUBEOPENCODE_SESSION_KEY_FILE` | `--session-key-file` |
+/// | `KUBEOPENCODE_TRUSTED_PROXIES` | `--trusted-proxies` |
+/// | `KUBEOPENCODE_LOG`, `KUBEOPENCODE_LOG_FORMAT` | `--log`, `--log-format` |
+/// | `KUBEOPENCODE_ADDRESSING` | nothing: `local` where Agents listen on loopback addresses |
+/// | `KUBEOPENCODE_*_IMAGE` and the like | nothing: the platform's defaults, shown by explain, as for the controller |
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to serve the API and the page.
+    #[arg(long, default_value = ":2746", value_parser = address, env = "KUBEOPENCODE_ADDRESS")]
+    address: SocketAddr,
+    /// Where to serve `/metrics`; nowhere when unset.
+    #[arg(long, value_parser = address, env = "KUBEOPENCODE_METRICS_ADDRESS")]
+    metrics_bind_address: Option<SocketAddr>,
+    /// Address at which browsers reach this server, such as `https://agents.example.com`. With https, cookies travel by
+    /// https only.
+    #[arg(long, env = "KUBEOPENCODE_BASE_URL")]
+    base_url: Option<String>,
+    /// Let whoever is not logged in read everything, with this server's own rights.
+    #[arg(long)]
+    anonymous: bool,
+    /// Let whoever is not logged in change everything too. Only on a machine that nobody else reaches.
+    #[arg(long, requires = "anonymous")]
+    anonymous_write: bool,
+    /// Ask who somebody is. `false` is the same as `--anonymous --anonymous-write`.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    auth_enabled: bool,
+    /// The same as `--anonymous`.
+    #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    auth_allow_anonymous: bool,
+    /// Origins of other pages that may use the API, separated by commas; they need tokens.
+    #[arg(long, value_delimiter = ',')]
+    cors_allowed_origins: Vec<String>,
+    /// Requests that are worked on at once; 0 is any number.
+    #[arg(long, default_value_t = 0)]
+    api_rate_limit: usize,
+    /// Requests a second that one client address may make in the long run, four times as many in a burst; 0 is any
+    /// number.
+    #[arg(long, default_value_t = 100)]
+    requests_per_second: u32,
+    /// Proxies whose X-Forwarded-For is believed, as addresses or ranges separated by commas.
+    #[arg(long, value_delimiter = ',', env = "KUBEOPENCODE_TRUSTED_PROXIES")]
+    trusted_proxies: Vec<Range>,
+    /// File with 32 bytes or 64 hexadecimal digits that seal sessions. Several servers need the same; without it,
+    /// people log in again after a restart.
+    #[arg(long, env = "KUBEOPENCODE_SESSION_KEY_FILE")]
+    session_key_file: Option<PathBuf>,
+    /// Form of the log.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "KUBEOPENCODE_LOG_FORMAT")]
+    log_format: LogFormat,
+    /// What to log, such as `info` or `kubeopencode_server=debug`.
+    #[arg(long, default_value = "info", env = "KUBEOPENCODE_LOG")]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    start_log(&args)?;
+    let config =
+        kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
+    let session_key = args.session_key_file.as_ref().map(session_key).transpose()?;
+    let options = Options {
+        address: args.address,
+        metrics: args.metrics_bind_address,
+        base_url: args.base_url,
+        anonymous: args.anonymous || args.auth_allow_anonymous || !args.auth_enabled,
+        anonymous_write: args.anonymous_write || !args.auth_enabled,
+        cors_allowed_origins: args.cors_allowed_origins,
+        requests_per_second: args.requests_per_second,
+        concurrent_requests: args.api_rate_limit,
+        trusted_proxies: args.trusted_proxies,
+        session_key,
+        agents_on_loopback: pod::env::process("KUBEOPENCODE_ADDRESSING")
+            .is_some_and(|value| value.eq_ignore_ascii_case("local")),
+        environment: pod::env::process,
+    };
+    let listening = Listening::bind(Access::Config(Box::new(config)), options).await?;
+    listening
+        .serve(async {
+            // Without handlers the default action of the signal ends the process, which is as good.
+            if pod::stop::requested().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+        .await?;
+    Ok(())
+}
+
+/// The key of sessions: 32 bytes, or 64 hexadecimal digits.
+fn session_key(path: &PathBuf) -> anyhow::Result<[u8; 32]> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if let Ok(key) = <[u8; 32]>::try_from(bytes.as_slice()) {
+        return Ok(key);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let digits: Option<Vec<u8>> =
+        text.trim().chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    match digits {
+        Some(digits) if digits.len() == 64 => {
+            let mut key = [0; 32];
+            for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+                *byte = pair[0] << 4 | pair[1];
+            }
+            Ok(key)
+        }
+        _ => bail!("{} must hold 32 bytes or 64 hexadecimal digits", path.display()),
+    }
+}
+
+fn start_log(args: &Args) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).context("--log cannot be read")?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+/// `HOST:PORT`, or `:PORT` for every address.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
+    full.parse().map_err(|_| "write HOST:PORT or :PORT, such as 127.0.0.1:2746".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_key_is_32_bytes_or_64_digits() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |content: &[u8]| {
+            fs::write(file.path(), content).unwrap();
+            session_key(&file.path().to_owned()).ok()
+        };
+        assert_eq!(read(&[7; 32]), Some([7; 32]));
+        assert_eq!(read(format!("{}\n", "0a".repeat(32)).as_bytes()), Some([10; 32]));
+        assert_eq!(read(b"short"), None);
+    }
+}

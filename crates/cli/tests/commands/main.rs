@@ -1,0 +1,9 @@
+//! Whole commands, as a person or a script calls them, against a real API server. Statuses are written by the tests:
+//! no controller is needed to show what is there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod clusters;
+mod objects;
+mod tasks;
+mod tools;
+mod world;

@@ -1,0 +1,96 @@
+//! agent, crontask, top, completion, version, help.
+
+use std::{collections::BTreeMap, os::unix::fs::symlink, process::Command};
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, api::PostParams, core::ObjectMeta};
+use serde_json::{Value, json};
+
+use crate::{check, world::World};
+
+#[tokio::test]
+async fn agents_are_suspended_resumed_and_shared() {
+    let world = World::start().await;
+    world.create("Agent", "dev", json!({"maxConcurrentTasks": 2}), json!({"phase": "Running", "ready": true})).await;
+    let secret = Secret {
+        metadata: ObjectMeta { name: Some("dev-share".into()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([("token".to_owned(), ByteString(b"abc".to_vec()))])),
+        ..Secret::default()
+    };
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    let spec = async || world.api("Agent").get("dev").await.unwrap().data["spec"].clone();
+
+    check!("agent-list", world.run(&["agent", "list"]));
+    check!("agent-suspend", world.run(&["agent", "suspend", "dev"]));
+    assert_eq!(spec().await["suspend"], json!(true));
+    check!("agent-suspend-again", world.run(&["agent", "suspend", "dev"]));
+    check!("agent-resume", world.run(&["agent", "resume", "dev"]));
+    assert_eq!(spec().await["suspend"], json!(false));
+    check!("agent-share-not-yet", world.run(&["agent", "share", "dev", "--show"]));
+    check!(
+        "agent-share",
+        world.run(&["agent", "share", "dev", "--expires-in", "24h", "--allowed-ips", "10.0.0.0/8,::1"])
+    );
+    assert_eq!(spec().await["share"]["allowedIPs"], json!(["10.0.0.0/8", "::1"]));
+    check!("agent-share-for-ever", world.run(&["agent", "share", "dev"]));
+    assert_eq!(spec().await["share"], json!({"enabled": true}));
+    check!("agent-unshare", world.run(&["agent", "unshare", "dev"]));
+    check!("agent-missing", world.run(&["agent", "attach", "gone"]));
+    check!("agent-attach-not-ready", {
+        world.status("Agent", "dev", json!({"ready": false})).await;
+        world.run(&["agent", "attach", "dev", "--timeout", "1s"])
+    });
+    let seen = world.api("Agent").get("dev").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert!(seen.contains_key("kubeopencode.io/last-connection-active"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn crontasks_are_triggered_suspended_and_resumed() {
+    let world = World::start().await;
+    let spec = json!({"schedule": "@daily", "taskTemplate": {"spec": {"agentRef": {"name": "dev"}}}});
+    world.create("CronTask", "nightly", spec, Value::Null).await;
+    check!("crontask-trigger", world.run(&["crontask", "trigger", "nightly"]));
+    check!("crontask-suspend", world.run(&["ct", "suspend", "nightly"]));
+    check!("crontask-resume", world.run(&["ct", "resume", "nightly"]));
+    check!("crontask-missing", world.run(&["ct", "trigger", "gone"]));
+    let stored = world.api("CronTask").get("nightly").await.unwrap();
+    assert_eq!(stored.metadata.annotations.unwrap_or_default()["kubeopencode.io/trigger"], "true");
+    assert_eq!(stored.data["spec"]["suspend"], json!(false));
+}
+
+#[tokio::test]
+async fn top_prints_one_frame_where_nobody_watches() {
+    let world = World::start().await;
+    world.create("Agent", "dev", json!({"maxConcurrentTasks": 1}), json!({"ready": true})).await;
+    world
+        .create("Task", "runs", json!({"agentRef": {"name": "dev"}}), json!({"phase": "Running", "runEpoch": 1}))
+        .await;
+    let text = world.run(&["top"]).text();
+    assert!(text.contains("1/1 agents ready, 1 running, 0 waiting"), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+}
+
+#[tokio::test]
+async fn versions_are_told_even_without_a_cluster() {
+    let world = World::start().await;
+    check!("version", world.run(&["version"]));
+    let mut alone = world.command(&["version"]);
+    check!("version-alone", world.finish(alone.env_remove("KUBECONFIG")));
+    check!("version-client", world.run(&["version", "--client", "-o", "json"]));
+}
+
+#[test]
+fn every_shell_gets_a_script_for_the_name_that_was_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeoc = directory.path().join("kubeoc");
+    symlink(env!("CARGO_BIN_EXE_kubeopencode"), &kubeoc).unwrap();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = Command::new(&kubeoc).args(["completion", shell]).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains("kubeoc") && script.contains("explain"), "{shell}");
+    }
+    let help = Command::new(&kubeoc).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("Usage: kubeoc ") && help.contains("Exit codes:"), "{help}");
+}

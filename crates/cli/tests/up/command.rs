@@ -1,0 +1,128 @@
+//! The command as a person starts it.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kubeopencode");
+/// The start takes well below a second; a machine that builds at the same time needs longer.
+const LIMIT: Duration = Duration::from_mins(1);
+
+fn program(words: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).env_remove("KUBECONFIG").env_remove("KUBEOPENCODE_STATE_DIR");
+    command
+}
+
+/// Runs a command that ends by itself.
+pub fn run(words: &[&str]) -> Output {
+    let mut child = program(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait(&mut child);
+    child.wait_with_output().unwrap()
+}
+
+/// What a command that must fail says; it must be one line.
+pub fn refusal(words: &[&str]) -> String {
+    let output = run(words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    said
+}
+
+fn wait(child: &mut Child) {
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > LIMIT {
+            child.kill().unwrap();
+            panic!("the command did not end");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A platform that was started with `up`. It is killed when this value goes.
+pub struct Up {
+    child: Child,
+    /// What it printed.
+    pub greeting: Vec<String>,
+    /// How long it took to print it.
+    pub took: Duration,
+    pub kubeconfig: PathBuf,
+}
+
+impl Up {
+    pub fn start(state: &Path, more: &[&str]) -> Self {
+        let words = [&["up", "--state-dir", state.to_str().unwrap(), "--api-port", "0"], more].concat();
+        let started = Instant::now();
+        let mut child =
+            program(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let mut greeting: Vec<String> = Vec::new();
+        while !greeting.iter().any(|line| line.contains("Isolation")) {
+            let Ok(line) = told.recv_timeout(LIMIT) else {
+                let _ = child.kill();
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("it did not start: {greeting:?} {said}");
+            };
+            greeting.push(line);
+        }
+        let took = started.elapsed();
+        let line = greeting.iter().find_map(|line| line.split_once("export KUBECONFIG=")).unwrap();
+        let kubeconfig = PathBuf::from(line.1);
+        Self { child, greeting, took, kubeconfig }
+    }
+
+    pub fn kubectl(&self, words: &[&str]) -> String {
+        let output = self.try_kubectl(words);
+        assert!(output.status.success(), "kubectl {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub fn try_kubectl(&self, words: &[&str]) -> Output {
+        let kubectl = testenv::Program::Kubectl.obtain().unwrap();
+        Command::new(kubectl).args(words).env("KUBECONFIG", &self.kubeconfig).output().unwrap()
+    }
+
+    /// Repeats a kubectl command until what it says is as wanted.
+    pub fn until(&self, words: &[&str], wanted: impl Fn(&str) -> bool) -> String {
+        let started = Instant::now();
+        loop {
+            let output = self.try_kubectl(words);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && wanted(&said) {
+                return said;
+            }
+            let events = || String::from_utf8(self.try_kubectl(&["get", "pods,events", "-A"]).stdout).unwrap();
+            assert!(started.elapsed() < LIMIT, "kubectl {words:?}: {said}\n{}", events());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// As `kill -9` does it.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end. Answers its exit code.
+    pub fn ended(mut self) -> Option<i32> {
+        wait(&mut self.child);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,7 @@
+//! `kubeopencode up` and `down` as whole commands, with the real kubectl.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod command;
+mod refusals;
+mod state;
+mod work;

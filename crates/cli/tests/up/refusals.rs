@@ -1,0 +1,67 @@
+use std::{fs, net::TcpListener};
+
+use crate::command::{Up, refusal, run};
+
+#[test]
+fn a_port_in_use_is_named_and_nothing_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = refusal(&["up", "--state-dir", state.to_str().unwrap(), "--api-port", &port]);
+    assert!(said.contains(&format!("port {port}")) && said.contains("--api-port"), "{said}");
+    assert!(!state.join("api").exists());
+    let said = run(&["down", "--state-dir", state.to_str().unwrap()]);
+    assert!(String::from_utf8(said.stdout).unwrap().contains("Nothing runs"));
+}
+
+#[test]
+fn a_directory_serves_one_platform_and_the_second_is_told_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().to_str().unwrap();
+    let up = Up::start(dir.path(), &[]);
+    let said = refusal(&["up", "--state-dir", state, "--api-port", "0"]);
+    assert!(said.contains("already runs on") && said.contains("kubeopencode down --state-dir"), "{said}");
+    // The first one does not notice.
+    assert!(up.kubectl(&["get", "namespaces"]).contains("default"));
+}
+
+#[test]
+fn a_directory_or_a_kubeconfig_of_somebody_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let thesis = dir.path().join("thesis.txt");
+    fs::write(&thesis, "years of work").unwrap();
+    let state = dir.path().to_str().unwrap();
+    let said = refusal(&["up", "--state-dir", state]);
+    assert!(said.contains("was not made by kubeopencode"), "{said}");
+    let said = refusal(&["down", "--purge", "--state-dir", state]);
+    assert!(said.contains("nothing was removed"), "{said}");
+    let other = tempfile::tempdir().unwrap();
+    let said =
+        refusal(&["up", "--state-dir", other.path().to_str().unwrap(), "--kubeconfig", thesis.to_str().unwrap()]);
+    assert!(said.contains("--kubeconfig"), "{said}");
+    assert_eq!(fs::read_to_string(&thesis).unwrap(), "years of work");
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    Up::start(dir.path(), &[]).kill();
+    let mut broken = 0;
+    for entry in fs::read_dir(dir.path().join("api")).unwrap().flatten() {
+        // The objects, with what belongs to them.
+        if entry.file_name().to_string_lossy().starts_with("objects") {
+            fs::write(entry.path(), "not what it was".repeat(1000)).unwrap();
+            broken += 1;
+        }
+    }
+    assert!(broken > 0, "{:?}", fs::read_dir(dir.path().join("api")).unwrap().collect::<Vec<_>>());
+    let said = refusal(&["up", "--state-dir", dir.path().to_str().unwrap(), "--api-port", "0"]);
+    assert!(said.contains(dir.path().to_str().unwrap()), "{said}");
+}
+
+#[test]
+fn a_runtime_that_is_not_there_is_refused() {
+    let said = refusal(&["up", "--runtime", "podman"]);
+    assert!(said.contains("not available in this version"), "{said}");
+}

@@ -1,0 +1,73 @@
+use std::fs;
+
+use crate::command::{Up, run};
+
+/// A Deployment whose Pods do nothing for long, and a mark by which their processes are found.
+fn sleeper(mark: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: sleeper}}
+spec:
+  replicas: 2
+  selector: {{matchLabels: {{app: sleeper}}}}
+  template:
+    metadata: {{labels: {{app: sleeper}}}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: main
+        image: busybox
+        command: [sh, -c, 'echo awake; exec sleep 98{mark}']
+"
+    )
+}
+
+fn processes(mark: &str) -> usize {
+    let wanted = format!("sleep\u{0}98{mark}\u{0}");
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())).count()
+}
+
+#[test]
+fn a_deployment_runs_as_processes_which_end_with_the_platform() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = std::process::id().to_string();
+    let manifest = dir.path().join("sleeper.yaml");
+    fs::write(&manifest, sleeper(&mark)).unwrap();
+    let state = dir.path().join("state");
+    let up = Up::start(&state, &["--host-images"]);
+    up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    up.kubectl(&["rollout", "status", "deployment/sleeper", "--timeout=60s"]);
+    assert_eq!(processes(&mark), 2);
+    let said = up.kubectl(&["logs", "deployment/sleeper"]);
+    assert_eq!(said, "awake\n");
+    let said = up.kubectl(&["exec", "deployment/sleeper", "--", "sh", "-c", "echo from inside"]);
+    assert_eq!(said, "from inside\n");
+    run(&["down", "--state-dir", state.to_str().unwrap()]);
+    assert_eq!(up.ended(), Some(0));
+    assert_eq!(processes(&mark), 0);
+    // The next start takes up what was there.
+    let up = Up::start(&state, &["--host-images"]);
+    up.until(&["get", "deployment", "sleeper", "-o", "jsonpath={.status.readyReplicas}"], |said| said == "2");
+    assert_eq!(processes(&mark), 2);
+    up.kubectl(&["delete", "deployment", "sleeper"]);
+    up.until(&["get", "pods", "-o", "name"], str::is_empty);
+    assert_eq!(processes(&mark), 0);
+}
+
+#[test]
+fn the_demo_ends_as_it_should() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kubeopencode"))
+        .args(["up", "--demo", "--exit", "--api-port", "0", "--state-dir", dir.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{errors}");
+    for task in ["hello", "write-a-file", "on-the-agent", "waits-its-turn", "fails-on-purpose", "report-"] {
+        assert!(said.contains(task), "{said}");
+    }
+    assert!(said.contains("AS EXPECTED") && said.contains("ModelError"), "{said}");
+}

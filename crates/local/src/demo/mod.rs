@@ -1,0 +1,216 @@
+//! The demo: an Agent, a template, a CronTask and Tasks that really run OpenCode, against the scripted model.
+//!
+//! What each Task shows and how it is to end stands in its annotations; the manifests are in `crates/local/demo`.
+
+mod report;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    time::Duration,
+};
+
+use api::Task;
+use futures::{StreamExt as _, pin_mut};
+use jiff::Zoned;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+    runtime::{
+        WatchStreamExt as _,
+        wait::{await_condition, conditions::is_deleted},
+        watcher::{self, Event},
+    },
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+pub use report::Report;
+
+use crate::scripted_model::ScriptedModel;
+
+/// Namespace of the demo.
+pub const NAMESPACE: &str = "demo";
+const LABEL: &str = "kubeopencode.io/demo=true";
+/// What a Task shows, for people.
+const SHOWS: &str = "kubeopencode.io/demo-shows";
+/// The reason with which a Task is to end.
+const ENDS: &str = "kubeopencode.io/demo-ends";
+/// Who applies the manifests.
+const MANAGER: &str = "kubeopencode-demo";
+/// A Task takes some ten seconds on a machine that is not busy; a busy one was seen to need six times as long.
+const LIMIT: Duration = Duration::from_mins(8);
+
+const MANIFESTS: [&str; 5] = [
+    include_str!("../../demo/namespace.yaml"),
+    include_str!("../../demo/template.yaml"),
+    include_str!("../../demo/agent.yaml"),
+    include_str!("../../demo/tasks.yaml"),
+    include_str!("../../demo/crontask.yaml"),
+];
+
+/// Why the demo did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The scripted model has no address.
+    #[error("the scripted model cannot listen on 127.0.0.1: {0}")]
+    Model(#[source] io::Error),
+    /// A manifest cannot be read.
+    #[error("a manifest of the demo cannot be read: {0}")]
+    Manifest(String),
+    /// The API server refused something.
+    #[error("{what}: {why}")]
+    Api {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        why: String,
+    },
+    /// A Task of an earlier demo stays.
+    #[error("Task {0} of an earlier demo does not go away: `kubectl describe task -n demo {0}` says why")]
+    Stays(String),
+    /// The terminal is gone.
+    #[error("the output cannot be written: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// A demo at work: its model answers as long as this value lives.
+pub struct Demo {
+    client: Client,
+    /// How many Tasks there will be.
+    expected: usize,
+    _model: ScriptedModel,
+}
+
+impl Demo {
+    /// Starts the model and applies the manifests. Tasks of an earlier demo make room.
+    pub async fn start(client: Client) -> Result<Self, Error> {
+        let model = ScriptedModel::start().await.map_err(Error::Model)?;
+        remove_tasks(&client).await?;
+        let mut expected = 0;
+        for object in manifests(&model.base_url())? {
+            expected += usize::from(matches!(object["kind"].as_str(), Some("Task" | "CronTask")));
+            apply(&client, &object).await?;
+        }
+        Ok(Self { client, expected, _model: model })
+    }
+
+    /// Writes a line whenever a Task gets on, until all have ended or it takes too long. Answers how they ended.
+    pub async fn follow(&self, out: &mut dyn Write) -> Result<Report, Error> {
+        let mut tasks = BTreeMap::new();
+        // Too late is an end too: the report shows what is missing.
+        if let Ok(outcome) = timeout(LIMIT, self.watch(&mut tasks, out)).await {
+            outcome?;
+        }
+        Ok(Report::new(tasks.values(), self.expected))
+    }
+
+    async fn watch(&self, tasks: &mut BTreeMap<String, Task>, out: &mut dyn Write) -> Result<(), Error> {
+        let events = watcher::watcher(self.tasks(), watcher::Config::default().labels(LABEL)).default_backoff();
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            // An interrupted watch is taken up again by itself.
+            let Ok(Event::Apply(task) | Event::InitApply(task)) = event else { continue };
+            let name = task.name_any();
+            if let Some(line) = report::progress(tasks.get(&name), &task) {
+                writeln!(out, "{}  {line}", Zoned::now().strftime("%H:%M:%S"))?;
+            }
+            tasks.insert(name, task);
+            if tasks.len() >= self.expected && tasks.values().all(report::is_over) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn tasks(&self) -> Api<Task> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+}
+
+/// The objects of the demo, with the address of the model.
+fn manifests(model_url: &str) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    for text in MANIFESTS {
+        let text = text.replace("MODEL_URL", model_url);
+        let read: Vec<Value> =
+            serde_saphyr::from_multiple(&text).map_err(|error| Error::Manifest(error.to_string()))?;
+        objects.extend(read);
+    }
+    Ok(objects)
+}
+
+async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    let api_version = text(&object["apiVersion"]);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let failed = |error| Error::Api { what: format!("{kind} {name} cannot be applied"), why: said(error) };
+    if kind == "Task" {
+        let object = serde_json::from_value(object.clone()).map_err(|error| Error::Manifest(error.to_string()))?;
+        api.create(&PostParams::default(), &object).await.map_err(failed)?;
+    } else {
+        api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// What the API server said, without the rest of its answer.
+fn said(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message,
+        other => other.to_string(),
+    }
+}
+
+/// Removes the Tasks of an earlier demo, and waits until they are gone.
+async fn remove_tasks(client: &Client) -> Result<(), Error> {
+    let tasks: Api<Task> = Api::namespaced(client.clone(), NAMESPACE);
+    let failed = |error| Error::Api { what: "Tasks of an earlier demo cannot be removed".to_owned(), why: said(error) };
+    for task in tasks.list(&ListParams::default().labels(LABEL)).await.map_err(failed)? {
+        let (name, uid) = (task.name_any(), task.uid().unwrap_or_default());
+        match tasks.delete(&name, &DeleteParams::background()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            other => drop(other.map_err(failed)?),
+        }
+        let gone = timeout(Duration::from_mins(1), await_condition(tasks.clone(), &name, is_deleted(&uid))).await;
+        if !matches!(gone, Ok(Ok(_))) {
+            return Err(Error::Stays(name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{Agent, AgentTemplate, CronTask};
+
+    use super::*;
+
+    #[test]
+    fn the_manifests_are_what_they_say_and_name_the_model() {
+        let objects = manifests("http://127.0.0.1:1/v1").unwrap();
+        let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        let tasks = ["Task"; 5];
+        assert_eq!(kinds[..3], ["Namespace", "AgentTemplate", "Agent"]);
+        assert_eq!((&kinds[3..8], kinds[8]), (&tasks[..], "CronTask"));
+        let template: AgentTemplate = serde_json::from_value(objects[1].clone()).unwrap();
+        let config = serde_json::to_string(&template.spec).unwrap();
+        assert!(config.contains("http://127.0.0.1:1/v1") && !config.contains("MODEL_URL"), "{config}");
+        serde_json::from_value::<Agent>(objects[2].clone()).unwrap();
+        let cron: CronTask = serde_json::from_value(objects[8].clone()).unwrap();
+        let mut annotations = vec![cron.spec.task_template.metadata.unwrap().annotations.unwrap()];
+        for object in &objects[3..8] {
+            let task: Task = serde_json::from_value(object.clone()).unwrap();
+            assert_eq!(task.labels().get("kubeopencode.io/demo").map(String::as_str), Some("true"));
+            annotations.push(task.annotations().clone());
+        }
+        assert!(annotations.iter().all(|all| all.contains_key(SHOWS) && all.contains_key(ENDS)));
+    }
+}

@@ -1,0 +1,291 @@
+//! The one directory in which the platform keeps everything.
+//!
+//! | in it | what |
+//! |---|---|
+//! | `kubeopencode.json` | proof that the directory is ours |
+//! | `lock` | held while a platform runs on it; holds its process id |
+//! | `kubeconfig` | for kubectl |
+//! | `api` | the objects |
+//! | `node` | logs, volumes and claims of Pods |
+//!
+//! Invariants: one platform at a time works in a directory; nothing is removed from a directory that is not ours.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::{Value, json};
+
+const MARKER: &str = "kubeopencode.json";
+const LOCK: &str = "lock";
+/// Changes when an older program could not read what this one writes.
+const FORMAT: u64 = 1;
+
+/// Why a directory cannot be used. Each text is one sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It holds something else.
+    #[error("{} is not empty and was not made by kubeopencode: name another directory with --state-dir", .0.display())]
+    NotOurs(PathBuf),
+    /// There is nothing to remove.
+    #[error("{} is not a state directory of kubeopencode; nothing was removed", .0.display())]
+    NothingToPurge(PathBuf),
+    /// It was made by a program that we do not understand.
+    #[error("{} was written by a newer kubeopencode (format {format}): use that one, or another directory with --state-dir", dir.display())]
+    Newer {
+        /// Which directory.
+        dir: PathBuf,
+        /// Its format.
+        format: u64,
+    },
+    /// The proof that it is ours cannot be read.
+    #[error("{} cannot be read; if nothing in the directory is worth keeping, remove it and try again", .0.display())]
+    Corrupt(PathBuf),
+    /// Another platform works in it.
+    #[error("kubeopencode already runs on {}{}: stop it with `kubeopencode down --state-dir {}`", dir.display(), process(*pid), dir.display())]
+    Running {
+        /// Which directory.
+        dir: PathBuf,
+        /// The other's process, if it has said so.
+        pid: Option<i32>,
+    },
+    /// Somebody holds the lock who cannot be told to stop.
+    #[error("{} is locked by a process that is not a running kubeopencode{}; end that process first", dir.display(), process(*pid))]
+    Stranger {
+        /// Which directory.
+        dir: PathBuf,
+        /// The process that the lock names.
+        pid: Option<i32>,
+    },
+    /// It did not end in time.
+    #[error(
+        "process {pid} did not end within {seconds} s; its Pods may be ending still, `kill -9 {pid}` ends it at once"
+    )]
+    StillRunning {
+        /// The process.
+        pid: i32,
+        /// How long we waited.
+        seconds: u64,
+    },
+    /// The file system refused.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn process(pid: Option<i32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { what, path, source }
+}
+
+/// A state directory that this process may work in. The lock goes with this value.
+#[derive(Debug)]
+pub struct StateDir {
+    path: PathBuf,
+    /// Held until this value, or the process, ends.
+    _lock: File,
+}
+
+impl StateDir {
+    /// Takes a directory, which is made if it does not exist.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("cannot make", path))?;
+        let path = fs::canonicalize(path).map_err(io_error("cannot find", path))?;
+        match read_marker(&path)? {
+            Some(FORMAT) => {}
+            Some(format) => return Err(Error::Newer { dir: path, format }),
+            None if is_unused(&path)? => {}
+            None => return Err(Error::NotOurs(path)),
+        }
+        let mut lock = open_lock(&path, true)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Running { pid: read_pid(&mut lock), dir: path }),
+            Err(TryLockError::Error(error)) => return Err(io_error("cannot lock", &path.join(LOCK))(error)),
+        }
+        let noted =
+            lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{}", std::process::id()));
+        noted.map_err(io_error("cannot write", &path.join(LOCK)))?;
+        let marker = path.join(MARKER);
+        fs::write(&marker, json!({ "format": FORMAT }).to_string() + "\n")
+            .map_err(io_error("cannot write", &marker))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is, without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it with everything in it.
+    pub fn purge(self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.path).map_err(io_error("cannot remove", &self.path))
+    }
+}
+
+/// Stops the platform that runs on a directory and waits for its end. Answers its process, if there was one.
+pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
+    let Ok(path) = fs::canonicalize(path) else { return Ok(None) };
+    if !path.join(LOCK).exists() {
+        return Ok(None);
+    }
+    let mut lock = open_lock(&path, false)?;
+    match lock.try_lock() {
+        Ok(()) => return Ok(None),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(io_error("cannot lock", &path.join(LOCK))(error)),
+    }
+    let pid = read_pid(&mut lock);
+    let stranger = || Error::Stranger { dir: path.clone(), pid };
+    // The descriptor is of the process that has the number now; that it has our lock open says that it is the one.
+    let target = pid.and_then(Pid::from_raw).ok_or_else(stranger)?;
+    let handle = pidfd_open(target, PidfdFlags::empty()).map_err(|_| stranger())?;
+    if !has_open(target, &lock) {
+        return Err(stranger());
+    }
+    pidfd_send_signal(&handle, Signal::TERM)
+        .map_err(|error| io_error("cannot stop the process of", &path)(error.into()))?;
+    let (ended, end) = mpsc::channel();
+    // The lock is free when the process is gone.
+    thread::spawn(move || ended.send(lock.lock()));
+    match end.recv_timeout(limit) {
+        Ok(_) => Ok(pid),
+        Err(_) => Err(Error::StillRunning { pid: target.as_raw_nonzero().get(), seconds: limit.as_secs() }),
+    }
+}
+
+/// Removes a state directory on which nothing runs.
+pub fn purge(path: &Path) -> Result<(), Error> {
+    let Ok(path) = fs::canonicalize(path) else { return Err(Error::NothingToPurge(path.to_owned())) };
+    if read_marker(&path)?.is_none() {
+        return Err(Error::NothingToPurge(path));
+    }
+    StateDir::open(&path)?.purge()
+}
+
+fn open_lock(dir: &Path, create: bool) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).mode(0o600);
+    options.open(&path).map_err(io_error("cannot open", &path))
+}
+
+fn read_pid(lock: &mut File) -> Option<i32> {
+    let mut text = String::new();
+    lock.rewind().ok()?;
+    lock.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Whether a process has this file open.
+fn has_open(pid: Pid, file: &File) -> bool {
+    let Ok(ours) = file.metadata() else { return false };
+    let Ok(open) = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())) else { return false };
+    open.flatten().any(|entry| {
+        fs::metadata(entry.path()).is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino()))
+    })
+}
+
+/// The format of a directory of ours.
+fn read_marker(dir: &Path) -> Result<Option<u64>, Error> {
+    let path = dir.join(MARKER);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let marker: Option<Value> = serde_json::from_slice(&bytes).ok();
+            marker.and_then(|marker| marker["format"].as_u64()).map(Some).ok_or(Error::Corrupt(path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("cannot read", &path)(error)),
+    }
+}
+
+/// Whether nothing is in a directory but a lock: we may have been killed before we wrote more.
+fn is_unused(dir: &Path) -> Result<bool, Error> {
+    let entries = fs::read_dir(dir).map_err(io_error("cannot list", dir))?;
+    Ok(entries.flatten().all(|entry| entry.file_name() == LOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(outcome: Result<impl Sized, Error>) -> String {
+        outcome.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_directory_serves_one_platform_at_a_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("new/state");
+        let held = StateDir::open(&dir).unwrap();
+        let error = text(StateDir::open(&dir));
+        assert!(error.contains(&format!("(process {})", std::process::id())) && error.contains("down"), "{error}");
+        drop(held);
+        StateDir::open(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_neither_used_nor_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("thesis.txt"), "years of work").unwrap();
+        assert!(text(StateDir::open(temp.path())).contains("was not made by kubeopencode"));
+        assert!(text(purge(temp.path())).contains("nothing was removed"));
+        assert!(temp.path().join("thesis.txt").exists());
+        assert!(text(purge(&temp.path().join("absent"))).contains("nothing was removed"));
+    }
+
+    #[test]
+    fn what_is_ours_can_be_removed_unless_somebody_works_in_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("state");
+        let held = StateDir::open(&dir).unwrap();
+        assert!(text(purge(&dir)).contains("already runs"));
+        drop(held);
+        purge(&dir).unwrap();
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_format_of_the_future_or_a_broken_marker_is_named() {
+        let temp = tempfile::tempdir().unwrap();
+        let marker = temp.path().join(MARKER);
+        fs::write(&marker, r#"{"format": 99}"#).unwrap();
+        assert!(text(StateDir::open(temp.path())).contains("newer kubeopencode (format 99)"));
+        fs::write(&marker, "{").unwrap();
+        assert!(text(StateDir::open(temp.path())).contains("cannot be read"));
+    }
+
+    #[test]
+    fn nothing_runs_on_a_directory_that_is_free_or_absent() {
+        let temp = tempfile::tempdir().unwrap();
+        assert_eq!(stop(&temp.path().join("absent"), Duration::ZERO).unwrap(), None);
+        drop(StateDir::open(temp.path()).unwrap());
+        assert_eq!(stop(temp.path(), Duration::ZERO).unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_that_does_not_hold_the_lock_is_not_stopped() {
+        let temp = tempfile::tempdir().unwrap();
+        let _held = StateDir::open(temp.path()).unwrap();
+        // A number that was written by a platform that is gone, and now belongs to somebody else.
+        fs::write(temp.path().join(LOCK), "1\n").unwrap();
+        assert!(text(stop(temp.path(), Duration::ZERO)).contains("not a running kubeopencode (process 1)"));
+    }
+}

@@ -1,0 +1,273 @@
+//! A Service has EndpointSlices with the Pods that it selects.
+//!
+//! Not as on a cluster: the former kind Endpoints is not written, and a slice holds any number of Pods.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        core::v1::{ObjectReference, Pod, Service, ServicePort, ServiceSpec},
+        discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{ObjectMeta, OwnerReference},
+        util::intstr::IntOrString,
+    },
+};
+use kube::{
+    Api, Resource as _, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{World, cache::Key, pods, queue::Next, replica_set::is_gone};
+
+/// Label with the name of a slice's Service.
+pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Clients tell slices of the control plane from their own by this name.
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// What the endpoints of one slice have in common: whether they have IPv6 addresses, and the numbers of their ports.
+type Alike = (bool, Vec<Option<i32>>);
+
+/// Whether a Service selects a Pod.
+pub(crate) fn selects(service: &Service, labels: &BTreeMap<String, String>) -> bool {
+    let Some(selector) = service.spec.as_ref().and_then(selector) else { return false };
+    selector.iter().all(|(name, value)| labels.get(name) == Some(value))
+}
+
+/// The selector of a Service, if its endpoints are ours to write.
+fn selector(spec: &ServiceSpec) -> Option<&BTreeMap<String, String>> {
+    let selector = spec.selector.as_ref().filter(|selector| !selector.is_empty())?;
+    (spec.type_.as_deref() != Some("ExternalName")).then_some(selector)
+}
+
+/// The slices of a Service: one for each set of ports that its Pods have under the names that the Service uses.
+fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
+    let Some(spec) = service.spec.as_ref() else { return Vec::new() };
+    if selector(spec).is_none() {
+        return Vec::new();
+    }
+    let mut groups: BTreeMap<Alike, Vec<Endpoint>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !pods::is_over(pod)) {
+        let Some(endpoint) = endpoint(pod, spec.publish_not_ready_addresses == Some(true)) else { continue };
+        let numbers = spec.ports.iter().flatten().map(|port| target(port, pod)).collect();
+        let six = endpoint.addresses.iter().any(|address| address.contains(':'));
+        groups.entry((six, numbers)).or_default().push(endpoint);
+    }
+    if groups.is_empty() {
+        // As on a cluster: who looks for the slices of a Service finds one without endpoints.
+        let numbers = spec.ports.iter().flatten().map(|port| target(port, &Pod::default())).collect();
+        groups.insert((false, numbers), Vec::new());
+    }
+    let slice = |(index, ((six, numbers), mut endpoints)): (usize, (Alike, Vec<Endpoint>))| {
+        endpoints.sort_by(|a, b| a.addresses.cmp(&b.addresses));
+        let ports = spec.ports.iter().flatten().zip(numbers);
+        let ports = ports.filter_map(|(port, number)| {
+            Some(EndpointPort {
+                name: Some(port.name.clone().unwrap_or_default()),
+                port: Some(number?),
+                protocol: Some(port.protocol.clone().unwrap_or_else(|| "TCP".to_owned())),
+                app_protocol: port.app_protocol.clone(),
+            })
+        });
+        EndpointSlice {
+            metadata: metadata(service, index),
+            address_type: if six { "IPv6" } else { "IPv4" }.to_owned(),
+            endpoints,
+            ports: Some(ports.collect()),
+        }
+    };
+    groups.into_iter().enumerate().map(slice).collect()
+}
+
+fn metadata(service: &Service, index: usize) -> ObjectMeta {
+    let name = service.name_any();
+    let mut labels = service.labels().clone();
+    labels.insert(SERVICE.to_owned(), name.clone());
+    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+    if service.spec.as_ref().is_some_and(|spec| spec.cluster_ip.as_deref() == Some("None")) {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    }
+    let owner = service.controller_owner_ref(&());
+    let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
+    // The UID makes the name one of this Service, and not of the next one of its name.
+    let mark: String = service.uid().unwrap_or_default().chars().filter(char::is_ascii_hexdigit).take(5).collect();
+    ObjectMeta {
+        name: Some(if index == 0 { format!("{name}-{mark}") } else { format!("{name}-{mark}-{index}") }),
+        namespace: service.namespace(),
+        labels: Some(labels),
+        owner_references: owner.map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn endpoint(pod: &Pod, always_ready: bool) -> Option<Endpoint> {
+    let address = pod.status.as_ref()?.pod_ip.clone().filter(|address| !address.is_empty())?;
+    let (ready, going) = (pods::is_ready(pod), pod.metadata.deletion_timestamp.is_some());
+    Some(Endpoint {
+        addresses: vec![address],
+        conditions: Some(EndpointConditions {
+            ready: Some(always_ready || ready && !going),
+            serving: Some(always_ready || ready),
+            terminating: Some(going),
+        }),
+        hostname: pod.spec.as_ref().and_then(|spec| spec.hostname.clone()),
+        node_name: pods::node_of(pod).map(ToOwned::to_owned),
+        target_ref: Some(ObjectReference {
+            kind: Some("Pod".to_owned()),
+            name: pod.metadata.name.clone(),
+            namespace: pod.metadata.namespace.clone(),
+            uid: pod.metadata.uid.clone(),
+            ..ObjectReference::default()
+        }),
+        ..Endpoint::default()
+    })
+}
+
+/// The number of a Service's port on a Pod, which may know it by a name.
+fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
+    match &port.target_port {
+        None | Some(IntOrString::Int(0)) => Some(port.port),
+        Some(IntOrString::Int(number)) => Some(*number),
+        Some(IntOrString::String(name)) => {
+            let spec = pod.spec.as_ref()?;
+            let beside =
+                spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+            let ports = spec.containers.iter().chain(beside).flat_map(|container| container.ports.iter().flatten());
+            let protocol = |protocol: &Option<String>| protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+            let mut named = ports.filter(|found| {
+                found.name.as_ref() == Some(name) && protocol(&found.protocol) == protocol(&port.protocol)
+            });
+            named.next().map(|found| found.container_port)
+        }
+    }
+}
+
+/// Makes it so.
+pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
+    let Some(service) = world.services.get(key) else { return Ok(Next::Wait) };
+    if service.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Wait);
+    }
+    let pods = world.pods.in_namespace(&key.namespace, |pod| selects(&service, pod.labels()));
+    let wanted = slices(&service, &pods);
+    let uid = service.uid().unwrap_or_default();
+    let live = world.slices.in_namespace(&key.namespace, |slice| {
+        slice.labels().get(SERVICE) == Some(&key.name)
+            && slice.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER)
+    });
+    let api: Api<EndpointSlice> = Api::namespaced(world.client.clone(), &key.namespace);
+    for slice in &wanted {
+        let there = live.iter().find(|live| live.name_any() == slice.name_any());
+        let made = match there {
+            Some(there) if same(there, slice) => continue,
+            Some(there) if there.address_type == slice.address_type => {
+                let labels = slice.labels();
+                let patch = json!({"metadata": {"labels": labels}, "endpoints": slice.endpoints, "ports": slice.ports});
+                api.patch(&slice.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?
+            }
+            Some(there) => {
+                // The family of addresses cannot be changed; the next pass makes a new one.
+                api.delete(&there.name_any(), &DeleteParams::default()).await?;
+                return Ok(Next::Retry);
+            }
+            None => api.create(&PostParams::default(), slice).await?,
+        };
+        world.slices.learn(made);
+    }
+    for surplus in live.iter().filter(|live| !wanted.iter().any(|slice| slice.name_any() == live.name_any())) {
+        // Those of a former Service of this name go with it; those of somebody else are not ours.
+        if pods::controller_of(&**surplus).is_some_and(|owner| owner.uid == uid) {
+            match api.delete(&surplus.name_any(), &DeleteParams::default()).await {
+                Err(error) if !is_gone(&error) => return Err(error),
+                _ => world.slices.forget(surplus),
+            }
+        }
+    }
+    Ok(Next::Wait)
+}
+
+fn same(live: &EndpointSlice, wanted: &EndpointSlice) -> bool {
+    live.address_type == wanted.address_type
+        && live.endpoints == wanted.endpoints
+        && live.ports.as_deref().unwrap_or_default() == wanted.ports.as_deref().unwrap_or_default()
+        && wanted.labels().iter().all(|(name, value)| live.labels().get(name) == Some(value))
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as literals")]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn service(ports: Value) -> Service {
+        serde_json::from_value(json!({
+            "metadata": {"name": "web", "namespace": "n", "uid": "0a1b-2c3d"},
+            "spec": {"selector": {"app": "web"}, "ports": ports},
+        }))
+        .unwrap()
+    }
+
+    fn pod(name: &str, address: &str, ready: bool, port: i32, going: bool) -> Arc<Pod> {
+        let status = if ready { "True" } else { "False" };
+        Arc::new(
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "labels": {"app": "web"}, "deletionTimestamp": going.then_some("2026-01-01T00:00:00Z")},
+                "spec": {"containers": [{"name": "c", "ports": [{"name": "http", "containerPort": port}]}]},
+                "status": {"podIP": address, "conditions": [{"type": "Ready", "status": status}]},
+            }))
+            .unwrap(),
+        )
+    }
+
+    /// Ports and endpoints as words.
+    fn words(slice: &EndpointSlice) -> (Vec<i32>, Vec<String>) {
+        let ports = slice.ports.iter().flatten().filter_map(|port| port.port).collect();
+        let endpoint = |endpoint: &Endpoint| {
+            let conditions = endpoint.conditions.clone().unwrap();
+            let words =
+                [(conditions.ready, "ready"), (conditions.serving, "serving"), (conditions.terminating, "going")];
+            let words: Vec<_> = words.iter().filter(|(holds, _)| *holds == Some(true)).map(|(_, word)| *word).collect();
+            format!("{} {}", endpoint.addresses.join(","), words.join(" "))
+        };
+        (ports, slice.endpoints.iter().map(endpoint).collect())
+    }
+
+    #[test]
+    fn ready_pods_are_endpoints_and_others_say_what_they_are() {
+        let service = service(json!([{"port": 80, "targetPort": 8080}]));
+        let pods = [
+            pod("b", "127.1.0.2", true, 1, false),
+            pod("a", "127.1.0.1", false, 1, false),
+            pod("c", "127.1.0.3", true, 1, true),
+        ];
+        let slices = slices(&service, &pods);
+        assert_eq!(slices.len(), 1);
+        let endpoints = ["127.1.0.1 ", "127.1.0.2 ready serving", "127.1.0.3 serving going"];
+        assert_eq!(words(&slices[0]), (vec![8080], endpoints.map(ToOwned::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn a_named_port_may_be_another_on_each_pod() {
+        let service = service(json!([{"port": 80, "targetPort": "http"}]));
+        let pods = [pod("a", "127.1.0.1", true, 8080, false), pod("b", "127.1.0.2", true, 9090, false)];
+        let slices = slices(&service, &pods);
+        let found: Vec<_> = slices.iter().map(words).collect();
+        let one = |port, endpoint: &str| (vec![port], vec![format!("{endpoint} ready serving")]);
+        assert_eq!(found, [one(8080, "127.1.0.1"), one(9090, "127.1.0.2")]);
+        assert_ne!(slices[0].name_any(), slices[1].name_any());
+    }
+
+    #[test]
+    fn a_service_without_pods_has_an_empty_slice_and_one_without_selector_none() {
+        let mut service = service(json!([{"port": 80}]));
+        assert_eq!(slices(&service, &[]).iter().map(words).collect::<Vec<_>>(), [(vec![80], Vec::new())]);
+        service.spec.as_mut().unwrap().selector = None;
+        assert_eq!(slices(&service, &[]), []);
+        assert!(!selects(&service, &BTreeMap::new()));
+    }
+}

@@ -1,0 +1,211 @@
+//! A Pod without a node gets ours, unless it says that it wants another.
+//!
+//! Not as on a cluster: requests are not added up. A machine of one's own may be asked for more than it has.
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{World, cache::Key, pods, queue::Next};
+
+/// What becomes of a Pod that waits for a node.
+#[derive(Debug, PartialEq)]
+enum Decision {
+    /// It is not ours to decide, or not yet.
+    Leave,
+    Bind,
+    /// Our node does not do, for this reason.
+    Refuse(String),
+}
+
+fn decide(pod: &Pod, node: Option<&Node>) -> Decision {
+    let Some(spec) = &pod.spec else { return Decision::Leave };
+    let elsewhere = spec.scheduler_name.as_deref().is_some_and(|name| name != "default-scheduler");
+    let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+    if pods::node_of(pod).is_some() || !pods::is_active(pod) || elsewhere || gated {
+        return Decision::Leave;
+    }
+    let Some(node) = node else { return Decision::Leave };
+    let refuse = |why: String| Decision::Refuse(format!("0/1 nodes are available: 1 node(s) {why}."));
+    let selected = spec.node_selector.iter().flatten().all(|(name, value)| node.labels().get(name) == Some(value));
+    let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = required.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let wanted = required.is_none_or(|selector| selector.node_selector_terms.iter().any(|term| matches(term, node)));
+    if !selected || !wanted {
+        return refuse("didn't match Pod's node affinity/selector".to_owned());
+    }
+    if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
+        return refuse("were unschedulable".to_owned());
+    }
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let keeps_off = |taint: &&Taint| {
+        taint.effect != "PreferNoSchedule" && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    };
+    match node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).find(keeps_off) {
+        Some(Taint { key, value, .. }) => {
+            refuse(format!("had untolerated taint {{{key}: {}}}", value.as_deref().unwrap_or_default()))
+        }
+        None => Decision::Bind,
+    }
+}
+
+/// A term with nothing in it matches nothing.
+fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let labels = term.match_expressions.iter().flatten();
+    let fields = term.match_fields.iter().flatten();
+    (term.match_expressions.is_some() || term.match_fields.is_some())
+        && labels.into_iter().all(|wanted| holds(wanted, node.labels().get(&wanted.key).map(String::as_str)))
+        && fields
+            .into_iter()
+            .all(|wanted| wanted.key == "metadata.name" && holds(wanted, node.metadata.name.as_deref()))
+}
+
+fn holds(wanted: &NodeSelectorRequirement, found: Option<&str>) -> bool {
+    let values = wanted.values.as_deref().unwrap_or_default();
+    let listed = || found.is_some_and(|found| values.iter().any(|value| value == found));
+    let numbers = || Some((found?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
+    match wanted.operator.as_str() {
+        "In" => listed(),
+        "NotIn" => !listed(),
+        "Exists" => found.is_some(),
+        "DoesNotExist" => found.is_none(),
+        "Gt" => numbers().is_some_and(|(found, bound)| found > bound),
+        "Lt" => numbers().is_some_and(|(found, bound)| found < bound),
+        _ => false,
+    }
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match toleration.operator.as_deref() {
+        Some("Exists") => true,
+        _ => !key.is_empty() && text(&toleration.value) == text(&taint.value),
+    }
+}
+
+/// Looks at a Pod.
+pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
+    let Some(pod) = world.pods.get(key) else { return Ok(Next::Wait) };
+    let node = world.nodes.get(&Key::new("", &world.settings.node));
+    match decide(&pod, node.as_deref()) {
+        Decision::Leave => {}
+        Decision::Bind => bind(world, &pod, key).await?,
+        Decision::Refuse(why) => refuse(world, &pod, key, &why).await?,
+    }
+    Ok(Next::Wait)
+}
+
+async fn bind(world: &World, pod: &Pod, key: &Key) -> Result<(), kube::Error> {
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": world.settings.node});
+    let metadata = json!({"name": key.name, "namespace": key.namespace, "uid": pod.uid()});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target});
+    let path = format!("/api/v1/namespaces/{}/pods/{}/binding", key.namespace, key.name);
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(binding.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    match world.client.request::<Value>(request).await {
+        // It is gone, or it was bound before the watch told of it.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+async fn refuse(world: &World, pod: &Pod, key: &Key, why: &str) -> Result<(), kube::Error> {
+    let mut conditions = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let said = |condition: &k8s_openapi::api::core::v1::PodCondition| {
+        condition.type_ == "PodScheduled" && condition.message.as_deref() == Some(why)
+    };
+    if conditions.iter().any(said) {
+        return Ok(());
+    }
+    conditions.retain(|condition| condition.type_ != "PodScheduled");
+    let mut conditions = json!(conditions);
+    if let Some(list) = conditions.as_array_mut() {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::now());
+        list.push(json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
+                         "lastTransitionTime": now}));
+    }
+    let api: Api<Pod> = Api::namespaced(world.client.clone(), &key.namespace);
+    let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": conditions}});
+    api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as literals")]
+mod tests {
+    use super::*;
+
+    fn node(taints: Value) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": "local", "labels": {"kubernetes.io/os": "linux", "cores": "8"}},
+            "spec": {"taints": taints},
+        }))
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(spec: Value, taints: Value, refused: Option<&str>) {
+        let mut whole = json!({"containers": []});
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": whole})).unwrap();
+        let expected = refused
+            .map_or(Decision::Bind, |why| Decision::Refuse(format!("0/1 nodes are available: 1 node(s) {why}.")));
+        assert_eq!(decide(&pod, Some(&node(taints))), expected, "{spec}");
+    }
+
+    #[test]
+    fn a_pod_gets_our_node_unless_it_wants_another() {
+        let mismatch = Some("didn't match Pod's node affinity/selector");
+        let none = || json!([]);
+        check(json!({}), none(), None);
+        check(json!({"nodeSelector": {"kubernetes.io/os": "linux"}}), none(), None);
+        check(json!({"nodeSelector": {"kubernetes.io/os": "windows"}}), none(), mismatch);
+        let affinity = |key: &str, operator: &str, values: Value| {
+            let term = json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+            }}})
+        };
+        check(affinity("kubernetes.io/os", "In", json!(["linux"])), none(), None);
+        check(affinity("kubernetes.io/os", "NotIn", json!(["linux"])), none(), mismatch);
+        check(affinity("gpu", "Exists", Value::Null), none(), mismatch);
+        check(affinity("gpu", "DoesNotExist", Value::Null), none(), None);
+        check(affinity("cores", "Gt", json!(["4"])), none(), None);
+        check(affinity("cores", "Lt", json!(["4"])), none(), mismatch);
+    }
+
+    #[test]
+    fn a_taint_keeps_off_who_does_not_tolerate_it() {
+        let taint = || json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+        check(json!({}), taint(), Some("had untolerated taint {k: v}"));
+        check(json!({}), json!([{"key": "k", "effect": "PreferNoSchedule"}]), None);
+        for (toleration, enough) in [
+            (json!({"operator": "Exists"}), true),
+            (json!({"key": "k", "operator": "Exists"}), true),
+            (json!({"key": "k", "value": "v", "effect": "NoSchedule"}), true),
+            (json!({"key": "k", "value": "w"}), false),
+            (json!({"key": "k", "value": "v", "effect": "NoExecute"}), false),
+        ] {
+            let why = (!enough).then_some("had untolerated taint {k: v}");
+            check(json!({"tolerations": [toleration]}), taint(), why);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_somebody_else_is_left_alone() {
+        for spec in [
+            json!({"containers": [], "schedulerName": "another"}),
+            json!({"containers": [], "schedulingGates": [{"name": "g"}]}),
+            json!({"containers": [], "nodeName": "elsewhere"}),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+            assert_eq!(decide(&pod, Some(&node(json!([])))), Decision::Leave, "{spec}");
+        }
+    }
+}
