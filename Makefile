@@ -9,9 +9,11 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: tools ## Start the product and show how to use it (Ctrl-C ends it)
-	$(CARGO) build --quiet -p kubeopencode -p testenv
-	./scripts/run
+run: ## Start the product with a demo and show its page (Ctrl-C ends it; ARGS=--exit ends with the demo)
+	./scripts/tools run
+	cd ui && npm run --silent build
+	$(CARGO) build -p kubeopencode
+	./target/debug/kubeopencode up --demo $(ARGS)
 
 .PHONY: test
 test: tools ## Run every check and every test
@@ -22,12 +24,14 @@ quick: ## Only what needs no cluster: format, lints, unit tests, generated files
 	./scripts/test quick
 
 .PHONY: generate
-generate: ## Rewrite the files that are made from code (CRDs, reference pages)
+generate: ## Rewrite the files that are made from code (CRDs, reference pages, the page's types)
 	$(CARGO) run --quiet -p xtask -- generate
+	cd ui && npm run --silent generate
 
 .PHONY: fmt
 fmt: ## Format the code
 	$(CARGO) fmt --all
+	cd ui && npm run --silent format
 
 .PHONY: tools
 tools: ## Install what the other commands need

@@ -15,7 +15,7 @@ use std::{
     fs, io,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::SystemTime,
 };
 
@@ -24,7 +24,7 @@ use testenv::image::{self, Image};
 
 const REGISTRY: &str = "quay.io/kubeopencode";
 /// The version that every test is made with.
-const OPENCODE: &str = "1.18.33";
+const OPENCODE: &str = include_str!("../../deploy/opencode-version").trim_ascii();
 /// What helpers and agents need from Debian.
 const PACKAGES: [&str; 6] = ["git", "ripgrep", "ca-certificates", "bash", "busybox-static", "openssh-client"];
 /// Dependencies of theirs that only matter to an installed system.
@@ -239,31 +239,20 @@ fn dependencies(text: &str) -> Vec<String> {
     names
 }
 
-/// OpenCode from npm, once.
+/// OpenCode, as `scripts/opencode` installs it.
 fn opencode() -> anyhow::Result<PathBuf> {
-    let dir = home()?.join(".cache/kubeopencode/opencode").join(OPENCODE);
-    let program = dir.join("opencode");
-    if !program.is_file() {
-        fs::create_dir_all(&dir)?;
-        let work = tempfile::tempdir_in(&dir)?;
-        eprintln!("downloading OpenCode {OPENCODE}, once, 60 MB");
-        let package = format!("opencode-linux-x64@{OPENCODE}");
-        run(Command::new("npm").args(["pack", "--silent", &package]).current_dir(work.path()))?;
-        let archive = format!("opencode-linux-x64-{OPENCODE}.tgz");
-        run(Command::new("tar").args(["-xzf", &archive, "package/bin/opencode"]).current_dir(work.path()))?;
-        fs::rename(work.path().join("package/bin/opencode"), &program)?;
-    }
-    Ok(program)
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/opencode")).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "OpenCode {OPENCODE} cannot be installed");
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
+/// Where downloads are kept.
 fn cache() -> anyhow::Result<PathBuf> {
-    let dir = home()?.join(".cache/kubeopencode/images");
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    let dir = cache.context("HOME is not set, so there is no cache")?.join("kubeopencode/images");
     fs::create_dir_all(&dir)?;
     Ok(dir)
-}
-
-fn home() -> anyhow::Result<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).context("HOME is not set, so there is no cache")
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

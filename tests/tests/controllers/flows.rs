@@ -128,6 +128,10 @@ async fn a_rerun_has_its_own_number_and_pod_and_leaves_the_first_alone() -> anyh
         ensure!(status.pod_name.as_deref() == Some("again-pod-2"), "{status:?}");
         ensure!(status.observed_rerun.as_deref() == Some("1"), "{status:?}");
         ensure!(condition(status.conditions.as_ref(), "Stopped").is_empty(), "{status:?}");
+        let versions = world.tasks.versions();
+        let mut between = versions.iter().filter_map(|task| task.status.as_ref());
+        let between = between.find(|s| s.run_epoch == Some(1) && s.observed_rerun.is_some());
+        ensure!(between.is_some_and(|status| status.message.is_none()), "it speaks of the run before: {between:?}");
         let now: Pod = world.api().get("again-pod").await?;
         ensure!(now.metadata.resource_version == first.metadata.resource_version, "the first Pod was touched");
         let task = world.api::<Task>().get("again").await?;

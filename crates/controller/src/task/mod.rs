@@ -125,7 +125,9 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
         api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     ctx.finished.observe(&key, false);
-    let before = task.status.clone().unwrap_or_default();
+    // In memory a finished Task is slim: what is not there could not be taken back.
+    let Some(whole) = ctx.api::<Task>(&key.namespace).get_opt(&key.name).await? else { return Ok(Next::Wait) };
+    let before = whole.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.phase = Some(TaskPhase::Queued);
     after.observed_rerun = asked;
@@ -136,7 +138,7 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
     let mut conditions = after.conditions.take().unwrap_or_default();
     conditions.retain(|condition| condition.type_ == types::QUEUED);
     after.conditions = Some(conditions);
-    ctx.write_status::<Task>(&key, &before, &after, None).await?;
+    ctx.write_status::<Task>(&key, &before, &after, whole.resource_version().as_deref()).await?;
     Ok(Next::Wait)
 }
 

@@ -9,43 +9,19 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-const VERSION: &str = "1.18.33";
 /// The password of every test server.
 pub const PASSWORD: &str = "sesame-open-1";
 
-/// The program: `OPENCODE_BIN`, then the cache, then npm, once for all processes.
+/// The program: `OPENCODE_BIN`, else as `scripts/opencode` installs it.
 pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("OPENCODE_BIN") {
         return PathBuf::from(path);
     }
-    let home = std::env::var("HOME").expect("HOME is not set, so there is no cache for OpenCode; set OPENCODE_BIN");
-    let cache = Path::new(&home).join(".cache/kubeopencode/opencode").join(VERSION);
-    let program = cache.join("opencode");
-    std::fs::create_dir_all(&cache).unwrap();
-    let lock = File::create(cache.join(".lock")).unwrap();
-    lock.lock().unwrap();
-    if !program.exists() {
-        let work = tempfile::tempdir_in(&cache).unwrap();
-        let run = |command: &mut Command| {
-            let output = command.current_dir(work.path()).output().unwrap_or_else(|error| {
-                panic!(
-                    "{} cannot be started ({error}): these tests need OpenCode {VERSION}; install npm or set OPENCODE_BIN",
-                    command.get_program().display()
-                )
-            });
-            assert!(
-                output.status.success(),
-                "OpenCode {VERSION} cannot be fetched: {}; set OPENCODE_BIN to a copy of it",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        };
-        let package = format!("opencode-linux-x64@{VERSION}");
-        run(Command::new("npm").args(["pack", "--silent", &package]));
-        run(Command::new("tar").args(["-xzf", &format!("opencode-linux-x64-{VERSION}.tgz"), "package/bin/opencode"]));
-        std::fs::rename(work.path().join("package/bin/opencode"), &program).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    program
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/opencode");
+    let output = Command::new(script).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "these tests need OpenCode: {said}; set OPENCODE_BIN to a copy of it");
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
 }
 
 /// The environment that keeps OpenCode offline and away from the developer's own files.
