@@ -38,9 +38,23 @@ function settings(prefix: string): Setting[] {
   ];
 }
 
+const inQueue = ({ name, phase, priority, createdAt, startTime }: Task) => ({
+  name,
+  phase,
+  priority,
+  createdAt,
+  startTime,
+});
+
 export function explainTask(world: World, task: Task): Explain {
   const agent = { kind: "Agent", namespace: task.namespace, name: task.agentRef?.name ?? "" };
-  const base = { phase: task.phase, reason: task.reason, message: task.message };
+  const base = {
+    task: { namespace: task.namespace, name: task.name },
+    phase: task.phase,
+    reason: task.reason,
+    message: task.message,
+    dependencies: [],
+  };
   if (task.phase === "Queued" && task.reason === "AgentAtCapacity") {
     const running = world
       .list<Task>("Task", task.namespace)
@@ -61,7 +75,7 @@ export function explainTask(world: World, task: Task): Explain {
         {
           level: "info",
           reason: "Running",
-          message: `'${running[0]?.name}' has been running for some minutes and waits for a permission`,
+          message: `'${running.at(-1)?.name}' has been running for some minutes and waits for a permission`,
           object: { kind: "Task", namespace: task.namespace, name: running.at(-1)?.name ?? "" },
         },
       ],
@@ -71,7 +85,7 @@ export function explainTask(world: World, task: Task): Explain {
         waiting: waiting.length,
         running: running.length,
         maxConcurrentTasks: 2,
-        ahead: running.map(({ name, phase, startTime }) => ({ name, phase, startTime })),
+        ahead: running.map(inQueue),
       },
       quota: { maxTaskStarts: 20, windowSeconds: 3600, used: 7 },
       settings: settings("agent."),
@@ -86,6 +100,7 @@ export function explainTask(world: World, task: Task): Explain {
     return {
       ...base,
       chain: [{ level: "error", reason: task.reason, message: task.message ?? "", since: task.createdAt }],
+      settings: [],
       settingsError: "Agent 'analyst' does not exist in namespace 'platform'",
       next: ["Create the Agent 'analyst'.", "Change agentRef of the Task: it may be corrected while it waits."],
     };
@@ -124,9 +139,12 @@ export function explainTask(world: World, task: Task): Explain {
 export function explainAgent(world: World, agent: Agent): AgentExplain {
   const tasks = world.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
   const broken = agent.conditions?.find((condition) => condition.status === "False" && condition.type !== "Suspended");
+  const running = tasks.filter((task) => task.phase === "Running");
+  const waiting = tasks.filter((task) => task.phase === "Queued");
   return {
+    agent: { namespace: agent.namespace, name: agent.name },
     phase: agent.phase,
-    ready: agent.serverStatus?.ready,
+    ready: agent.serverStatus.ready,
     chain: broken
       ? [
           { level: "wait", reason: "Pending", message: "It cannot start yet" },
@@ -141,10 +159,14 @@ export function explainAgent(world: World, agent: Agent): AgentExplain {
           },
         ],
     settings: settings(""),
-    running: tasks
-      .filter((task) => task.phase === "Running")
-      .map(({ name, phase, startTime }) => ({ name, phase, startTime })),
-    queue: { ahead: tasks.filter((task) => task.phase === "Queued").map(({ name, phase }) => ({ name, phase })) },
+    running: running.map(inQueue),
+    queue: {
+      target: { kind: "Agent", namespace: agent.namespace, name: agent.name },
+      waiting: waiting.length,
+      running: running.length,
+      maxConcurrentTasks: agent.maxConcurrentTasks,
+      ahead: waiting.map(inQueue),
+    },
     next: [],
   };
 }

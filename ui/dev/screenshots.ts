@@ -1,4 +1,6 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
 import { launch, openContext } from "../e2e/browser";
 import { openTarget } from "../e2e/target";
 
@@ -33,39 +35,98 @@ const PAGES: [string, string, string][] = [
   ["not-found", "/nowhere", "text=There is no such page"],
 ];
 
-const LOOKS = [
-  { name: "light", dark: false, phone: false },
-  { name: "dark", dark: true, phone: false },
-  { name: "phone", dark: false, phone: true },
-];
+interface Look {
+  name: string;
+  dark: boolean;
+  phone: boolean;
+}
 
-const out = process.env.OUT ?? "screenshots";
-const only = process.argv.slice(2);
+const LIGHT: Look = { name: "light", dark: false, phone: false };
+const DARK: Look = { name: "dark", dark: true, phone: false };
+const PHONE: Look = { name: "phone", dark: false, phone: true };
+
+/** The pictures of the README: name of the file, page, look. */
+const README: [string, string, Look][] = [
+  ["dashboard", "dashboard", LIGHT],
+  ["task", "task", LIGHT],
+  ["explain", "task-waiting", DARK],
+];
+const README_DIRECTORY = fileURLToPath(new URL("../../docs/images", import.meta.url));
+const MOST_KB = 120;
+
+const HELP = `Usage: npm run screenshots -- [--readme] [page…]
+
+Pictures of the page in real Chromium: of the server at E2E_URL, or of the mock.
+
+  (nothing)   every page in light, dark and on a phone, as PNG in screenshots/ (or where OUT names)
+  page…       only these pages: ${PAGES.map(([name]) => name).join(", ")}
+  --readme    ${README.map(([file, page, look]) => `${file}.webp (${page}, ${look.name})`).join(", ")}
+              in docs/images, 1360 pixels wide, at most ${MOST_KB} kB each
+  --help      this text`;
+
+/** Opens a page and answers whether it showed what it should. */
+async function show(page: Page, url: string, name: string): Promise<boolean> {
+  const [, address, sign] = PAGES.find(([known]) => known === name) ?? [name, `/${name}`, "h1"];
+  await page.goto(`${url}${address}`);
+  const shown = await page
+    .locator(sign)
+    .first()
+    .waitFor({ state: "attached", timeout: 8_000 })
+    .then(
+      () => true,
+      () => false,
+    );
+  if (!shown) console.error(`${name}: "${sign}" did not appear`);
+  await page.waitForTimeout(250);
+  return shown;
+}
+
+/** Playwright writes no WebP, Chromium does. */
+async function webp(page: Page): Promise<Buffer> {
+  const devtools = await page.context().newCDPSession(page);
+  const { data } = await devtools.send("Page.captureScreenshot", { format: "webp", quality: 85 });
+  return Buffer.from(data, "base64");
+}
+
+const args = process.argv.slice(2);
+const unknown = args.filter((arg) => !["--readme", "--help"].includes(arg) && !PAGES.some(([name]) => name === arg));
+if (args.includes("--help") || unknown.length > 0) {
+  console.log(HELP);
+  process.exit(unknown.length > 0 ? 2 : 0);
+}
+const readme = args.includes("--readme");
+const names = args.filter((arg) => arg !== "--readme");
+const wanted = PAGES.map(([name]) => name).filter((name) => names.length === 0 || names.includes(name));
+const shots = readme
+  ? README
+  : [LIGHT, DARK, PHONE].flatMap((look) =>
+      wanted.map((name): [string, string, Look] => [`${name}-${look.name}`, name, look]),
+    );
+const out = readme ? README_DIRECTORY : (process.env.OUT ?? "screenshots");
+
 mkdirSync(out, { recursive: true });
 const target = await openTarget();
 const browser = await launch();
 let missed = 0;
 try {
-  for (const look of LOOKS) {
+  for (const look of [LIGHT, DARK, PHONE]) {
     const context = await openContext(browser, look);
     const page = await context.newPage();
     page.on("console", (message) => {
       if (message.type() === "error") console.error(`${look.name}: ${message.text()}`);
     });
     page.on("pageerror", (error) => console.error(`${look.name}: ${error.message}`));
-    for (const [name, address, sign] of PAGES) {
-      if (only.length > 0 && !only.includes(name)) continue;
-      await page.goto(`${target.url}${address}`);
-      await page
-        .locator(sign)
-        .first()
-        .waitFor({ state: "attached", timeout: 8_000 })
-        .catch(() => {
-          missed += 1;
-          console.error(`${look.name} ${name}: "${sign}" did not appear`);
-        });
-      await page.waitForTimeout(250);
-      await page.screenshot({ path: `${out}/${name}-${look.name}.png` });
+    for (const [file, name] of shots.filter(([, , seen]) => seen === look)) {
+      if (!(await show(page, target.url, name))) missed += 1;
+      if (!readme) {
+        await page.screenshot({ path: `${out}/${file}.png` });
+        continue;
+      }
+      const picture = await webp(page);
+      const kilobytes = picture.length / 1000;
+      console.log(`${file}.webp: ${kilobytes.toFixed(0)} kB`);
+      if (kilobytes > MOST_KB) missed += 1;
+      writeFileSync(`${out}/${file}.webp`, picture);
     }
     await context.close();
   }
@@ -73,5 +134,5 @@ try {
   await browser.close();
   await target.close();
 }
-console.log(`Screenshots are in ${out}${missed > 0 ? `; ${missed} pages did not show what they should` : ""}`);
+console.log(`Screenshots are in ${out}${missed > 0 ? `; ${missed} are not what they should be` : ""}`);
 process.exitCode = missed > 0 ? 1 : 0;

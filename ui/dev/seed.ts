@@ -31,12 +31,11 @@ const WORK = [
 
 const ESC = "\u001b[";
 export const LOG = [
-  `${ESC}2m● session ses_7f3a started on agent web-dev${ESC}0m`,
-  `${ESC}1m→ prompt${ESC}0m The login test times out on slow machines. Find out why and fix it.`,
-  `${ESC}36m● read${ESC}0m tests/login.spec.ts`,
-  `${ESC}36m● grep${ESC}0m "waitFor" in src/`,
+  `[session] ses_7f3a on http://web-dev.shop.svc:4096`,
+  `${ESC}36m[tool]${ESC}0m read tests/login.spec.ts`,
+  `${ESC}36m[tool]${ESC}0m grep "waitFor" in src/`,
   `${ESC}33m! 3 places wait a fixed time${ESC}0m`,
-  `${ESC}36m● bash${ESC}0m npm test -- login`,
+  `${ESC}36m[tool]${ESC}0m bash npm test -- login`,
   "> shop@2.4.0 test",
   "> vitest run login",
   "",
@@ -44,10 +43,11 @@ export const LOG = [
   `   ${ESC}31mError: timeout of 5000ms exceeded${ESC}0m`,
   "       at tests/login.spec.ts:41:12",
   ` ${ESC}32m✓${ESC}0m login > refuses a wrong password ${ESC}2m12ms${ESC}0m`,
-  `${ESC}36m● edit${ESC}0m tests/login.spec.ts ${ESC}32m+6${ESC}0m ${ESC}31m-4${ESC}0m`,
-  `${ESC}36m● bash${ESC}0m npm test`,
+  `${ESC}36m[tool]${ESC}0m edit tests/login.spec.ts ${ESC}32m+6${ESC}0m ${ESC}31m-4${ESC}0m`,
+  `${ESC}36m[tool]${ESC}0m bash npm test`,
   ` ${ESC}32m✓${ESC}0m 212 tests passed ${ESC}2m(18.4 s)${ESC}0m`,
-  `${ESC}1m← answer${ESC}0m The test waited a fixed 5 s for a redirect that depends on the machine. It now waits for the redirect itself.`,
+  "The test waited a fixed 5 s for a redirect that depends on the machine. It now waits for the redirect itself.",
+  "[end] Succeeded: the agent finished (4 answers, 8330 + 1140 tokens, $0.0325, 1 files changed)",
 ];
 
 const DIFF = `--- a/tests/login.spec.ts
@@ -195,7 +195,7 @@ function agents(world: World): void {
     profile: "Python, dbt, Airflow",
     phase: "Pending",
     slots: { used: 0, total: 1 },
-    serverStatus: { ready: false, port: 4096, serviceName: "data-pipelines" },
+    serverStatus: { ready: false, suspended: false, port: 4096, serviceName: "data-pipelines" },
     conditions: [
       condition(
         "ReferencesResolved",
@@ -211,7 +211,9 @@ function tasks(world: World, many: number): void {
   const random = dice(7);
   const now = Date.now();
   const iso = (time: number) => new Date(time).toISOString();
-  const put = (task: Task) =>
+  const unremarkable = { priority: 0, stopRequested: false, awaitingApproval: false };
+  const put = (given: Omit<Task, keyof typeof unremarkable> & Partial<typeof unremarkable>) => {
+    const task: Task = { ...unremarkable, ...given };
     world.put("Task", task, {
       description: task.description,
       agentRef: task.agentRef,
@@ -219,6 +221,7 @@ function tasks(world: World, many: number): void {
       timeout: task.timeout,
       contexts: task.contexts,
     });
+  };
 
   const contexts: Task["contexts"] = [
     {
@@ -232,7 +235,7 @@ function tasks(world: World, many: number): void {
   const running = (name: string, description: string, minutes: number, part: Partial<Task> = {}) => {
     const start = now - minutes * MINUTE;
     world.messages.set(`shop/${name}`, transcript(start));
-    world.logs.set(`shop/${name}`, LOG.slice(0, 14));
+    world.logs.set(`shop/${name}`, LOG.slice(0, 13));
     put({
       name,
       namespace: "shop",

@@ -105,7 +105,7 @@ export function graphOf(world: World, namespace: string): Graph {
     if (agent.templateRef)
       link(add("AgentTemplate", agent.namespace, agent.templateRef.name, { ready: true }), id, "templateRef");
     for (const tool of agent.tools ?? [])
-      link(add(tool.ref.kind, agent.namespace, tool.ref.name, { ready: true }), id, "tools");
+      link(add(tool.ref.kind ?? "AgentTool", agent.namespace, tool.ref.name, { ready: true }), id, "tools");
     const tasks = world.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
     for (const task of tasks.filter((entry) => !isFinished(entry.phase))) {
       link(id, add("Task", task.namespace, task.name, { detail: task.phase }), "agentRef");

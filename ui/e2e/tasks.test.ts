@@ -20,7 +20,7 @@ describe("Tasks", () => {
     await page.getByRole("heading", { level: 1, name }).waitFor();
     // No reload: the feed of changes and the log bring everything.
     await page.getByText("Running", { exact: true }).first().waitFor();
-    await page.getByRole("log").getByText("prompt").waitFor();
+    await page.getByRole("log").getByText("[session]").waitFor();
     await page.locator("h1", { hasText: "Completed" }).waitFor({ timeout: 25_000 });
     await page.getByText("The log is complete").waitFor();
     await page.getByRole("button", { name: "Run again" }).waitFor();
@@ -99,7 +99,7 @@ describe("Tasks", () => {
   test("the log can be searched, and the session shows what was changed", async () => {
     const { page, go } = session;
     await go(`/tasks/${ns}/${NAMES.finishedTask}`);
-    await page.getByRole("log").getByText("prompt").waitFor();
+    await page.getByRole("log").getByText("[session]").waitFor();
     await page.getByLabel("Search in the log").fill("login");
     await page.locator("mark").first().waitFor();
     await page.getByText(/^1 of \d+$/).waitFor();

@@ -1,17 +1,12 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, test } from "vitest";
+import { aTask } from "../test/bodies";
 import { keys } from "./keys";
 import { TASK } from "./kinds";
 import { applyChange, isNews } from "./live";
 import type { Page, Task } from "./types";
 
-const task = (part: Partial<Task>): Task => ({
-  name: "a",
-  namespace: "n",
-  resourceVersion: "5",
-  phase: "Running",
-  ...part,
-});
+const task = (part: Partial<Task>) => aTask({ name: "a", resourceVersion: "5", ...part });
 
 function cacheWith(seen: Task): QueryClient {
   const cache = new QueryClient();

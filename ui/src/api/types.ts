@@ -1,50 +1,37 @@
 /**
- * The bodies of the REST API, by the names that the page uses.
+ * The bodies of the REST API, by the names that the page uses. This file is the one seam between the page and the wire.
  *
- * This file is the one seam between the page and the wire: when `schema.ts` is generated from the
- * OpenAPI document (`npm run generate`), these names become aliases of its schemas, and nothing else changes.
+ * They are the schemas of the OpenAPI document (`schema.ts`, by `npm run generate`). Two things are put right here and
+ * nowhere else: what the document calls a text though it is one of a few words, and what it calls a plain object because
+ * it is a piece of a Kubernetes object whose fields the custom resource definition describes.
  */
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+/** The server leaves out what is unset and never sends null, which the document cannot say. */
+type WithoutNull<T> = T extends (infer Item)[]
+  ? WithoutNull<Item>[]
+  : T extends object
+    ? { [Field in keyof T]: WithoutNull<Exclude<T[Field], null>> }
+    : T;
+
+/** A schema, with some fields described more closely. A field that the document does not have is a mistake. */
+type Body<
+  Name extends keyof Schemas,
+  Closer extends { [Field in keyof Closer]: Field extends keyof Schemas[Name] ? unknown : never } = object,
+> = Omit<WithoutNull<Schemas[Name]>, keyof Closer> & Closer;
+
+// Words
 
 export type TaskPhase = "Pending" | "Queued" | "Running" | "Completed" | "Failed";
 export type AgentPhase = "Pending" | "Running" | "Failed" | "Suspended";
+export type AssetPhase = "Ready" | "Unavailable";
 export type ConcurrencyPolicy = "Allow" | "Forbid" | "Replace";
 export type ContextType = "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+export type CauseLevel = Schemas["Level"];
 
-export interface NameRef {
-  name: string;
-  namespace?: string;
-}
-
-export interface ObjectRef {
-  kind: string;
-  name: string;
-  namespace?: string;
-}
-
-export interface Condition {
-  type: string;
-  status: "True" | "False" | "Unknown";
-  reason?: string;
-  message?: string;
-  lastTransitionTime?: string;
-}
-
-/** What every object of every kind has. */
-export interface Identified {
-  name: string;
-  namespace: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  createdAt?: string;
-  labels?: Record<string, string>;
-  conditions?: Condition[];
-}
-
-export interface Page<T> {
-  items: T[];
-  total: number;
-}
+// Pieces of Kubernetes objects: plain objects in the document
 
 export interface Tokens {
   input: number;
@@ -81,14 +68,6 @@ export interface ContextItem {
   sync?: { enabled?: boolean; interval?: string; policy?: string };
 }
 
-export interface TaskTimings {
-  queuedAt?: string;
-  admittedAt?: string;
-  podCreatedAt?: string;
-  scheduledAt?: string;
-  preparedAt?: string;
-}
-
 export interface TaskSession {
   id?: string;
   title?: string;
@@ -107,126 +86,6 @@ export interface Dependency {
   condition?: string;
 }
 
-export interface Task extends Identified {
-  phase?: TaskPhase;
-  description?: string;
-  agentRef?: NameRef;
-  templateRef?: NameRef;
-  timeout?: string;
-  podName?: string;
-  session?: TaskSession;
-  startTime?: string;
-  completionTime?: string;
-  duration?: string;
-  durationSeconds?: number;
-  annotations?: Record<string, string>;
-  reason?: string;
-  message?: string;
-  exitCode?: number;
-  queuePosition?: number;
-  priority?: number;
-  runEpoch?: number;
-  attempt?: number;
-  timings?: TaskTimings;
-  usage?: { tokens?: Tokens; cost?: string };
-  result?: { summary?: string; outputs?: Record<string, unknown> };
-  logs?: { lines?: number; bytes?: number; complete?: boolean; gaps?: number };
-  cronTask?: string;
-  dependsOn?: Dependency[];
-  contexts?: ContextItem[];
-  stopRequested?: boolean;
-  awaitingApproval?: boolean;
-  deletionTimestamp?: string;
-}
-
-export type CauseLevel = "info" | "wait" | "error" | "done";
-
-export interface Cause {
-  level: CauseLevel;
-  reason?: string;
-  message: string;
-  object?: ObjectRef;
-  since?: string;
-}
-
-export interface Setting {
-  path: string;
-  value?: unknown;
-  origin?: { from: "Task" | "Agent" | "Template" | "Config" | "Environment" | "BuiltIn"; name?: string };
-  originText?: string;
-}
-
-export interface QueueState {
-  target?: ObjectRef;
-  position?: number;
-  waiting?: number;
-  running?: number;
-  maxConcurrentTasks?: number;
-  ahead?: { name: string; phase?: TaskPhase; priority?: number; createdAt?: string; startTime?: string }[];
-}
-
-export interface Explain {
-  phase?: TaskPhase;
-  reason?: string;
-  message?: string;
-  chain: Cause[];
-  queue?: QueueState;
-  quota?: { maxTaskStarts: number; windowSeconds: number; used: number; nextStartAt?: string };
-  dependencies?: { task: string; condition?: string; phase?: TaskPhase; met: boolean; exists: boolean }[];
-  settings?: Setting[];
-  settingsError?: string;
-  next?: string[];
-}
-
-export interface AgentExplain {
-  phase?: AgentPhase;
-  ready?: boolean;
-  chain: Cause[];
-  settings?: Setting[];
-  settingsError?: string;
-  queue?: QueueState;
-  running?: { name: string; phase?: TaskPhase; startTime?: string }[];
-  next?: string[];
-}
-
-export interface PermissionRequest {
-  id: string;
-  sessionID?: string;
-  permission: string;
-  patterns?: string[];
-  metadata?: Record<string, unknown>;
-  always?: string[];
-}
-
-export interface CronTask extends Identified {
-  schedule: string;
-  timeZone?: string;
-  concurrencyPolicy?: ConcurrencyPolicy;
-  suspend?: boolean;
-  maxRetainedTasks?: number;
-  startingDeadlineSeconds?: number;
-  active?: number;
-  activeTasks?: string[];
-  lastScheduleTime?: string;
-  lastSuccessfulTime?: string;
-  nextScheduleTime?: string;
-  totalExecutions?: number;
-  taskTemplate?: {
-    description?: string;
-    agentRef?: NameRef;
-    templateRef?: NameRef;
-    timeout?: string;
-    contexts?: ContextItem[];
-  };
-}
-
-export interface Upcoming {
-  schedule?: string;
-  timeZone?: string;
-  suspended?: boolean;
-  times: { at: string; local: string }[];
-}
-
 export interface Skill {
   name: string;
   git?: { repository: string; ref?: string; path?: string; names?: string[]; secretRef?: NameRef };
@@ -238,76 +97,135 @@ export interface Plugin {
   options?: Record<string, unknown>;
 }
 
-/** What Agents and AgentTemplates have in common. */
-export interface AgentSettings extends Identified {
-  executorImage?: string;
-  agentImage?: string;
-  attachImage?: string;
-  workspaceDir?: string;
-  serviceAccountName?: string;
-  contextsCount?: number;
-  credentialsCount?: number;
-  skillsCount?: number;
-  pluginsCount?: number;
-  maxConcurrentTasks?: number;
-  quota?: { maxTaskStarts: number; windowSeconds: number };
-  credentials?: { name: string; secretRef?: { name: string; key?: string }; mountPath?: string; env?: string }[];
-  contexts?: ContextItem[];
-  skills?: Skill[];
-  plugins?: Plugin[];
-  config?: unknown;
-  modelRef?: NameRef;
-}
-
-export interface AgentTemplate extends AgentSettings {
-  agentCount?: number;
-  taskCount?: number;
-}
-
-export interface Slots {
-  used: number;
-  total?: number;
-}
-
-export interface Agent extends AgentSettings {
-  profile?: string;
-  templateRef?: NameRef;
-  standby?: { idleTimeout: string };
-  share?: { enabled?: boolean; active?: boolean; expiresAt?: string; allowedIPs?: string[] };
-  serverStatus?: {
-    deploymentName?: string;
-    serviceName?: string;
-    url?: string;
-    ready?: boolean;
-    port?: number;
-    suspended?: boolean;
-    idleSince?: string;
-    gitSyncStatuses?: { name: string; commitHash?: string; lastSynced?: string }[];
-  };
-  phase?: AgentPhase;
-  suspend?: boolean;
-  suspendedBy?: "User" | "Standby";
-  slots?: Slots;
-  queueLength?: number;
-  resolvedModel?: string;
-  tools?: { ref: ObjectRef; count?: number; missing?: string[] }[];
-  persistence?: { sessions?: VolumeRequest; workspace?: VolumeRequest };
-}
-
 export interface VolumeRequest {
   size?: string;
   storageClassName?: string;
 }
 
-export interface ShareLink {
-  enabled: boolean;
-  active?: boolean;
-  token?: string;
-  path?: string;
-  expiresAt?: string;
-  allowedIPs?: string[];
+interface AssetMetadata {
+  description?: string;
+  category?: string;
+  tags?: string[];
+  tools?: string[];
+  requiredCredentials?: { env: string; description?: string }[];
 }
 
+/** Fields of Agents and AgentTemplates. */
+interface AgentSpecPieces {
+  namespace: string;
+  conditions: Condition[];
+  contexts: ContextItem[];
+  credentials: Credential[];
+  quota?: { maxTaskStarts: number; windowSeconds: number };
+  skills?: Skill[];
+  plugins?: Plugin[];
+  config?: unknown;
+  modelRef?: { name: string; namespace?: string };
+}
+
+// What many bodies have
+
+export type NameRef = Body<"NameRef">;
+export type ObjectRef = Body<"ObjectName">;
+export type Condition = Body<"Condition", { status: "True" | "False" | "Unknown" }>;
+export type Slots = Body<"Slots">;
+export type FieldProblem = Body<"FieldError">;
+
+/** What every object of every kind has. */
+export type Identified = Body<"Identity", { namespace: string }> & { conditions?: Condition[] };
+
+export interface Page<T> {
+  items: T[];
+  total: number;
+}
+
+// Tasks
+
+export type TaskTimings = Body<"Timings">;
+
+export type Task = Body<
+  "TaskResponse",
+  {
+    namespace: string;
+    phase: TaskPhase;
+    conditions: Condition[];
+    session?: TaskSession;
+    usage?: { tokens?: Tokens; cost?: string };
+    dependsOn?: Dependency[];
+    contexts?: ContextItem[];
+  }
+>;
+
+export type Cause = Body<"Cause">;
+
+export type Setting = Body<
+  "Setting",
+  { origin: { from: "Task" | "Agent" | "Template" | "Config" | "Environment" | "BuiltIn"; name?: string } }
+>;
+
+type Ahead = Body<"Ahead", { phase: TaskPhase }>;
+
+export type QueueState = Body<"QueueState", { ahead: Ahead[] }>;
+
+export type Explain = Body<
+  "TaskExplanation",
+  {
+    phase: TaskPhase;
+    queue?: QueueState;
+    settings: Setting[];
+    dependencies: Body<"DependencyState", { phase?: TaskPhase }>[];
+  }
+>;
+
+export type PermissionRequest = Body<"Permission">;
+export type LogContainer = Body<"ContainerState", { state: "running" | "waiting" | "terminated" }>;
+
+// CronTasks
+
+export type CronTask = Body<
+  "CronTaskResponse",
+  {
+    namespace: string;
+    concurrencyPolicy: ConcurrencyPolicy;
+    conditions: Condition[];
+    taskTemplate: Body<"CronTaskTemplate", { contexts?: ContextItem[] }>;
+  }
+>;
+
+export type Upcoming = Body<"Upcoming">;
+
+// Agents and templates
+
+type Credential = Body<"Credential", { secretRef: { name: string; key?: string } }>;
+
+export type AgentTemplate = Body<"AgentTemplateResponse", AgentSpecPieces>;
+
+export type Agent = Body<
+  "AgentResponse",
+  AgentSpecPieces & {
+    phase?: AgentPhase;
+    suspendedBy?: "User" | "Standby";
+    standby?: { idleTimeout: string };
+    serverStatus: Body<
+      "ServerStatus",
+      { gitSyncStatuses?: { name: string; commitHash?: string; lastSynced?: string }[] }
+    >;
+    tools?: { ref: ObjectRef; count?: number; missing?: string[] }[];
+    persistence?: { sessions?: VolumeRequest; workspace?: VolumeRequest };
+  }
+>;
+
+/** What Agents and AgentTemplates have in common. */
+export type AgentSettings = Pick<Agent, keyof Agent & keyof AgentTemplate>;
+
+export type AgentExplain = Body<
+  "AgentExplanation",
+  { phase?: AgentPhase; settings: Setting[]; queue: QueueState; running: Ahead[] }
+>;
+
+export type ShareLink = Body<"ShareResponse">;
+
+/** What a guest may know of an Agent that was shared: the document describes no body for it. */
 export interface ShareInfo {
   agentName: string;
   namespace: string;
@@ -315,134 +233,60 @@ export interface ShareInfo {
   expiresAt?: string;
 }
 
-export type AssetPhase = "Ready" | "Unavailable";
+// Registries, configuration, other kinds
 
-export interface Asset {
-  name: string;
-  phase?: AssetPhase;
-  lastChecked?: string;
-  message?: string;
-  metadata?: {
-    description?: string;
-    category?: string;
-    tags?: string[];
-    tools?: string[];
-    requiredCredentials?: { env: string; description?: string }[];
-  };
-}
+export type Asset = Body<"Found", { phase?: AssetPhase }> & { name: string; metadata?: AssetMetadata };
 
-export interface Registry extends Identified {
-  checkInterval?: string;
-  npmRegistryURL?: string;
-  images?: (Asset & { image: string; digest?: string })[];
-  skills?: (Asset & { git?: Skill["git"]; latestCommit?: string })[];
-  plugins?: (Asset & { plugin?: Plugin; resolvedVersion?: string })[];
-  summary?: { images: number; skills: number; plugins: number; readyCount: number; totalCount: number };
-}
+export type Registry = Body<
+  "RegistryResponse",
+  {
+    namespace: string;
+    conditions: Condition[];
+    images: Body<"Image", { phase?: AssetPhase; metadata?: AssetMetadata }>[];
+    skills: Body<"Skill", { phase?: AssetPhase; metadata?: AssetMetadata; git: Skill["git"] }>[];
+    plugins: Body<"Plugin", { phase?: AssetPhase; metadata?: AssetMetadata; plugin: Plugin }>[];
+    summary?: { images: number; skills: number; plugins: number; readyCount: number; totalCount: number };
+  }
+>;
 
-export interface Config {
-  name: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  createdAt?: string;
-  labels?: Record<string, string>;
-  conditions?: Condition[];
-  systemImage?: { image?: string; imagePullPolicy?: string };
-  cleanup?: { ttlSecondsAfterFinished?: number; maxRetainedTasks?: number };
-  proxy?: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
-  clusterDomain?: string;
-  observability?: unknown;
-  defaults?: unknown;
-}
+export type Config = Body<
+  "ConfigResponse",
+  {
+    conditions: Condition[];
+    systemImage?: { image?: string; imagePullPolicy?: string };
+    cleanup?: { ttlSecondsAfterFinished?: number; maxRetainedTasks?: number };
+    proxy?: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
+  }
+>;
 
 /** An object of a kind that has no form of its own. */
-export interface GenericObject extends Identified {
-  kind: string;
-  ready?: boolean;
-  spec?: Record<string, unknown>;
-  status?: Record<string, unknown>;
-}
+export type GenericObject = Body<"ObjectResponse", { namespace: string; conditions: Condition[] }>;
 
-export interface UsageBucket {
-  start: string;
-  tokens: number;
-  cost: string;
-  completed: number;
-  failed: number;
-  stopped: number;
-}
+// The dashboard and the graph
 
-export interface AgentLoad {
-  namespace: string;
-  name: string;
-  phase?: AgentPhase;
-  ready?: boolean;
-  slots?: Slots;
-  queueLength?: number;
-}
+export type UsageBucket = Body<"Bucket">;
+export type AgentLoad = Body<"AgentLoad", { phase?: AgentPhase }>;
 
-export interface Summary {
-  tasks: {
-    total: number;
-    byPhase: Partial<Record<TaskPhase, number>>;
-    waitingByReason: Record<string, number>;
-    failedByReason24h: Record<string, number>;
-    failedByReason7d: Record<string, number>;
-    completed24h: number;
-    failed24h: number;
-    awaitingApproval: number;
-  };
-  usage: { tokens: Tokens; cost: string; buckets: UsageBucket[] };
-  agents: { total: number; ready: number; suspended: number; items: AgentLoad[] };
-  cronTasks: { total: number; suspended: number; next: { namespace: string; name: string; at: string }[] };
-  recent: Task[];
-}
+export type Summary = Body<
+  "Summary",
+  {
+    tasks: Body<"TaskTotals", { byPhase: Partial<Record<TaskPhase, number>> }>;
+    usage: Body<"UsageTotals", { tokens: Tokens }>;
+    agents: Body<"AgentTotals", { items: AgentLoad[] }>;
+    recent: Task[];
+  }
+>;
 
-export interface GraphNode {
-  id: string;
-  kind: string;
-  namespace?: string;
-  name: string;
-  ready?: boolean;
-  exists?: boolean;
-  detail?: string;
-}
+export type GraphNode = Body<"Node">;
+export type GraphEdge = Body<"Edge">;
+export type Graph = Body<"Graph">;
 
-export interface GraphEdge {
-  from: string;
-  to: string;
-  label?: string;
-}
+// Who is there
 
-export interface Graph {
-  nodes: GraphNode[];
-  edges: GraphEdge[];
-  truncated?: boolean;
-}
+export type WhoAmI = Body<"WhoAmI", { via: "bearer" | "session" | "anonymous" }>;
+export type Info = Body<"Info">;
 
-export interface WhoAmI {
-  user: string;
-  groups?: string[];
-  anonymous?: boolean;
-  readOnly?: boolean;
-  via?: "bearer" | "session" | "anonymous";
-  csrfToken?: string;
-  expiresAt?: string;
-}
-
-export interface Info {
-  version: string;
-  authentication?: { anonymous?: boolean; anonymousWrite?: boolean };
-  features?: string[];
-}
-
-export interface LogContainer {
-  name: string;
-  init?: boolean;
-  state?: "running" | "waiting" | "terminated";
-  exitCode?: number;
-}
+// Streams and what passes through: not in the document
 
 /** One message of the log stream. */
 export type LogMessage =
@@ -494,9 +338,4 @@ export interface SessionPart {
   };
   filename?: string;
   files?: string[];
-}
-
-export interface FieldProblem {
-  field: string;
-  message: string;
 }

@@ -2,7 +2,8 @@ import { Link } from "react-router";
 import { pageOf } from "../api/kinds";
 
 export interface ObjectLinkProps {
-  kind: string;
+  /** Unknown: there is no page to lead to. */
+  kind?: string;
   namespace?: string;
   name: string;
   /** Says the kind too. */
@@ -11,7 +12,7 @@ export interface ObjectLinkProps {
 
 /** A link to an object's page, or just its name when the kind has none. */
 export function ObjectLink({ kind, namespace, name, withKind }: ObjectLinkProps) {
-  const to = pageOf(kind, namespace, name);
-  const text = withKind ? `${kind} ${name}` : name;
+  const to = kind && pageOf(kind, namespace, name);
+  const text = withKind && kind ? `${kind} ${name}` : name;
   return to ? <Link to={to}>{text}</Link> : <span>{text}</span>;
 }

@@ -68,7 +68,8 @@ export function startMirror(
         look,
         syntaxHighlighting(colours),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ "aria-label": options.label }),
+        // Focusable by itself, also where scripts and readers do not count editable content as such.
+        EditorView.contentAttributes.of({ "aria-label": options.label, tabindex: "0" }),
         editable.of(locked(options.readOnly)),
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
         EditorView.updateListener.of((update) => {

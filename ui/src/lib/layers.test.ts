@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { layoutGraph, relativesOf } from "./layers";
 
-const node = (id: string): GraphNode => ({ id, kind: id.split("/")[0] ?? "", name: id });
-const edge = (from: string, to: string): GraphEdge => ({ from, to });
+const node = (id: string): GraphNode => ({ id, kind: id.split("/")[0] ?? "", namespace: "n", name: id });
+const edge = (from: string, to: string): GraphEdge => ({ from, to, label: "uses" });
 
 test("what is used stands left of what uses it", () => {
   const nodes = ["Task/1", "Agent/a", "Model/m", "Secret/s"].map(node);

@@ -17,7 +17,9 @@ const TASK_TONES: Record<TaskPhase, Tone> = {
 };
 
 /** A stopped Task is Completed for the API; a person wants to see that it was cut short. */
-export function taskStatus(task: Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">): Status {
+export function taskStatus(
+  task: Partial<Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">>,
+): Status {
   const phase = task.phase ?? "Pending";
   if (phase === "Completed" && (task.reason === "UserStopped" || task.reason === "Timeout")) {
     return { tone: "idle", label: task.reason === "Timeout" ? "Timed out" : "Stopped" };

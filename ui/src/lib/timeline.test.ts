@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import type { Task } from "../api/types";
+import { aTask } from "../test/bodies";
 import { stagesOf } from "./timeline";
 
 const NOW = Date.parse("2026-11-16T10:10:00Z");
-const base: Task = { name: "t", namespace: "n", createdAt: "2026-11-16T10:00:00Z" };
+const base = aTask({ phase: "Pending", createdAt: "2026-11-16T10:00:00Z" });
 
 test("a Task that waits has one open stage", () => {
   expect(stagesOf({ ...base, phase: "Queued", timings: { queuedAt: "2026-11-16T10:00:00Z" } }, NOW)).toEqual([
@@ -18,7 +19,15 @@ test("a finished Task shows every stage and none is open", () => {
     timings: { queuedAt: "2026-11-16T10:00:00Z", admittedAt: "2026-11-16T10:00:30Z" },
     startTime: "2026-11-16T10:00:40Z",
     completionTime: "2026-11-16T10:02:40Z",
-    conditions: [{ type: "ResultRecorded", status: "True", lastTransitionTime: "2026-11-16T10:02:45Z" }],
+    conditions: [
+      {
+        type: "ResultRecorded",
+        status: "True",
+        reason: "Recorded",
+        message: "",
+        lastTransitionTime: "2026-11-16T10:02:45Z",
+      },
+    ],
   };
   expect(stagesOf(task, NOW)).toEqual([
     { name: "Queued", seconds: 30, open: false },

@@ -9,11 +9,15 @@ import styles from "./CauseChain.module.css";
 const ICONS: Record<CauseLevel, typeof Info> = { info: Info, wait: Clock3, error: CircleX, done: CircleCheck };
 const SPOKEN: Record<CauseLevel, string> = { info: "Note", wait: "Waiting", error: "Error", done: "Done" };
 
+/** A cause that says what the one before said is none: two conditions of an object may have one reason. */
+const isNew = (cause: Cause, i: number, chain: Cause[]) =>
+  cause.reason !== chain[i - 1]?.reason || cause.message !== chain[i - 1]?.message;
+
 /** From what is seen down to the root cause. */
 export function CauseChain({ chain, namespace }: { chain: Cause[]; namespace: string }) {
   return (
     <ol className={styles.chain}>
-      {chain.map((cause, i) => {
+      {chain.filter(isNew).map((cause, i) => {
         const Icon = ICONS[cause.level] ?? Info;
         return (
           <li key={`${cause.reason}-${cause.message}`} className={classes(styles.cause, styles[cause.level])}>

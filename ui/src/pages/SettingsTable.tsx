@@ -12,6 +12,19 @@ function shown(value: unknown): string {
   return String(value);
 }
 
+/** A long value scrolls, and what scrolls can be reached by key. */
+function Value({ path, text }: { path: string; text: string }) {
+  const long = text.length > 400 || text.split("\n").length > 7;
+  if (!long) return <code className={styles.value}>{text}</code>;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/useSemanticElements: it is a scrolling frame.
+    <div role="group" aria-label={`Value of ${path}`} tabIndex={0} className={styles.long}>
+      <code className={styles.value}>{text}</code>
+    </div>
+  );
+}
+
 /** Every setting after the merge, and who set it. */
 export function SettingsTable({ settings, error }: { settings: Setting[] | undefined; error: string | undefined }) {
   if (error) {
@@ -36,9 +49,7 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
         key: setting.path,
         cells: [
           <code key="path">{setting.path}</code>,
-          <code key="value" className={styles.value}>
-            {shown(setting.value)}
-          </code>,
+          <Value key="value" path={setting.path} text={shown(setting.value)} />,
           <Tag key="origin">{setting.originText ?? setting.origin?.from ?? "unknown"}</Tag>,
         ],
       }))}

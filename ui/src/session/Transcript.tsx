@@ -11,22 +11,28 @@ import { isFinished } from "../lib/phase";
 import { MessageView } from "./MessageView";
 import styles from "./Transcript.module.css";
 
+function sentence({ agentRef, phase }: Task): string {
+  if (!agentRef) return "It has a Pod of its own, which keeps no session; the log tells what happens.";
+  if (isFinished(phase)) return "The run ended without a session on the Agent; the log tells what happened.";
+  return "The conversation appears here as soon as the agent begins to work.";
+}
+
 /** What the agent was told, thought, did and said. */
 export function Transcript({ task }: { task: Task }) {
+  // Only an Agent keeps sessions: what runs in a Pod of its own takes them with it.
+  const kept = task.agentRef !== undefined && task.session?.id !== undefined;
   const messages = useQuery({
     queryKey: keys.messages(task.namespace, task.name),
     queryFn: ({ signal }) =>
       call<SessionMessage[]>(`${objectPath("tasks", task.namespace, task.name)}/session/messages`, { signal }),
-    enabled: task.session?.id !== undefined,
+    enabled: kept,
     retry: false,
   });
 
-  if (task.session?.id === undefined || ApiError.is(messages.error, 404)) {
+  if (!kept || ApiError.is(messages.error, 404)) {
     return (
       <EmptyState small title="No session" icon={<MessagesSquare size={20} />}>
-        {isFinished(task.phase)
-          ? "The run ended without a session on an Agent; the log tells what happened."
-          : "The conversation appears here as soon as the agent begins to work."}
+        {sentence(task)}
       </EmptyState>
     );
   }

@@ -5,6 +5,7 @@ import { assembled } from "./assemble";
 const registry: Registry = {
   name: "team",
   namespace: "default",
+  conditions: [],
   images: [
     { name: "go", image: "example/go:1" },
     { name: "node", image: "example/node:1" },

@@ -1,10 +1,10 @@
 import { screen, within } from "@testing-library/react";
 import { expect, test } from "vitest";
-import type { Explain } from "../../api/types";
+import { anExplanation } from "../../test/bodies";
 import { renderPage } from "../../test/wrap";
 import { ExplainPanel } from "./ExplainPanel";
 
-const waiting: Explain = {
+const waiting = anExplanation({
   phase: "Queued",
   chain: [
     { level: "wait", reason: "Queued", message: "It waits for a slot" },
@@ -24,7 +24,7 @@ const waiting: Explain = {
     ahead: [],
   },
   next: ["Raise maxConcurrentTasks."],
-};
+});
 
 test("the chain leads from what is seen to the root cause", () => {
   renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
@@ -37,6 +37,12 @@ test("the chain leads from what is seen to the root cause", () => {
   );
 });
 
+test("a cause that is told twice is shown once", () => {
+  const cause = { level: "error" as const, reason: "DeploymentNotReady", message: "no Pod is ready" };
+  renderPage(<ExplainPanel explain={anExplanation({ chain: [cause, cause] })} namespace="shop" />);
+  expect(screen.getAllByText("no Pod is ready")).toHaveLength(1);
+});
+
 test("the place in the queue and what to do are told", () => {
   renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
   expect(screen.getByText("3 of 7")).toBeInTheDocument();
@@ -47,7 +53,7 @@ test("the place in the queue and what to do are told", () => {
 test("a dependency that does not exist is named", () => {
   renderPage(
     <ExplainPanel
-      explain={{ chain: [], dependencies: [{ task: "first", condition: "Succeeded", met: false, exists: false }] }}
+      explain={anExplanation({ dependencies: [{ task: "first", condition: "Succeeded", met: false, exists: false }] })}
       namespace="shop"
     />,
   );

@@ -1,17 +1,15 @@
 import { render, screen } from "@testing-library/react";
 import { expect, test } from "vitest";
-import type { Task } from "../../api/types";
+import { aTask } from "../../test/bodies";
 import { PhaseTimeline } from "./PhaseTimeline";
 
-const task: Task = {
-  name: "t",
-  namespace: "n",
+const task = aTask({
   phase: "Completed",
   createdAt: "2026-11-16T10:00:00Z",
   timings: { queuedAt: "2026-11-16T10:00:00Z", admittedAt: "2026-11-16T10:01:00Z" },
   startTime: "2026-11-16T10:01:30Z",
   completionTime: "2026-11-16T10:06:30Z",
-};
+});
 
 test("the stages are told in words to those who do not see the bar", () => {
   render(<PhaseTimeline task={task} />);
