@@ -135,7 +135,8 @@ impl Platform {
         }
         let objects = state.path().join("api");
         let storage = if options.in_memory { Storage::Memory } else { Storage::Directory(objects) };
-        let api = ApiServer::open(apiserver::Options { storage, ..apiserver::Options::default() }).await?;
+        let Networks { pods: network, services: service_addresses } = Networks::of(state.path());
+        let api = ApiServer::open(apiserver::Options { storage, service_addresses }).await?;
         let kubeconfig = state.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig, address)?;
         if let Some(file) = &options.kubeconfig {
@@ -148,7 +149,7 @@ impl Platform {
         let workloads = Workloads::start(client.clone(), settings).await.map_err(Error::Workloads)?;
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let hidden = vec![state.path().to_owned()];
-        let node_options = NodeOptions { images, hidden, ..NodeOptions::new(NODE, state.path().join("node")) };
+        let node_options = NodeOptions { images, hidden, network, ..NodeOptions::new(NODE, state.path().join("node")) };
         let node = Arc::new(Node::start(client.clone(), node_options).await?);
         api.attach_node(Arc::new(NodeOfThisMachine(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
@@ -222,6 +223,24 @@ impl Platform {
         if server.await.is_err() {
             tracing::warn!("the API server ended badly");
         }
+    }
+}
+
+/// The loopback addresses of Pods and Services. They follow from the state directory: a platform that starts again keeps
+/// them, and two on one machine hardly ever share any.
+#[derive(Debug, PartialEq, Eq)]
+struct Networks {
+    pods: (Ipv4Addr, u8),
+    /// The first one.
+    services: Ipv4Addr,
+}
+
+impl Networks {
+    fn of(state: &Path) -> Self {
+        let digest = Sha256::digest(state.as_os_str().as_encoded_bytes());
+        // 127.16 to 127.127 for Pods, the same above 127.128 for Services, sixteen platforms in each.
+        let (second, third) = (16 + digest[0] % 112, digest[1] & 0xf0);
+        Self { pods: (Ipv4Addr::new(127, second, third, 0), 20), services: Ipv4Addr::new(127, second + 112, third, 1) }
     }
 }
 
@@ -331,6 +350,14 @@ mod tests {
         let (listener, moved) = listen(None).await.unwrap();
         // Whether we or somebody else on this machine has it: it is taken.
         assert!(moved && listener.local_addr().unwrap().port() != API_PORT, "{usual:?}");
+    }
+
+    #[test]
+    fn two_platforms_on_one_machine_have_their_own_addresses() {
+        let one = Networks::of(Path::new("/home/one/.kubeopencode"));
+        assert_eq!(one, Networks::of(Path::new("/home/one/.kubeopencode")));
+        assert_ne!(one, Networks::of(Path::new("/home/two/.kubeopencode")));
+        assert!(one.pods.0.is_loopback() && one.services.is_loopback());
     }
 
     #[test]
