@@ -19,6 +19,7 @@
 
 pub mod cases;
 pub mod controller;
+pub mod embedded;
 pub mod git_server;
 pub mod history;
 pub mod install;

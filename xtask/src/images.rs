@@ -241,7 +241,8 @@ fn dependencies(text: &str) -> Vec<String> {
 
 /// OpenCode, as `scripts/opencode` installs it.
 fn opencode() -> anyhow::Result<PathBuf> {
-    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/opencode")).stderr(Stdio::inherit()).output()?;
+    let output =
+        Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/opencode")).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "OpenCode {OPENCODE} cannot be installed");
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }

@@ -10,7 +10,9 @@ use blackbox::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::suite::{Suite, alone_with_the_config};
+use crate::suite::{Server, Suite, on_every_server};
+
+on_every_server!(every_bound_enum_pattern_default_and_type_holds,);
 
 /// Requests under way at once: the API server on the other core is busy, and nothing waits in line for long.
 const CONCURRENCY: usize = 16;
@@ -18,9 +20,8 @@ const CONCURRENCY: usize = 16;
 /// A text here must be the name of another step, which no derived text is. Only the rule about that may refuse it.
 const ONLY_BESIDE_OTHERS: &str = "spec.steps[].dependsOn[]";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_bound_enum_pattern_default_and_type_holds() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+async fn every_bound_enum_pattern_default_and_type_holds(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     let mut wrong = Vec::new();
     let mut count = 0;
     let mut seen = Seen::default();
@@ -38,14 +39,13 @@ async fn every_bound_enum_pattern_default_and_type_holds() -> anyhow::Result<()>
         let lines = answers.into_iter().filter_map(Result::ok).flatten().collect::<Vec<_>>();
         insta::assert_snapshot!(format!("derived-{}", kind.name), lines.join("\n"));
     }
-    println!("{count} derived cases");
     assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), wrong.join("\n"));
     Ok(())
 }
 
 /// Stores the manifests that have a status, so that it can be changed; gives back what is stored.
 async fn store(suite: &Suite, kind: &Kind, places: &Places) -> anyhow::Result<Vec<Value>> {
-    let _alone = if kind.namespaced { None } else { Some(alone_with_the_config().await) };
+    let _alone = if kind.namespaced { None } else { Some(suite.alone_with_the_config().await) };
     let mut stored = Vec::new();
     for object in places.manifests() {
         stored.push(if object["status"].is_null() || !kind.namespaced {

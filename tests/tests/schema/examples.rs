@@ -14,19 +14,20 @@ use blackbox::{
 };
 use serde_json::Value;
 
-use crate::suite::{Suite, run};
+use crate::suite::{Server, Suite, on_every_server, run};
 
-#[tokio::test]
-async fn every_example_applies_and_applies_again_unchanged() -> anyhow::Result<()> {
+on_every_server!(every_example_applies_and_applies_again_unchanged,);
+
+async fn every_example_applies_and_applies_again_unchanged(server: Server) -> anyhow::Result<()> {
     for directory in directories()? {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        works(&directory, &name).await.with_context(|| format!("examples/{name}"))?;
+        works(server, &directory, &name).await.with_context(|| format!("examples/{name}"))?;
     }
     Ok(())
 }
 
-async fn works(directory: &Path, name: &str) -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+async fn works(server: Server, directory: &Path, name: &str) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     let readme = fs::read_to_string(directory.join("README.md"))?;
     let commands = commands(&readme).context("its README has no block of commands")?;
     let apply = format!("kubectl apply -f examples/{name}/");
@@ -99,7 +100,7 @@ fn commands(readme: &str) -> Option<String> {
 
 /// Runs commands at the root of the repository, with the suite's kubectl, cluster and namespace.
 fn shell(suite: &Suite, commands: &str) -> anyhow::Result<String> {
-    let kubectl = suite.cluster.kubectl().parent().context("kubectl is in no directory")?.to_owned();
+    let kubectl = suite.kubectl().parent().context("kubectl is in no directory")?.to_owned();
     let path =
         env::join_paths([kubectl].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())))?;
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What our definitions make an API server accept and refuse, tried on a real one.
+//! What our definitions make an API server accept and refuse, tried on a real one and on our own.
 
 mod derived;
 mod examples;

@@ -12,11 +12,17 @@ use blackbox::{
 };
 use serde_json::{Value, json};
 
-use crate::suite::{Suite, alone_with_the_config, kubectl};
+use crate::suite::{Server, Suite, kubectl, on_every_server};
 
-#[tokio::test]
-async fn objects_written_out_are_accepted_or_refused_with_a_sentence() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+on_every_server!(
+    objects_written_out_are_accepted_or_refused_with_a_sentence,
+    manifests_of_the_seed_documents_apply,
+    manifests_for_upstream_are_accepted_unchanged,
+    a_round_trip_through_the_server_loses_nothing,
+);
+
+async fn objects_written_out_are_accepted_or_refused_with_a_sentence(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     let mut lines = Vec::new();
     for case in cases::whole()? {
         let kind = Kind::named(case.object["kind"].as_str().unwrap_or_default())?;
@@ -33,10 +39,9 @@ async fn objects_written_out_are_accepted_or_refused_with_a_sentence() -> anyhow
     Ok(())
 }
 
-#[tokio::test]
-async fn manifests_of_the_seed_documents_apply() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
-    let _alone = alone_with_the_config().await;
+async fn manifests_of_the_seed_documents_apply(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
+    let _alone = suite.alone_with_the_config().await;
     for namespace in ["kubeopencode-system", "engineering", "platform-agents"] {
         install::namespace(&suite.server, namespace).await?;
     }
@@ -59,9 +64,8 @@ async fn manifests_of_the_seed_documents_apply() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn manifests_for_upstream_are_accepted_unchanged() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+async fn manifests_for_upstream_are_accepted_unchanged(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     for file in cases::manifests_in(&cases::directory("upstream"))? {
         goes_through(&suite, &file, "upstream-").await?;
     }
@@ -85,9 +89,8 @@ fn manifests_for_upstream_set_every_field_of_it() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_round_trip_through_the_server_loses_nothing() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+async fn a_round_trip_through_the_server_loses_nothing(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     for kind in Kind::all() {
         for object in cases::full(kind)? {
             round_trip(&suite, kind, &object)
@@ -112,7 +115,7 @@ async fn goes_through(suite: &Suite, file: &Path, prefix: &str) -> anyhow::Resul
 
 /// Stores an object and its status, reads them back, compares, and does the same with what our types write.
 async fn round_trip(suite: &Suite, kind: &Kind, object: &Value) -> anyhow::Result<()> {
-    let _alone = if kind.namespaced { None } else { Some(alone_with_the_config().await) };
+    let _alone = if kind.namespaced { None } else { Some(suite.alone_with_the_config().await) };
     let path = format!("{}/{}", kind.path(&suite.namespace), object_name(object));
     for object in [object.clone(), typed::reread(object)?] {
         let mut without_status = object.clone();

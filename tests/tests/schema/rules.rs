@@ -9,7 +9,9 @@ use blackbox::{
 };
 use serde_json::Value;
 
-use crate::suite::Suite;
+use crate::suite::{Server, Suite, on_every_server};
+
+on_every_server!(every_rule_accepts_and_refuses_what_its_cases_say,);
 
 #[test]
 fn every_rule_has_cases_that_it_accepts_and_refuses() -> anyhow::Result<()> {
@@ -40,9 +42,8 @@ fn every_case_has_a_rule() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn every_rule_accepts_and_refuses_what_its_cases_say() -> anyhow::Result<()> {
-    let suite = Suite::start().await?;
+async fn every_rule_accepts_and_refuses_what_its_cases_say(server: Server) -> anyhow::Result<()> {
+    let suite = Suite::start(server).await?;
     let cases = cases::rules()?;
     let (mut count, mut wrong) = (0, Vec::new());
     for kind in Kind::all() {

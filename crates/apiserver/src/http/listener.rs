@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -18,6 +19,9 @@ use crate::api::{Api, Call};
 use crate::auth::{User, subject};
 use crate::body::LARGEST;
 use crate::refusal::Refusal;
+
+/// How much of a body that is too large is read beyond the limit, so that its client gets to read the answer.
+const DISCARDED: usize = 16 * LARGEST;
 
 /// How long open requests may go on after the end was announced. Watches end at once: their clients come back.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
@@ -92,12 +96,25 @@ pub(crate) async fn answer(
     certificate: Option<User>,
 ) -> Result<Answer, Infallible> {
     let upgrade = hyper::upgrade::on(&mut request);
-    let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, LARGEST).collect().await {
+    let (parts, mut body) = request.into_parts();
+    let body = match Limited::new(&mut body, LARGEST).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Ok(refuse(&Refusal::too_large(LARGEST))),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            return Ok(refuse(&Refusal::too_large(LARGEST)));
+        }
         Err(error) => return Ok(text(StatusCode::BAD_REQUEST, error.to_string())),
     };
     let call = Call { parts, body, certificate, upgrade: Some(upgrade) };
     Ok(api.answer(call).await)
+}
+
+/// Reads on without keeping anything: a client that still writes would see a broken connection instead of the answer.
+async fn discard(mut body: Incoming) {
+    let mut left = DISCARDED;
+    while left > 0
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
