@@ -1,7 +1,7 @@
 //! What a person does with a cluster from the command line.
 //!
 //! Each module is one command: its arguments, its I/O, and pure functions that make text of values. What commands
-//! share is in [`connect`], [`kinds`], [`screen`], [`table`] and [`problem`].
+//! share is in [`connect`], `kinds`, `screen`, `table` and `problem`.
 
 mod agent;
 mod apply;

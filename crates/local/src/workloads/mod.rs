@@ -5,14 +5,14 @@
 //!
 //! | module | what it keeps true |
 //! |---|---|
-//! | [`deployment`] | a Deployment has a ReplicaSet for its template and goes over from a former one |
-//! | [`replica_set`] | a ReplicaSet has as many Pods as it says |
-//! | [`scheduler`] | a Pod has a node |
-//! | [`endpoints`] | a Service knows its Pods |
-//! | [`claims`] | a claim is bound |
-//! | [`garbage`] | what nobody owns goes |
-//! | [`namespaces`] | a namespace has what Pods need, and goes with everything in it |
-//! | [`expiry`] | Events and stray Pods go |
+//! | `deployment` | a Deployment has a ReplicaSet for its template and goes over from a former one |
+//! | `replica_set` | a ReplicaSet has as many Pods as it says |
+//! | `scheduler` | a Pod has a node |
+//! | `endpoints` | a Service knows its Pods |
+//! | `claims` | a claim is bound |
+//! | `garbage` | what nobody owns goes |
+//! | `namespaces` | a namespace has what Pods need, and goes with everything in it |
+//! | `expiry` | Events and stray Pods go |
 //!
 //! One watch a kind keeps a map and says who is to look when an object changes; one queue hands each item to one worker
 //! at a time. A pass reads the maps, decides by a pure function, and writes what differs. Nothing polls; what must happen
