@@ -205,7 +205,11 @@ impl Api {
         let verbs = if address.subresource.is_empty() {
             resource.verbs
         } else {
-            resource.subresource(&address.subresource).ok_or_else(Refusal::no_such_path)?.verbs
+            let missing = || match resource.custom {
+                Some(_) => resource.not_found(&address.name),
+                None => Refusal::no_such_path(),
+            };
+            resource.subresource(&address.subresource).ok_or_else(missing)?.verbs
         };
         let creates_at_a_name = verb == "create" && address.subresource.is_empty() && !address.name.is_empty();
         if !verbs.contains(&verb) || creates_at_a_name {

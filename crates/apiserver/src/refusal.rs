@@ -1,6 +1,7 @@
 //! Why a request was not granted, in the form in which Kubernetes says it: a `Status` object.
 
 use http::StatusCode;
+use objects::schema::quoted;
 use serde_json::{Value, json};
 
 /// The name of a kind's collection as messages write it: `pods`, `tasks.kubeopencode.io`.
@@ -33,11 +34,12 @@ pub(crate) struct Refusal {
     message: String,
     details: Option<Value>,
     continue_token: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
     }
 
     fn about(mut self, name: &str, group: &str, kind: &str) -> Self {
@@ -60,7 +62,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_found(resource: &str, group: &str, name: &str) -> Self {
-        let message = format!("{} {name:?} not found", qualified(resource, group));
+        let message = format!("{} {} not found", qualified(resource, group), quoted(name));
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(name, group, resource)
     }
 
@@ -72,13 +74,15 @@ impl Refusal {
         refusal
     }
 
-    pub(crate) fn already_exists(resource: &str, group: &str, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", qualified(resource, group));
+    pub(crate) fn already_exists(resource: &str, group: &str, name: &str, leaving: bool) -> Self {
+        let begin = if leaving { "object is being deleted: " } else { "" };
+        let message = format!("{begin}{} {} already exists", qualified(resource, group), quoted(name));
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(name, group, resource)
     }
 
     pub(crate) fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(resource, group));
+        let what = format!("{} {}", qualified(resource, group), quoted(name));
+        let message = format!("Operation cannot be fulfilled on {what}: {why}");
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(name, group, resource)
     }
 
@@ -93,7 +97,7 @@ impl Refusal {
         let message = if name.is_empty() {
             format!("{what} is forbidden: {why}")
         } else {
-            format!("{what} {name:?} is forbidden: {why}")
+            format!("{what} {} is forbidden: {why}", quoted(name))
         };
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(name, group, resource)
     }
@@ -114,7 +118,7 @@ impl Refusal {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let message = format!("{} {name:?} is invalid: {list}", qualified(kind, group));
+        let message = format!("{} {} is invalid: {list}", qualified(kind, group), quoted(name));
         let mut refusal = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(name, group, kind);
         if let Some(details) = refusal.details.as_mut() {
             details["causes"] = causes
@@ -178,6 +182,16 @@ impl Refusal {
     pub(crate) fn with_continue(mut self, token: String) -> Self {
         self.continue_token = Some(token);
         self
+    }
+
+    /// Adds what the client is told besides, granted or not.
+    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings.extend_from_slice(warnings);
+        self
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Replaces `details` by what the caller knows better.

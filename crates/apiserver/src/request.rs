@@ -24,9 +24,10 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a parameter is set to something that does not mean no.
+    /// Whether a parameter is set to something that does not mean no. The first counts; Python writes `False`.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.iter().any(|(key, value)| key == name && !matches!(value.as_str(), "false" | "0"))
+        let first = self.0.iter().find(|(key, _)| key == name);
+        first.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// A number, if the parameter is there.
@@ -154,6 +155,17 @@ mod tests {
             ["/healthz", "/api", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1", "/api/v1/pods/a/b/c"]
         {
             assert!(matches!(Target::parse(path), Target::Path(_)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_flag_is_set_by_everything_that_does_not_mean_no() {
+        let flag = |query: &str| Query::parse(Some(query)).flag("tty");
+        for set in ["tty", "tty=", "tty=1", "tty=true", "tty=no", "tty=1&tty=0"] {
+            assert!(flag(set), "{set}");
+        }
+        for unset in ["", "stdin=1", "tty=0", "tty=false", "tty=False", "tty=0&tty=1"] {
+            assert!(!flag(unset), "{unset}");
         }
     }
 

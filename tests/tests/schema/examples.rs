@@ -43,9 +43,10 @@ async fn works(server: Server, directory: &Path, name: &str) -> anyhow::Result<(
     for (object, stored) in objects.iter().zip(&stored) {
         nothing_is_lost(object, stored)?;
     }
-    // kubectl calls a list "configured" again and again if the server added defaults to its items, so what counts is
-    // what is stored: not even the resource version may change.
+    // kubectl calls a list "configured" again and again if the server adds defaults to its items: examples write them
+    // out. What is stored counts as well: not even the resource version may change.
     let again = shell(&suite, &apply)?;
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{name}: {again}");
     assert_eq!(read_back(&suite, &objects).await?, stored, "{name}: {again}");
     Ok(())
 }

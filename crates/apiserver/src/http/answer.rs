@@ -36,6 +36,11 @@ pub(crate) fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {
     answer(code, "text/plain; charset=utf-8", full(body.into()))
 }
 
+/// An OpenAPI document in its binary form.
+pub(crate) fn protobuf(code: StatusCode, body: &'static [u8]) -> Answer {
+    answer(code, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", full(Bytes::from_static(body)))
+}
+
 /// Nothing but a code.
 pub(crate) fn empty(code: StatusCode) -> Answer {
     let mut response = Response::new(full(Bytes::new()));
@@ -49,6 +54,16 @@ pub(crate) fn stream(content_type: &'static str, chunks: impl Stream<Item = Byte
     answer(StatusCode::OK, content_type, StreamBody::new(frames).boxed_unsync())
 }
 
+/// Adds warnings to an answer, each in its own header.
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+    for warning in warnings {
+        let text = format!("299 - {}", Value::String(warning.clone()));
+        if let Ok(value) = http::HeaderValue::from_bytes(text.as_bytes()) {
+            answer.headers_mut().append(http::header::WARNING, value);
+        }
+    }
+}
+
 /// A refusal as the client reads it.
 pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     let status: Value = refusal.to_status();
@@ -56,5 +71,6 @@ pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }
+    warn(&mut response, refusal.warnings());
     response
 }

@@ -4,14 +4,17 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::answer::{Answer, json as json_answer, refuse};
+use super::answer::{Answer, json as json_answer, protobuf};
 use crate::api::hex;
 use crate::kinds::{Registry, Resource};
-use crate::refusal::Refusal;
 use objects::schema::builtin;
 
 const KIND: &str = "x-kubernetes-group-version-kind";
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Version 2 as protobuf, of no kinds at all. kubectl asks for it only about kinds that version 3 does not have, and then
+/// says that there is no such kind.
+const NO_KINDS: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.4";
 
 /// The answer to a path below `/openapi`, if there is one.
 pub(crate) fn documents(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
@@ -19,8 +22,7 @@ pub(crate) fn documents(registry: &Registry, path: &str, accept: Option<&str>) -
     let document = match words.as_slice() {
         ["openapi", "v2"] => {
             if accept.is_some_and(|accept| accept.contains("protobuf") && !accept.contains("json")) {
-                let message = "only the following media types are accepted: application/json";
-                return Some(refuse(&Refusal::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)));
+                return Some(protobuf(StatusCode::OK, NO_KINDS));
             }
             second_version(registry)
         }

@@ -72,9 +72,27 @@ fn required(field: &str) -> Cause {
     cause("FieldValueRequired", field, "Required value".to_owned())
 }
 
+/// Where a definition comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A client wants it to be stored: everything about it is checked.
+    Client,
+    /// It was checked before it was stored. Reading all its rules again would make a start slow.
+    Store,
+}
+
 impl Definition {
-    /// Reads a definition, or says what is wrong with it.
-    pub(crate) fn read(object: &Value) -> Result<Self, Vec<Cause>> {
+    /// Reads a definition that a client wants to be stored, or says what is wrong with it.
+    pub(crate) fn given(object: &Value) -> Result<Self, Vec<Cause>> {
+        Self::read(object, Origin::Client)
+    }
+
+    /// Reads a definition that was stored.
+    pub(crate) fn stored(object: &Value) -> Result<Self, Vec<Cause>> {
+        Self::read(object, Origin::Store)
+    }
+
+    fn read(object: &Value, origin: Origin) -> Result<Self, Vec<Cause>> {
         let mut causes = Vec::new();
         let spec = &object["spec"];
         let group = text(spec, "/group");
@@ -115,7 +133,7 @@ impl Definition {
             } else {
                 format!("spec.versions[{index}].schema")
             };
-            match ServedVersion::read(version, &place) {
+            match ServedVersion::read(version, &place, origin) {
                 Ok(read) if version["served"] == true => served.push(read),
                 Ok(_) => {}
                 Err(cause) => causes.push(cause),
@@ -176,18 +194,22 @@ impl Definition {
 }
 
 impl ServedVersion {
-    fn read(version: &Value, place: &str) -> Result<Self, Cause> {
+    fn read(version: &Value, place: &str, origin: Origin) -> Result<Self, Cause> {
         let field = format!("{place}.openAPIV3Schema");
         let published = &version["schema"]["openAPIV3Schema"];
         if !published.is_object() {
             return Err(cause("FieldValueRequired", &field, "Required value: schemas are required".to_owned()));
         }
-        untyped(published, &field)?;
+        if origin == Origin::Client {
+            untyped(published, &field)?;
+        }
         let schema = Schema::from_json(published)
             .map_err(|error| cause("FieldValueInvalid", &field, format!("Invalid value: \"schema\": {error}")))?;
         let validator =
             Validator::new(Arc::new(schema)).with_scale(Scale::from_json(&version["subresources"]["scale"]));
-        if let Some((path, problem)) = validator.rule_errors().into_iter().next() {
+        if origin == Origin::Client
+            && let Some((path, problem)) = validator.rule_errors().into_iter().next()
+        {
             let field = format!("{field}{path}");
             return Err(cause("FieldValueInvalid", &field, format!("Invalid value: {problem}")));
         }
@@ -351,7 +373,7 @@ mod tests {
         assert!(is_established(&object));
         assert_eq!(object["status"]["acceptedNames"]["listKind"], "ThingList");
         assert_eq!(object["status"]["storedVersions"], json!(["v1"]));
-        let definition = Definition::read(&object).unwrap();
+        let definition = Definition::stored(&object).unwrap();
         let resource = definition.resources().next().unwrap();
         assert_eq!(resource.singular, "thing");
         assert!(resource.has_status());
@@ -362,7 +384,7 @@ mod tests {
         let mut object = sample();
         object["metadata"]["name"] = json!("other.example.com");
         object["spec"]["versions"][0]["storage"] = json!(false);
-        let causes = Definition::read(&object).unwrap_err();
+        let causes = Definition::given(&object).unwrap_err();
         let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
         assert_eq!(fields, ["metadata.name", "spec.versions"]);
     }

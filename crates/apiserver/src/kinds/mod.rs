@@ -9,8 +9,10 @@ pub(crate) use registry::{DEFINITIONS, Registry};
 
 use std::sync::Arc;
 
+use objects::schema::parse_strict;
 use serde_json::{Map, Value};
 
+use crate::body::DEEPEST;
 use crate::refusal::Refusal;
 use crate::store::Draft;
 
@@ -91,6 +93,19 @@ impl Resource {
         }
     }
 
+    /// How the real server calls its storage of this kind, which shows in some of its sentences.
+    pub(crate) fn storage_name(&self) -> String {
+        match &*self.plural {
+            plural if self.custom.is_some() || self.group == "apiextensions.k8s.io" => {
+                format!("{}/{plural}", self.group)
+            }
+            "services" => "services/specs".to_owned(),
+            "endpoints" => "services/endpoints".to_owned(),
+            "nodes" => "minions".to_owned(),
+            plural => plural.to_owned(),
+        }
+    }
+
     pub(crate) fn not_found(&self, name: &str) -> Refusal {
         Refusal::not_found(&self.plural, &self.group, name)
     }
@@ -117,7 +132,7 @@ impl Resource {
 
     /// Reads stored bytes, and gives the object the type of this version.
     pub(crate) fn read(&self, bytes: &[u8]) -> Result<Value, Refusal> {
-        let mut stored: Map<String, Value> = serde_json::from_slice(bytes).map_err(Refusal::internal)?;
+        let mut stored = fields(bytes)?;
         if self.is_stored_differently() {
             stored = events::shown(stored);
         }
@@ -127,4 +142,12 @@ impl Resource {
         object.extend(stored);
         Ok(Value::Object(object))
     }
+}
+
+/// The fields of a stored object. The usual reader is quicker, and gives up on what nests deeper than 128 levels.
+fn fields(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    serde_json::from_slice(bytes).or_else(|error| match parse_strict(bytes, DEEPEST).map(|parsed| parsed.value) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Refusal::internal(error)),
+    })
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::custom::{self, Definition};
 use super::{Resource, builtin};
-use crate::store::Store;
+use crate::store::{Entry, Store};
 
 /// Where CustomResourceDefinitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -25,8 +25,46 @@ pub(crate) struct Registry {
     resources: Vec<Arc<Resource>>,
     index: HashMap<(String, String, String), usize>,
     groups: Vec<Group>,
-    /// What was read before, so that one new definition does not make all others be compiled again.
-    definitions: HashMap<(String, i64), Arc<Definition>>,
+    /// What was read before, so that one new definition does not make all others be read again.
+    definitions: HashMap<Arc<str>, Known>,
+}
+
+/// A definition that was read.
+#[derive(Clone)]
+struct Known {
+    /// Of the stored object.
+    revision: u64,
+    uid: String,
+    /// What is served follows from the spec, which the generation counts.
+    generation: i64,
+    definition: Arc<Definition>,
+}
+
+impl Known {
+    /// What a stored object defines, if it is served. `before` is what was known of it.
+    fn read(entry: &Entry, before: Option<&Self>) -> Option<Self> {
+        let revision = entry.revision;
+        if let Some(before) = before.filter(|before| before.revision == revision) {
+            return Some(before.clone());
+        }
+        let object = serde_json::from_slice::<Value>(&entry.bytes).ok()?;
+        if !custom::is_established(&object) {
+            return None;
+        }
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        if let Some(before) = before.filter(|before| before.uid == uid && before.generation == generation) {
+            return Some(Self { revision, ..before.clone() });
+        }
+        // What was accepted before can be read; a definition that cannot serves nothing.
+        match Definition::stored(&object) {
+            Ok(definition) => Some(Self { revision, uid, generation, definition: Arc::new(definition) }),
+            Err(causes) => {
+                tracing::warn!(?causes, "a stored definition cannot be read");
+                None
+            }
+        }
+    }
 }
 
 impl Registry {
@@ -39,29 +77,11 @@ impl Registry {
         let snapshot = store.list(DEFINITIONS, "");
         let mut resources = builtin::resources();
         let mut definitions = HashMap::new();
-        for (_, entry) in &snapshot.items {
-            let Ok(object) = serde_json::from_slice::<Value>(&entry.bytes) else { continue };
-            if !custom::is_established(&object) {
-                continue;
-            }
-            let key = (
-                object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-                object["metadata"]["generation"].as_i64().unwrap_or_default(),
-            );
-            let known = before.and_then(|before| before.definitions.get(&key));
-            // What was accepted before can be read; a definition that cannot serves nothing.
-            let definition = match known {
-                Some(definition) => Arc::clone(definition),
-                None => match Definition::read(&object) {
-                    Ok(definition) => Arc::new(definition),
-                    Err(causes) => {
-                        tracing::warn!(?causes, "a stored definition cannot be read");
-                        continue;
-                    }
-                },
-            };
-            resources.extend(definition.resources());
-            definitions.insert(key, definition);
+        for (key, entry) in &snapshot.items {
+            let before = before.and_then(|before| before.definitions.get(key));
+            let Some(known) = Known::read(entry, before) else { continue };
+            resources.extend(known.definition.resources());
+            definitions.insert(Arc::clone(key), known);
         }
         let index = resources
             .iter()

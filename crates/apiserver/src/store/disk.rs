@@ -1,5 +1,8 @@
 //! The file under the store: SQLite with a write-ahead log, synchronised at every commit.
+//!
+//! Beside the objects it keeps what the newest changes of each kind replaced, so that a watch goes on after a restart.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,13 @@ use rusqlite::{Connection, params};
 use rustix::fs::FlockOperation;
 
 use super::Entry;
+use super::shelf::{Before, Past};
+
+/// So many changes of a kind are kept at least, and half as many more at most: enough for a watch to go on, few enough to
+/// be read at every start.
+const KEPT_CHANGES: u32 = 512;
+/// What was larger is not kept a second time; watches do not go on across its change.
+const LARGEST_KEPT: usize = 32 << 10;
 
 /// The layout of the tables. A directory with another layout was written by another version of this program.
 const LAYOUT: i64 = 1;
@@ -58,18 +68,26 @@ pub(super) struct Contents {
     pub(super) objects: Vec<(Arc<str>, Arc<str>, Entry)>,
     /// When each kind was last changed. Without it the revision of a removal would be given out twice.
     pub(super) changed: Vec<(Arc<str>, u64)>,
+    /// The newest changes of each kind, the newest first.
+    pub(super) past: Vec<(Arc<str>, Vec<Past>)>,
 }
 
 /// One write of a commit.
 pub(super) struct Row<'a> {
     pub(super) shelf: &'a str,
     pub(super) key: &'a str,
-    pub(super) object: Option<&'a Bytes>,
+    /// The object, or its last state if it is removed.
+    pub(super) object: &'a Bytes,
+    pub(super) removed: bool,
+    /// What it replaces.
+    pub(super) before: Option<&'a Entry>,
     pub(super) revision: u64,
 }
 
 pub(super) struct Disk {
     connection: Connection,
+    /// By kind, the changes that were written since old ones were removed.
+    unpruned: HashMap<String, u32>,
     /// The lock is held as long as this is open, and released by the kernel however the process ends.
     _lock: File,
 }
@@ -94,7 +112,7 @@ impl Disk {
             return Err(DiskError::Layout { file, found: layout });
         }
         let contents = read(&connection).map_err(corrupt)?;
-        Ok((Self { connection, _lock: lock }, contents))
+        Ok((Self { connection, unpruned: HashMap::new(), _lock: lock }, contents))
     }
 
     /// Writes all rows or none, and returns when they are on disk.
@@ -107,23 +125,51 @@ impl Disk {
             let mut remove = transaction.prepare_cached("DELETE FROM objects WHERE kind = ?1 AND key = ?2")?;
             let mut touch =
                 transaction.prepare_cached("INSERT OR REPLACE INTO kinds (kind, changed) VALUES (?1, ?2)")?;
+            let mut note = transaction.prepare_cached(
+                "INSERT INTO changes (kind, revision, key, before, old, removed, last) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?;
+            let mut forget = transaction.prepare_cached(
+                "DELETE FROM changes WHERE kind = ?1 AND revision <=
+                     (SELECT revision FROM changes WHERE kind = ?1 ORDER BY revision DESC LIMIT 1 OFFSET ?2)",
+            )?;
             let mut touched: Vec<(&str, u64)> = Vec::new();
-            for Row { shelf, key, object, revision } in rows {
-                match object {
-                    Some(object) => put.execute(params![shelf, key, signed(revision), object.as_ref()])?,
-                    None => remove.execute(params![shelf, key])?,
-                };
+            for Row { shelf, key, object, removed, before, revision } in rows {
+                if removed {
+                    remove.execute(params![shelf, key])?;
+                } else {
+                    put.execute(params![shelf, key, signed(revision), object.as_ref()])?;
+                }
+                let old = before.and_then(|before| kept(&before.bytes));
+                let last = if removed { kept(object) } else { None };
+                let before = before.map(|before| signed(before.revision));
+                note.execute(params![shelf, signed(revision), key, before, old, removed, last])?;
                 match touched.iter_mut().find(|(kind, _)| *kind == shelf) {
                     Some(entry) => entry.1 = revision,
                     None => touched.push((shelf, revision)),
                 }
+                match self.unpruned.get_mut(shelf) {
+                    Some(count) => *count += 1,
+                    // Those from before this start are not counted.
+                    None => {
+                        self.unpruned.insert(shelf.to_owned(), KEPT_CHANGES / 2);
+                    }
+                }
             }
             for (kind, changed) in touched {
                 touch.execute(params![kind, signed(changed)])?;
+                if let Some(count) = self.unpruned.get_mut(kind).filter(|count| **count >= KEPT_CHANGES / 2) {
+                    forget.execute(params![kind, KEPT_CHANGES])?;
+                    *count = 0;
+                }
             }
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// An image of an object that is worth its room.
+fn kept(bytes: &Bytes) -> Option<&[u8]> {
+    (bytes.len() <= LARGEST_KEPT).then_some(bytes)
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -140,7 +186,12 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
              COMMIT;"
         ))?;
     }
-    Ok(())
+    // Not part of the layout: without it, and after a version that does not write it, watches begin with a list.
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS changes (kind TEXT NOT NULL, revision INTEGER NOT NULL, key TEXT NOT NULL,
+                                             before INTEGER, old BLOB, removed INTEGER NOT NULL, last BLOB,
+                                             PRIMARY KEY (kind, revision)) WITHOUT ROWID;",
+    )
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Contents> {
@@ -162,7 +213,39 @@ fn read(connection: &Connection) -> rusqlite::Result<Contents> {
         let entry = Entry { bytes, revision: unsigned(row.get(2)?) };
         contents.objects.push((Arc::clone(&kind), Arc::from(row.get_ref(1)?.as_str()?), entry));
     }
+    contents.past = read_past(connection)?;
     Ok(contents)
+}
+
+fn read_past(connection: &Connection) -> rusqlite::Result<Vec<(Arc<str>, Vec<Past>)>> {
+    let mut past: Vec<(Arc<str>, Vec<Past>)> = Vec::new();
+    let mut changes = connection.prepare(
+        "SELECT kind, revision, key, before, old, removed, last FROM changes ORDER BY kind DESC, revision DESC",
+    )?;
+    let mut rows = changes.query([])?;
+    while let Some(row) = rows.next()? {
+        let bytes = |column: usize| -> rusqlite::Result<Option<Bytes>> {
+            Ok(row.get_ref(column)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+        };
+        let before = match (row.get::<_, Option<i64>>(3)?, bytes(4)?) {
+            (None, _) => Before::Nothing,
+            (Some(revision), Some(bytes)) => Before::Entry(Entry { bytes, revision: unsigned(revision) }),
+            (Some(_), None) => Before::Unknown,
+        };
+        let change = Past {
+            revision: unsigned(row.get(1)?),
+            key: Arc::from(row.get_ref(2)?.as_str()?),
+            before,
+            removed: row.get(5)?,
+            last: bytes(6)?,
+        };
+        let kind = row.get_ref(0)?.as_str()?;
+        match past.last_mut().filter(|(name, _)| **name == *kind) {
+            Some((_, changes)) => changes.push(change),
+            None => past.push((Arc::from(kind), vec![change])),
+        }
+    }
+    Ok(past)
 }
 
 // SQLite's integers are signed; revisions count writes and never come near the limit.

@@ -120,6 +120,9 @@ impl Store {
             state.revision = state.revision.max(entry.revision);
             state.shelves.entry(shelf).or_default().load(key, entry);
         }
+        for (shelf, past) in contents.past {
+            state.shelves.entry(shelf).or_default().remember(past);
+        }
         Self::start(state, Some(disk))
     }
 

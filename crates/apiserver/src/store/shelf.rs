@@ -35,6 +35,24 @@ pub(crate) struct Change {
     pub(crate) before: Option<Entry>,
 }
 
+/// A change as it is found after a restart: what it made of the object is told by the changes after it.
+pub(super) struct Past {
+    pub(super) revision: u64,
+    pub(super) key: Arc<str>,
+    pub(super) before: Before,
+    pub(super) removed: bool,
+    /// The last state of an object that was removed, if it was kept.
+    pub(super) last: Option<Bytes>,
+}
+
+/// What there was before a change.
+pub(super) enum Before {
+    Nothing,
+    Entry(Entry),
+    /// Something that was not kept.
+    Unknown,
+}
+
 impl Change {
     fn weight(&self) -> usize {
         self.object.len() + self.before.as_ref().map_or(0, |entry| entry.bytes.len())
@@ -74,6 +92,38 @@ impl Shelf {
         self.changed = self.changed.max(entry.revision);
         self.forgotten = self.changed;
         self.objects.insert(key, entry);
+    }
+
+    /// Takes in what happened to the objects before they were loaded, the newest change first, as far back as there is no
+    /// gap.
+    pub(super) fn remember(&mut self, past: Vec<Past>) {
+        // Otherwise somebody wrote objects who did not write changes.
+        if past.first().is_none_or(|newest| newest.revision != self.changed) {
+            return;
+        }
+        let mut states: BTreeMap<Arc<str>, Option<Entry>> = BTreeMap::new();
+        for Past { revision, key, before, removed, last } in past {
+            let after = states.get(&key).cloned().unwrap_or_else(|| self.objects.get(&key).cloned());
+            let object = match after {
+                Some(entry) if !removed && entry.revision == revision => Some(entry.bytes),
+                None if removed => last,
+                _ => None,
+            };
+            let before = match before {
+                Before::Nothing => Some(None),
+                Before::Entry(entry) => Some(Some(entry)),
+                Before::Unknown => None,
+            };
+            let (Some(object), Some(before)) = (object, before) else {
+                self.forgotten = revision;
+                return;
+            };
+            states.insert(Arc::clone(&key), before.clone());
+            let change = Change { revision, key, object, removed, before };
+            self.weight += change.weight();
+            self.changes.push_front(change);
+            self.forgotten = revision - 1;
+        }
     }
 
     pub(super) fn changed(&self) -> u64 {

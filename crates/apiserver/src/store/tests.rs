@@ -84,9 +84,60 @@ async fn what_was_acknowledged_is_there_after_reopening_and_revisions_go_on() {
     assert_eq!(store.revision(), removed.revision);
     assert_eq!(store.get("things", "a/x").unwrap().revision, x.revision);
     assert!(store.get("things", "a/y").is_none());
-    // Nothing happened since, so a watch from there can go on; what was before is forgotten.
     assert!(store.watch("things", "", removed.revision).is_ok());
-    assert!(store.watch("things", "", x.revision).is_err());
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_after_reopening() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let x = put(&store, "a/x", Expect::Absent, 1).await;
+    let second = put(&store, "a/x", Expect::Revision(x.revision), 2).await;
+    let y = put(&store, "a/y", Expect::Absent, 3).await;
+    let third = put(&store, "a/x", Expect::Revision(second.revision), 4).await;
+    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(5))).await.unwrap();
+    store.write("others", "a/y", Expect::Absent, Action::Put(draft(6))).await.unwrap();
+    put(&store, "a/y", Expect::Absent, 7).await;
+    let seen = async |store: &Store| {
+        let changes = store.watch("things", "", x.revision).unwrap().next().await.unwrap();
+        let before = |change: &Change| change.before.as_ref().map(|entry| (entry.revision, number(&entry.bytes)));
+        let all =
+            changes.iter().map(|change| (change.revision, number(&change.object), change.removed, before(change)));
+        all.collect::<Vec<_>>()
+    };
+    let before = seen(&store).await;
+    assert_eq!(before.len(), 5);
+    assert_eq!(before[2], (third.revision, 4, false, Some((second.revision, 2))));
+    drop(store);
+    let store = reopen(directory.path()).await;
+    assert_eq!(seen(&store).await, before);
+    let past = store.list_at("things", "", y.revision).unwrap();
+    assert_eq!(past.items.iter().map(|(_, entry)| number(&entry.bytes)).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_the_past_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let first = put(&store, "a/x", Expect::Absent, 0).await;
+    let mut newest = first.clone();
+    for n in 1..=900 {
+        newest = put(&store, "a/x", Expect::Revision(newest.revision), n).await;
+    }
+    drop(store);
+    let store = reopen(directory.path()).await;
+    assert!(matches!(store.watch("things", "", first.revision), Err(PastError::TooOld { .. })));
+    let changes = store.watch("things", "", newest.revision - 500).unwrap().next().await.unwrap();
+    assert_eq!(changes.first().map(|change| change.revision), Some(newest.revision - 499));
+    // A large object is not kept twice: its change is where the past begins.
+    let large = Draft::new(&json!({"metadata": {"name": "x"}, "n": 1, "text": "x".repeat(40_000)})).unwrap();
+    let large = store.write("things", "a/x", Expect::Revision(newest.revision), Action::Put(large)).await.unwrap();
+    let small = put(&store, "a/x", Expect::Revision(large.revision), 2).await;
+    put(&store, "a/y", Expect::Absent, 3).await;
+    drop(store);
+    let store = reopen(directory.path()).await;
+    assert!(matches!(store.watch("things", "", large.revision), Err(PastError::TooOld { .. })));
+    assert_eq!(store.watch("things", "", small.revision).unwrap().next().await.unwrap().len(), 1);
 }
 
 /// The writer's thread lets go of the lock a moment after the last handle is dropped.

@@ -23,6 +23,8 @@ struct Accepted {
     key: Arc<str>,
     object: Bytes,
     removed: bool,
+    /// What was there.
+    before: Option<Entry>,
     revision: u64,
     answer: oneshot::Sender<Result<Entry, WriteError>>,
 }
@@ -56,7 +58,9 @@ impl Writer {
             let rows = accepted.iter().map(|write| Row {
                 shelf: &write.shelf,
                 key: &write.key,
-                object: (!write.removed).then_some(&write.object),
+                object: &write.object,
+                removed: write.removed,
+                before: write.before.as_ref(),
                 revision: write.revision,
             });
             if let Err(error) = disk.commit(rows) {
@@ -75,14 +79,15 @@ impl Writer {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let mut revision = state.revision;
         // What earlier writes of the same batch will have done.
-        let mut pending: HashMap<(Arc<str>, Arc<str>), Option<u64>> = HashMap::new();
+        let mut pending: HashMap<(Arc<str>, Arc<str>), Option<Entry>> = HashMap::new();
         let mut accepted = Vec::with_capacity(batch.len());
         for Request { shelf, key, expect, action, answer } in batch {
             let place = (Arc::clone(&shelf), Arc::clone(&key));
-            let current = match pending.get(&place) {
-                Some(current) => *current,
-                None => state.shelves.get(&shelf).and_then(|shelf| shelf.get(&key)).map(|entry| entry.revision),
+            let before = match pending.get(&place) {
+                Some(current) => current.clone(),
+                None => state.shelves.get(&shelf).and_then(|shelf| shelf.get(&key)).cloned(),
             };
+            let current = before.as_ref().map(|entry| entry.revision);
             let fits = match expect {
                 Expect::Absent => current.is_none(),
                 Expect::Revision(expected) => current == Some(expected),
@@ -96,8 +101,8 @@ impl Writer {
                 Action::Put(draft) => (draft.at(revision), false),
                 Action::Remove(draft) => (draft.at(revision), true),
             };
-            pending.insert(place, (!removed).then_some(revision));
-            accepted.push(Accepted { shelf, key, object, removed, revision, answer });
+            pending.insert(place, (!removed).then(|| Entry { bytes: object.clone(), revision }));
+            accepted.push(Accepted { shelf, key, object, removed, before, revision, answer });
         }
         accepted
     }
@@ -109,7 +114,7 @@ impl Writer {
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             for write in accepted {
-                let Accepted { shelf, key, object, removed, revision, answer } = write;
+                let Accepted { shelf, key, object, removed, revision, answer, before: _ } = write;
                 state.revision = revision;
                 state.shelves.entry(Arc::clone(&shelf)).or_default().record(key, object.clone(), removed, revision);
                 if !touched.contains(&shelf) {

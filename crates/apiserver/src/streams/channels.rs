@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt as _, StreamExt as _};
+use futures::StreamExt as _;
+use futures::stream::SplitStream;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::{Handshake, Socket, open};
+use super::{Handshake, Socket, deliver, open};
 use crate::api::Call;
 use crate::http::Answer;
 use crate::kubelet::{Attach, Exec, Exit, Kubelet, KubeletError, Streams, TerminalSize};
@@ -61,7 +61,7 @@ pub(crate) fn run(call: Call, query: &Query, node: Arc<dyn Kubelet>, job: Job) -
         // A terminal has one output.
         stderr: query.flag("stderr") && !job.tty(),
     };
-    let Handshake { answer, upgrade } = Handshake::accept(call, PROTOCOLS)?;
+    let Handshake { answer, upgrade, .. } = Handshake::accept(call, PROTOCOLS)?;
     tokio::spawn(async move {
         if let Some(socket) = open(upgrade).await {
             converse(socket, wanted, node, job).await;
@@ -81,7 +81,7 @@ struct Wanted {
 async fn converse(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: Job) {
     let (sink, source) = socket.split();
     let (messages, queue) = mpsc::channel(16);
-    let sender = tokio::spawn(send(sink, queue));
+    let sender = tokio::spawn(deliver(sink, queue));
     let (stdin, far_stdin) = pipe(wanted.stdin);
     let (far_stdout, stdout) = pipe(wanted.stdout);
     let (far_stderr, stderr) = pipe(wanted.stderr);
@@ -123,16 +123,6 @@ fn pipe(wanted: bool) -> (Option<DuplexStream>, Option<DuplexStream>) {
     } else {
         (None, None)
     }
-}
-
-async fn send(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<Message>) {
-    while let Some(message) = queue.recv().await {
-        let last = matches!(message, Message::Close(_));
-        if sink.send(message).await.is_err() || last {
-            break;
-        }
-    }
-    drop(sink.close().await);
 }
 
 /// Passes what a process writes to the client.

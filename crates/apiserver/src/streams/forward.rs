@@ -1,21 +1,27 @@
-//! port-forward: two channels for each port, one for data and one for what went wrong.
+//! port-forward over plain WebSockets: two channels for each port, one for data and one for what went wrong. What kubectl
+//! speaks is in [`super::tunnel`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::{SinkExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{Handshake, Socket, open};
+use super::tunnel::{self, Target};
+use super::{Handshake, Socket, deliver, open};
 use crate::api::Call;
 use crate::http::Answer;
 use crate::kubelet::Kubelet;
 use crate::refusal::Refusal;
 use crate::request::Query;
 
-const PROTOCOLS: &[&str] = &["v4.channel.k8s.io"];
+/// SPDY inside a WebSocket.
+const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
+const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
+/// A message names its channel with one byte, and each port has two.
+const MOST_PORTS: usize = 128;
 
 /// Answers a port-forward request; the streams follow by themselves.
 pub(crate) fn forward(
@@ -30,24 +36,32 @@ pub(crate) fn forward(
         let number: u16 = port.parse().map_err(|_| Refusal::bad_request(format!("invalid port {port:?}")))?;
         ports.push(number);
     }
-    let Handshake { answer, upgrade } = Handshake::accept(call, PROTOCOLS)?;
+    if ports.len() > MOST_PORTS {
+        return Err(Refusal::bad_request(format!("at most {MOST_PORTS} ports can be forwarded at once")));
+    }
+    let Handshake { answer, upgrade, protocol } = Handshake::accept(call, PROTOCOLS)?;
+    let target = Target { node, namespace, pod };
     tokio::spawn(async move {
-        if let Some(socket) = open(upgrade).await {
-            converse(socket, node, namespace, pod, ports).await;
+        match open(upgrade).await {
+            Some(socket) if protocol == TUNNEL => tunnel::converse(socket, target).await,
+            Some(socket) => converse(socket, &target, ports).await,
+            None => {}
         }
     });
     Ok(answer)
 }
 
 fn data_channel(index: usize) -> u8 {
-    u8::try_from(index * 2).unwrap_or(u8::MAX)
+    u8::try_from(index * 2).unwrap_or(u8::MAX - 1)
 }
 
-async fn converse(socket: Socket, node: Arc<dyn Kubelet>, namespace: String, pod: String, ports: Vec<u16>) {
-    let (mut sink, mut source) = socket.split();
-    let (messages, mut queue) = mpsc::channel::<Message>(16);
+async fn converse(socket: Socket, target: &Target, ports: Vec<u16>) {
+    let (sink, mut source) = socket.split();
+    let (messages, queue) = mpsc::channel::<Message>(16);
+    // A task of its own: whoever reads may wait for a Pod, which may wait for us to write.
+    let mut sender = tokio::spawn(deliver(sink, queue));
     let mut inputs: HashMap<u8, mpsc::Sender<bytes::Bytes>> = HashMap::new();
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut connections = tokio::task::JoinSet::new();
     for (index, port) in ports.into_iter().enumerate() {
         let channel = data_channel(index);
         // Both channels begin by naming their port.
@@ -57,54 +71,50 @@ async fn converse(socket: Socket, node: Arc<dyn Kubelet>, namespace: String, pod
         }
         let (input, received) = mpsc::channel(16);
         inputs.insert(channel, input);
-        let (node, namespace, pod, messages) = (Arc::clone(&node), namespace.clone(), pod.clone(), messages.clone());
-        tasks.spawn(async move {
-            if let Err(problem) = relay(&*node, &namespace, &pod, port, channel, received, &messages).await {
+        let (target, messages) = (target.clone(), messages.clone());
+        connections.spawn(async move {
+            if let Err(problem) = relay(&target, port, channel, received, &messages).await {
                 let mut message = vec![channel + 1];
                 message.extend(problem.into_bytes());
                 drop(messages.send(Message::Binary(message.into())).await);
             }
         });
     }
+    // The connections hold the others: when they have ended there is nothing left to send.
     drop(messages);
     loop {
-        tokio::select! {
-            message = queue.recv() => match message {
-                Some(message) => if sink.send(message).await.is_err() { break },
-                None => break,
-            },
-            message = source.next() => {
-                let Some(Ok(message)) = message else { break };
-                match message {
-                    Message::Binary(mut bytes) if !bytes.is_empty() => {
-                        let channel = bytes.split_to(1);
-                        if let Some(input) = channel.first().and_then(|channel| inputs.get(channel))
-                            && input.send(bytes).await.is_err()
-                        {
-                            // The connection to the port has ended; its client will notice by itself.
-                            tracing::trace!("data for a port that is closed");
-                        }
-                    }
-                    Message::Close(_) => break,
-                    _ => {}
+        let message = tokio::select! {
+            message = source.next() => message,
+            _ = &mut sender => return,
+        };
+        match message {
+            Some(Ok(Message::Binary(mut bytes))) if !bytes.is_empty() => {
+                let channel = bytes.split_to(1);
+                if let Some(input) = channel.first().and_then(|channel| inputs.get(channel))
+                    && input.send(bytes).await.is_err()
+                {
+                    // The connection to the port has ended; its client will notice by itself.
+                    tracing::trace!("data for a port that is closed");
                 }
             }
+            Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+            Some(Ok(_)) => {}
         }
     }
-    drop(sink.close().await);
+    drop(connections);
+    drop(sender.await);
 }
 
 /// One connection to a port.
 async fn relay(
-    node: &dyn Kubelet,
-    namespace: &str,
-    pod: &str,
+    target: &Target,
     port: u16,
     channel: u8,
     mut input: mpsc::Receiver<bytes::Bytes>,
     output: &mpsc::Sender<Message>,
 ) -> Result<(), String> {
-    let stream = node.port_forward(namespace, pod, port).await.map_err(|error| error.to_string())?;
+    let stream = target.node.port_forward(&target.namespace, &target.pod, port).await;
+    let stream = stream.map_err(|error| error.to_string())?;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let inwards = async {
         while let Some(bytes) = input.recv().await {

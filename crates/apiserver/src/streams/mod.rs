@@ -2,14 +2,20 @@
 
 mod channels;
 mod forward;
+mod spdy;
+mod tunnel;
 
 pub(crate) use channels::{Job, run};
 pub(crate) use forward::forward;
 
+use futures::SinkExt as _;
+use futures::stream::SplitSink;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
@@ -24,6 +30,8 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 struct Handshake {
     answer: Answer,
     upgrade: OnUpgrade,
+    /// What both will speak.
+    protocol: &'static str,
 }
 
 impl Handshake {
@@ -44,7 +52,7 @@ impl Handshake {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(',').map(str::trim))
             .collect();
-        let Some(protocol) = protocols.iter().find(|protocol| offered.contains(protocol)) else {
+        let Some(&protocol) = protocols.iter().find(|protocol| offered.contains(protocol)) else {
             let message = format!("unable to upgrade: no protocol in common, offered are {offered:?}");
             return Err(Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message));
         };
@@ -57,7 +65,7 @@ impl Handshake {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
-        Ok(Self { answer, upgrade })
+        Ok(Self { answer, upgrade, protocol })
     }
 }
 
@@ -70,4 +78,15 @@ async fn open(upgrade: OnUpgrade) -> Option<Socket> {
             None
         }
     }
+}
+
+/// Sends messages as they come, until there will be no more or one of them is the last.
+async fn deliver(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<Message>) {
+    while let Some(message) = queue.recv().await {
+        let last = matches!(message, Message::Close(_));
+        if sink.send(message).await.is_err() || last {
+            break;
+        }
+    }
+    drop(sink.close().await);
 }

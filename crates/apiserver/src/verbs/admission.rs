@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Request, metadata, service};
 use crate::api::hex;
-use crate::body::{self, Decoded};
+use crate::body::{self, Decoded, Unreadable};
 use crate::kinds::{DEFINITIONS, Resource, custom};
 use crate::refusal::{Cause, Refusal};
 
@@ -52,13 +52,18 @@ impl Request {
 
     /// Reads the body of a write, which must be of the kind of the request.
     pub(super) fn decode(&self, bytes: &[u8]) -> Result<Decoded, Refusal> {
-        let decoded = body::decode(self.content_type.as_deref(), bytes).map_err(|refusal| {
-            if refusal.code() != http::StatusCode::BAD_REQUEST {
-                return refusal;
+        let mut decoded = body::decode(self.content_type.as_deref(), bytes).map_err(|problem| match &problem {
+            Unreadable::MediaType => problem.into(),
+            Unreadable::Malformed(sentence) => {
+                let problem = format!("couldn't get version/kind; json parse error: {sentence}");
+                self.unrecognized(&problem, bytes)
             }
-            let problem = format!("couldn't get version/kind; json parse error: {}", refusal.message());
-            self.unrecognized(&problem, bytes)
+            Unreadable::Number(sentence) => self.not_handled(sentence),
         })?;
+        if decoded.value.is_null() {
+            // Go leaves what it reads into as it is when null is said.
+            decoded.value = json!({});
+        }
         if !decoded.value.is_object() {
             let problem = format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {GO_TYPE}",
@@ -70,8 +75,13 @@ impl Request {
             let problem = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
             return Err(self.unrecognized(&problem, bytes));
         }
-        self.check_type(&decoded.value)?;
+        self.check_type(&decoded)?;
         Ok(decoded)
+    }
+
+    fn not_handled(&self, problem: impl std::fmt::Display) -> Refusal {
+        let Resource { kind, version, .. } = &*self.resource;
+        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
     }
 
     fn unrecognized(&self, problem: &str, bytes: &[u8]) -> Refusal {
@@ -83,17 +93,19 @@ impl Request {
     }
 
     /// Refuses an object that is of another kind than the request.
-    fn check_type(&self, object: &Value) -> Result<(), Refusal> {
-        let resource = &self.resource;
+    fn check_type(&self, decoded: &Decoded) -> Result<(), Refusal> {
+        let (resource, object) = (&self.resource, &decoded.value);
         let (api_version, kind) =
             (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
         let expected = resource.api_version();
-        // Clients may leave out what the path says anyway.
-        if (api_version.is_empty() || api_version == expected) && (kind.is_empty() || kind == resource.kind) {
+        // Clients may leave out what the path says anyway, but not of what only a definition describes.
+        let same_version = api_version == expected || (api_version.is_empty() && resource.custom.is_none());
+        if same_version && (kind.is_empty() || kind == resource.kind) {
             return Ok(());
         }
         if resource.custom.is_some() {
             if api_version != expected {
+                self.check_fields_of_no_version(decoded, api_version, kind)?;
                 return Err(Refusal::bad_request(format!(
                     "the API version in the data ({api_version}) does not match the expected API version ({expected})"
                 )));
@@ -130,21 +142,41 @@ impl Request {
         )))
     }
 
+    /// Of a version that is not served no field is known, and those are complained about first.
+    fn check_fields_of_no_version(&self, decoded: &Decoded, api_version: &str, kind: &str) -> Result<(), Refusal> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        if group != self.resource.group || kind != self.resource.kind {
+            return Ok(());
+        }
+        let mut unknown: Vec<String> =
+            decoded.value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        unknown.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+        unknown.sort_unstable();
+        self.complain_about(version, &decoded.duplicates, &unknown).map(drop)
+    }
+
     /// Gives the object its type, and drops what the kind does not have. Returns warnings.
     pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
         object["apiVersion"] = json!(self.resource.api_version());
         object["kind"] = json!(self.resource.kind);
-        if metadata::of(object).is_none() {
-            return Err(Refusal::bad_request("metadata must be an object"));
-        }
         let unknown = match self.schema() {
-            Some(schema) if self.resource.custom.is_some() => schema.prune(object),
+            Some(schema) if self.resource.custom.is_some() => {
+                // Metadata is read into a type of Go for all kinds, and all have the same.
+                let metadata = builtin::schema("v1", "ConfigMap").and_then(|schema| schema.field("metadata"));
+                if let Some(problem) = metadata.and_then(|schema| decode_error(schema, &object["metadata"])) {
+                    return Err(self.not_handled(problem));
+                }
+                metadata::of(object);
+                let unknown = schema.prune(object);
+                // What is empty in a type of Go is not there.
+                super::create::tidy(object);
+                unknown
+            }
             Some(schema) => {
                 if let Some(problem) = decode_error(&schema, object) {
-                    let Resource { kind, version, .. } = &*self.resource;
-                    let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}");
-                    return Err(Refusal::bad_request(message));
+                    return Err(self.not_handled(problem));
                 }
+                metadata::of(object);
                 schema.prune_typed(object)
             }
             None => Vec::new(),
@@ -193,7 +225,11 @@ impl Request {
         match (&*self.resource.group, &*self.resource.plural) {
             _ if self.resource.custom.is_some() => {}
             ("", "namespaces") => {
-                object["spec"] = json!({"finalizers": ["kubernetes"]});
+                let mut finalizers = object["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+                if !finalizers.contains(&json!("kubernetes")) {
+                    finalizers.push(json!("kubernetes"));
+                }
+                object["spec"] = json!({"finalizers": finalizers});
                 object["status"] = json!({"phase": "Active"});
                 let name = metadata::text(object, "name").to_owned();
                 if let Some(metadata) = metadata::of(object) {
@@ -201,7 +237,10 @@ impl Request {
                     labels["kubernetes.io/metadata.name"] = json!(name);
                 }
             }
-            ("", "pods") => super::pod::complete_new(object),
+            ("", "pods") => {
+                super::pod::complete_new(object);
+                super::pod::admit(object, None);
+            }
             ("", "services") => service::allocate(&self.api, object, None)?,
             ("", "persistentvolumeclaims" | "persistentvolumes") => object["status"] = json!({"phase": "Pending"}),
             ("apps", "deployments") => object["status"] = json!({}),
@@ -221,6 +260,7 @@ impl Request {
             ("", "services") => service::allocate(&self.api, object, Some(old))?,
             ("apiextensions.k8s.io", _) => custom::establish(object, self.taken_names(object), &self.now),
             ("", "namespaces") => object["spec"] = old["spec"].clone(),
+            ("", "pods") => super::pod::admit(object, Some(old)),
             _ => {}
         }
         Ok(())
@@ -274,7 +314,7 @@ impl Request {
     fn judge(&self, object: &Value, old: Option<&Value>, found: &[Violation]) -> Result<(), Refusal> {
         let mut causes: Vec<Cause> = found.iter().map(cause).collect();
         if causes.is_empty() && self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            causes = custom::Definition::read(object).err().unwrap_or_default();
+            causes = custom::Definition::given(object).err().unwrap_or_default();
             causes.extend(old.map(|old| custom::changed_names(object, old)).unwrap_or_default());
         }
         if causes.is_empty() {
@@ -325,7 +365,8 @@ fn summary(bytes: &[u8]) -> String {
     format!("{}{dots}", hex(start))
 }
 
-fn go_type(value: &Value) -> &'static str {
+/// What Go calls the type of a JSON value.
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -24,12 +24,17 @@ const ATTEMPTS: usize = 8;
 
 impl Request {
     pub(super) async fn create(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+        self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut object = decoded.value;
         let warnings = self.shape(&mut object, &decoded.duplicates)?;
-        let object = self.with_owners(None, self.defaulted(object)?);
-        let written = self.store_new(object, warnings).await?;
-        self.written(written)
+        wipe(&mut object);
+        let outcome = async {
+            let object = self.with_owners(None, self.defaulted(object)?);
+            self.store_new(object, warnings.clone()).await
+        };
+        let written = outcome.await.map_err(|refusal| refusal.with_warnings(&warnings))?;
+        self.written(&written)
     }
 
     /// With the namespace of the request, and with defaults.
@@ -53,18 +58,12 @@ impl Request {
     }
 
     /// Gives a new object what every object has, and stores it.
-    pub(super) async fn store_new(&self, mut object: Value, warnings: Vec<String>) -> Result<Written, Refusal> {
-        if !metadata::text(&object, "resourceVersion").is_empty() {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
-        }
+    pub(super) async fn store_new(&self, mut object: Value, mut warnings: Vec<String>) -> Result<Written, Refusal> {
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
         let uid = self.uid()?;
+        wipe(&mut object);
         if let Some(metadata) = metadata::of(&mut object) {
-            for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
-                metadata.shift_remove(field);
-            }
             metadata.insert("uid".to_owned(), json!(uid));
             metadata.insert("creationTimestamp".to_owned(), json!(self.now));
             if self.counts_generations() {
@@ -78,6 +77,11 @@ impl Request {
         tidy(&mut object);
         self.validate_new(&object)?;
         self.check_namespace(metadata::text(&object, "name"))?;
+        warnings.extend(metadata::finalizer_warnings(&self.resource, &object, None));
+        if !metadata::text(&object, "resourceVersion").is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+        }
         let mut attempts = if generates { ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
@@ -85,7 +89,7 @@ impl Request {
             let key = self.resource.key(&self.namespace, &name);
             if self.is_dry_run()? {
                 if self.api.store.get(&self.resource.shelf, &key).is_some() {
-                    return Err(Refusal::already_exists(&self.resource.plural, &self.resource.group, &name));
+                    return Err(self.already_exists(&name));
                 }
                 return Ok(Written { object, code: StatusCode::CREATED, warnings });
             }
@@ -97,11 +101,21 @@ impl Request {
                 }
                 Err(WriteError::Unexpected(_)) if attempts > 0 => self.generate_name(&mut object, &prefix)?,
                 Err(WriteError::Unexpected(_)) => {
-                    return Err(Refusal::already_exists(&self.resource.plural, &self.resource.group, &name));
+                    return Err(self.already_exists(&name));
                 }
                 Err(error) => return Err(Refusal::internal(error)),
             }
         }
+    }
+
+    /// Somebody has the name; of one who is about to leave the real server says so.
+    fn already_exists(&self, name: &str) -> Refusal {
+        let key = self.resource.key(&self.namespace, name);
+        let stored = self.api.store.get(&self.resource.shelf, &key);
+        let leaving = stored
+            .and_then(|entry| serde_json::from_slice::<Value>(&entry.bytes).ok())
+            .is_some_and(|object| metadata::is_being_deleted(&object));
+        Refusal::already_exists(&self.resource.plural, &self.resource.group, name, leaving)
     }
 
     /// Kinds whose objects say what should be have a generation; those that only hold data have none.
@@ -157,6 +171,15 @@ impl Request {
             field: "metadata.namespace".to_owned(),
         };
         Err(Refusal::forbidden(&self.resource.plural, &self.resource.group, name, &why).with_causes(&[cause]))
+    }
+}
+
+/// Drops what a client cannot say about a new object.
+fn wipe(object: &mut Value) {
+    if let Some(metadata) = metadata::of(object) {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.shift_remove(field);
+        }
     }
 }
 

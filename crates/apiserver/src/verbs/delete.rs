@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::admission::go_type;
 use super::update::{RETRIES, is_finished};
 use super::{Request, metadata};
 use crate::api::{Api, now, printed};
@@ -136,23 +137,34 @@ impl Request {
         let mut options = DeleteOptions::default();
         if bytes.is_empty() {
             if let Some(text) = self.query.get("gracePeriodSeconds") {
-                let problem = || Refusal::bad_request(format!("invalid gracePeriodSeconds {text:?}"));
+                let problem = || Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
                 options.grace_period_seconds = Some(text.parse().map_err(|_| problem())?);
             }
             options.propagation_policy = self.query.get("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = self.query.get("orphanDependents").map(|text| text != "false");
         } else {
             let decoded = body::decode(self.content_type.as_deref(), bytes)?.value;
+            let failed = |message: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message);
             if decoded["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
-                let kind = decoded["kind"].as_str().unwrap_or_default();
-                let message = format!(
-                    "{kind} in version {:?} cannot be handled as a DeleteOptions: converting ({kind}) to \
-                     (v1.DeleteOptions): unknown conversion",
-                    self.resource.version
-                );
-                return Err(Refusal::bad_request(message));
+                let (kind, version) = (decoded["kind"].as_str(), decoded["apiVersion"].as_str());
+                return Err(failed(format!(
+                    "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:110\"",
+                    kind.unwrap_or_default(),
+                    version.unwrap_or_default()
+                )));
+            }
+            let seconds = &decoded["gracePeriodSeconds"];
+            if !seconds.is_null() && !seconds.is_i64() {
+                return Err(failed(format!(
+                    "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+                    go_type(seconds)
+                )));
             }
             options = serde_json::from_value(decoded).map_err(|error| Refusal::bad_request(error.to_string()))?;
+            if let Some(value) = options.dry_run.iter().find(|value| *value != "All") {
+                let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
+                return Err(self.invalid_option("dryRun", message));
+            }
         }
         if self.is_dry_run()? {
             options.dry_run = vec!["All".to_owned()];
@@ -299,6 +311,13 @@ impl Request {
     }
 
     async fn remove(&self, name: &str, entry: &Entry, mut object: Value, dry: bool) -> Result<Outcome, Refusal> {
+        if self.resource.is("", "pods") && !metadata::is_being_deleted(&object) {
+            // Pods always leave gracefully, be it within no time.
+            object["metadata"]["deletionTimestamp"] = json!(after(0));
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+            object["metadata"]["generation"] = json!(generation + 1);
+        }
         if dry {
             return Ok(Outcome::Gone(object));
         }

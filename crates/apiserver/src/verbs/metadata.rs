@@ -99,6 +99,9 @@ pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> 
         }
     }
     found.extend(check_fields(object));
+    if resource.custom.is_none() {
+        found.extend(check_short_finalizers(object));
+    }
     found
 }
 
@@ -171,6 +174,24 @@ fn check_finalizers(object: &Value) -> Vec<Violation> {
         found.push(Violation::invalid(FIELD, &object["metadata"]["finalizers"], detail));
     }
     found
+}
+
+/// Custom kinds take every new finalizer, with a word of advice about short ones.
+pub(super) fn finalizer_warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+    if resource.custom.is_none() {
+        return Vec::new();
+    }
+    let before = old.map(finalizers).unwrap_or_default();
+    let fresh = finalizers(object).into_iter().filter(|name| !before.contains(name) && !name.contains('/'));
+    fresh
+        .filter(|name| !matches!(*name, "orphan" | "foregroundDeletion"))
+        .map(|name| {
+            format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                 with other finalizer writers"
+            )
+        })
+        .collect()
 }
 
 /// Built-in kinds know which finalizers need no domain.

@@ -130,6 +130,13 @@ impl Request {
         }
     }
 
+    /// Judges the parameters that every write has, before anybody looks at the body.
+    fn check_write_options(&self) -> Result<(), Refusal> {
+        self.is_dry_run()?;
+        self.field_validation()?;
+        Ok(())
+    }
+
     fn invalid_option(&self, field: &str, message: String) -> Refusal {
         let reason = "FieldValueNotSupported".to_owned();
         let cause = crate::refusal::Cause { reason, message, field: field.to_owned() };
@@ -138,6 +145,11 @@ impl Request {
 
     /// Complains about fields that a kind does not have, as loudly as the client asked for.
     fn complain(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, Refusal> {
+        self.complain_about(&self.resource.version, duplicates, unknown)
+    }
+
+    /// The same about an object that says it is of `version`.
+    fn complain_about(&self, version: &str, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, Refusal> {
         let strictness = self.field_validation()?;
         if duplicates.is_empty() && unknown.is_empty() {
             return Ok(Vec::new());
@@ -146,11 +158,10 @@ impl Request {
             FieldValidation::Ignore => Ok(Vec::new()),
             FieldValidation::Warn => Ok(complaints(duplicates, unknown)),
             FieldValidation::Strict => {
-                let resource = &self.resource;
+                let kind = &self.resource.kind;
                 let detail = strict_error(duplicates, unknown);
                 Err(Refusal::bad_request(format!(
-                    "{} in version {:?} cannot be handled as a {}: {detail}",
-                    resource.kind, resource.version, resource.kind
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {detail}"
                 )))
             }
         }
@@ -161,15 +172,10 @@ impl Request {
         objects::apply::manager_name(self.query.get("fieldManager"), &self.user_agent)
     }
 
-    fn written(&self, written: Written) -> Result<Answer, Refusal> {
+    fn written(&self, written: &Written) -> Result<Answer, Refusal> {
         let body = self.present_one(&written.object)?;
         let mut answer = answers::json(written.code, body);
-        for warning in written.warnings {
-            let text = format!("299 - {}", serde_json::to_string(&warning).map_err(Refusal::internal)?);
-            if let Ok(value) = http::HeaderValue::from_bytes(text.as_bytes()) {
-                answer.headers_mut().append(http::header::WARNING, value);
-            }
-        }
+        answers::warn(&mut answer, &written.warnings);
         Ok(answer)
     }
 

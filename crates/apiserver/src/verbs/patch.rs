@@ -1,15 +1,17 @@
 //! `patch`: three kinds of patches, and server-side apply.
 
 use http::StatusCode;
-use objects::apply::{Refused, apply};
+use objects::apply::{Applied, Refused, apply};
 use objects::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use serde_json::{Value, json};
 
+use super::admission::go_type;
 use super::update::RETRIES;
 use super::{Request, Written, metadata};
 use crate::body;
 use crate::http::Answer;
 use crate::refusal::{Cause, Refusal};
+use crate::store::Entry;
 
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
@@ -35,8 +37,9 @@ impl Request {
             };
             return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
         }
-        let decoded = body::json(bytes)
-            .map_err(|refusal| Refusal::bad_request(format!("error decoding patch: {}", refusal.message())))?;
+        self.check_write_options()?;
+        let decoded =
+            body::json(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
         let patch = decoded.value;
         let mut attempt = 0;
         loop {
@@ -54,9 +57,9 @@ impl Request {
             let warnings = self.shape(&mut new, &decoded.duplicates)?;
             self.fill_defaults(&mut new);
             let new = self.with_owners(Some(&old), new);
-            match self.store_change(&entry, &old, new, warnings).await {
+            match self.store_change(&entry, &old, new, warnings.clone()).await {
                 Err(refusal) if refusal.is("Conflict") && !conditional && attempt < RETRIES => attempt += 1,
-                outcome => return self.written(outcome?),
+                outcome => return self.written(&outcome.map_err(|refusal| refusal.with_warnings(&warnings))?),
             }
         }
     }
@@ -121,11 +124,16 @@ impl Request {
             };
             return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
         };
-        let decoded = body::yaml(bytes)
-            .map_err(|refusal| Refusal::bad_request(format!("error decoding YAML: {}", refusal.message())))?;
+        self.check_write_options()?;
+        let decoded =
+            body::yaml(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding YAML: {problem}")))?;
         let configuration = decoded.value;
         if !configuration.is_object() {
-            return Err(Refusal::bad_request("error decoding YAML: the configuration must be an object"));
+            return Err(Refusal::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go \
+                 value of type map[string]interface {{}}",
+                go_type(&configuration)
+            )));
         }
         let force = self.query.flag("force");
         let mut attempt = 0;
@@ -133,7 +141,7 @@ impl Request {
             let outcome = self.apply_once(&configuration, manager, force, &decoded.duplicates).await;
             match outcome {
                 Err(refusal) if is_race(&refusal) && attempt < RETRIES => attempt += 1,
-                outcome => return self.written(outcome?),
+                outcome => return self.written(&outcome?),
             }
         }
     }
@@ -166,6 +174,17 @@ impl Request {
             .with_target(|target| apply(old.as_ref(), configuration, manager, force, target, &self.now))
             .map_err(|refused| Self::apply_refusal(&refused))?;
         let warnings = self.unknown_fields(configuration, duplicates)?;
+        let stored = self.store_applied(entry, old, applied, warnings.clone()).await;
+        stored.map_err(|refusal| refusal.with_warnings(&warnings))
+    }
+
+    async fn store_applied(
+        &self,
+        entry: Option<Entry>,
+        old: Option<Value>,
+        applied: Applied,
+        warnings: Vec<String>,
+    ) -> Result<Written, Refusal> {
         let mut object = applied.object;
         if entry.is_none() {
             self.check_name(&object)?;

@@ -25,6 +25,34 @@ pub(super) fn complete_new(pod: &mut Value) {
     pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
 }
 
+/// What the server settles whenever a Pod is written: its rank, and how long it stays on a node that is not well.
+pub(super) fn admit(pod: &mut Value, old: Option<&Value>) {
+    for (field, value) in [("priority", json!(0)), ("preemptionPolicy", json!("PreemptLowerPriority"))] {
+        if pod["spec"][field].is_null() {
+            pod["spec"][field] = old.and_then(|old| old["spec"].get(field)).cloned().unwrap_or(value);
+        }
+    }
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerations = pod["spec"]["tolerations"].as_array();
+        let text = |toleration: &Value, field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
+        let tolerated = tolerations.into_iter().flatten().any(|toleration| {
+            matches!(text(toleration, "key"), named if named.is_empty() || named == key)
+                && matches!(text(toleration, "effect").as_str(), "" | "NoExecute")
+        });
+        if tolerated {
+            continue;
+        }
+        if !pod["spec"]["tolerations"].is_array() {
+            pod["spec"]["tolerations"] = json!([]);
+        }
+        if let Some(tolerations) = pod["spec"]["tolerations"].as_array_mut() {
+            let patience = 300;
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": patience}));
+        }
+    }
+}
+
 /// `Guaranteed` if every container has equal requests and limits, `BestEffort` if none has any, else `Burstable`.
 fn quality(pod: &Value) -> &'static str {
     let containers = ["containers", "initContainers"]

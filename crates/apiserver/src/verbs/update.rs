@@ -14,19 +14,18 @@ pub(super) const RETRIES: usize = 16;
 
 impl Request {
     pub(super) async fn update(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+        self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut object = decoded.value;
         let warnings = self.shape(&mut object, &decoded.duplicates)?;
-        self.check_name(&object)?;
-        let namespace = metadata::text(&object, "namespace").to_owned();
-        if !namespace.is_empty() && namespace != self.namespace {
-            return Err(Refusal::bad_request(format!(
-                "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-                self.namespace
-            )));
-        }
-        self.settle_namespace(&mut object)?;
+        let fits = self.check_name(&object).and_then(|()| self.settle_namespace(&mut object));
+        fits.map_err(|refusal| refusal.with_warnings(&warnings))?;
         let conditional = Self::is_conditional(&object);
+        let outcome = self.replace(&object, conditional, &warnings).await;
+        self.written(&outcome.map_err(|refusal| refusal.with_warnings(&warnings))?)
+    }
+
+    async fn replace(&self, object: &Value, conditional: bool, warnings: &[String]) -> Result<Written, Refusal> {
         let mut attempt = 0;
         loop {
             let mut new = object.clone();
@@ -34,16 +33,16 @@ impl Request {
             let entry = match self.stored() {
                 Ok(entry) => entry,
                 Err(_) if self.may_create() && !conditional => {
-                    let written = self.store_new(self.with_owners(None, new), warnings).await?;
-                    return self.written(written);
+                    self.check_uid(&Value::Null, &new)?;
+                    return self.store_new(self.with_owners(None, new), warnings.to_vec()).await;
                 }
                 Err(refusal) => return Err(refusal),
             };
             let old = self.resource.read(&entry.bytes)?;
             let new = self.with_owners(Some(&old), new);
-            match self.store_change(&entry, &old, new, warnings.clone()).await {
+            match self.store_change(&entry, &old, new, warnings.to_vec()).await {
                 Err(refusal) if refusal.is("Conflict") && !conditional && attempt < RETRIES => attempt += 1,
-                outcome => return self.written(outcome?),
+                outcome => return outcome,
             }
         }
     }
@@ -90,7 +89,7 @@ impl Request {
         entry: &Entry,
         old: &Value,
         mut new: Value,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
     ) -> Result<Written, Refusal> {
         self.check_version(old, &new)?;
         self.keep(old, &mut new);
@@ -98,6 +97,7 @@ impl Request {
         tidy(&mut new);
         self.count_generation(old, &mut new);
         self.validate_change(&new, old)?;
+        warnings.extend(metadata::finalizer_warnings(&self.resource, &new, Some(old)));
         let unchanged = objects::apply::keep_times(old, &mut new);
         let written = |object| Written { object, code: StatusCode::OK, warnings: warnings.clone() };
         if unchanged || self.is_dry_run()? {
@@ -119,11 +119,14 @@ impl Request {
         }
     }
 
-    /// The version and the identity that a client names must be those of the stored object.
-    fn check_version(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
+    /// The identity that a client names must be that of the stored object.
+    fn check_uid(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
         let uid = metadata::text(new, "uid");
         if !uid.is_empty() && uid != metadata::text(old, "uid") {
-            let key = format!("/registry/{}/{}", self.resource.shelf, self.resource.key(&self.namespace, &self.name));
+            // The storage that changes nothing does not know where the other one begins.
+            let root = if self.is_dry_run()? { "" } else { "/registry" };
+            let key =
+                format!("{root}/{}/{}", self.resource.storage_name(), self.resource.key(&self.namespace, &self.name));
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -131,6 +134,12 @@ impl Request {
             );
             return Err(Refusal::conflict(&self.resource.plural, &self.resource.group, &self.name, &why));
         }
+        Ok(())
+    }
+
+    /// The version and the identity that a client names must be those of the stored object.
+    fn check_version(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
+        self.check_uid(old, new)?;
         if Self::is_conditional(new) {
             let asked = metadata::text(new, "resourceVersion");
             if asked.parse::<u64>().is_err() {
@@ -171,7 +180,13 @@ impl Request {
                 if self.resource.custom.is_none()
                     && let Some(metadata) = metadata::of(new)
                 {
-                    for field in ["labels", "annotations", "finalizers"] {
+                    let keeps_labels = self.resource.is("apps", "deployments");
+                    let fields = if keeps_labels {
+                        &["annotations", "finalizers"][..]
+                    } else {
+                        &["labels", "annotations", "finalizers"]
+                    };
+                    for &field in fields {
                         match given.get(field) {
                             Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
                             None => drop(metadata.shift_remove(field)),
@@ -224,6 +239,10 @@ impl Request {
             return;
         }
         let relevant = |object: &Value| -> Value {
+            if self.resource.is("apps", "deployments") && self.subresource.is_empty() {
+                // Its annotations tell its controller something.
+                return json!([object["spec"], object["metadata"]["annotations"]]);
+            }
             if self.resource.custom.is_none() {
                 return object["spec"].clone();
             }

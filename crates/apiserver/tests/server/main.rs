@@ -10,6 +10,7 @@
 
 mod clients;
 mod durability;
+mod kills;
 mod kubectl;
 mod rights;
 mod streams;

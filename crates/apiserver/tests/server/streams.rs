@@ -10,7 +10,7 @@ use kube::api::{AttachParams, PostParams};
 use kube::{Api, Client};
 use kubeopencode_apiserver::{Attach, Exec, Exit, Kubelet, KubeletError, LogRequest, PortStream, Streams};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::world::{LIMIT, World, in_process};
 
@@ -130,4 +130,33 @@ async fn a_port_is_forwarded() {
     let mut text = [0; 15];
     tokio::time::timeout(LIMIT, port.read_exact(&mut text)).await.expect("no answer").unwrap();
     assert_eq!(&text, b"port 8080: ping");
+}
+
+#[tokio::test]
+async fn kubectl_forwards_a_port_for_several_connections() {
+    let world = World::start().await;
+    world.server.attach_node(Arc::new(Parrot));
+    start_pod(&world.server.client()).await;
+    let kubectl = testenv::Program::Kubectl.obtain().unwrap();
+    let mut child = tokio::process::Command::new(kubectl)
+        .args(["port-forward", "p", ":8080", "--kubeconfig"])
+        .arg(&world.kubeconfig)
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    // Forwarding from 127.0.0.1:40001 -> 8080
+    let line = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("nothing is forwarded").unwrap().unwrap();
+    let local: u16 = line.split([':', ' ']).find_map(|word| word.parse().ok()).unwrap();
+    let connect = || tokio::net::TcpStream::connect(("127.0.0.1", local));
+    let mut both = [connect().await.unwrap(), connect().await.unwrap()];
+    for (connection, word) in both.iter_mut().zip(["ping", "pong"]) {
+        connection.write_all(word.as_bytes()).await.unwrap();
+    }
+    for (connection, word) in both.iter_mut().zip(["ping", "pong"]) {
+        let mut text = [0; 15];
+        tokio::time::timeout(LIMIT, connection.read_exact(&mut text)).await.expect("no answer").unwrap();
+        assert_eq!(&text[..], format!("port 8080: {word}").as_bytes());
+    }
 }

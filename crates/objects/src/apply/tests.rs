@@ -1,4 +1,4 @@
-//! Scenarios on a small schema; `tests/apply.rs` compares generated ones with a real API server.
+//! Scenarios on a small schema; the suite `differential` compares generated ones with a real API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

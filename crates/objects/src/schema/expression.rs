@@ -1,6 +1,7 @@
 //! One CEL expression: read once, tried many times.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
@@ -14,6 +15,13 @@ use super::pattern;
 
 /// The name of our own function for `a.?b`.
 const OPTIONAL_SELECT: &str = "optional.select";
+
+/// More expressions than all definitions of a large cluster have. When the store is full it starts anew.
+const MAX_STORED: usize = 4096;
+
+/// Expressions that were read before: the kinds of a product repeat each other's, and to read one takes longer than to
+/// try it on a thousand objects.
+static STORED: LazyLock<Mutex<HashMap<String, Arc<Expression>>>> = LazyLock::new(Mutex::default);
 
 /// Types that have a name in CEL.
 const TYPES: [&str; 9] = ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type"];
@@ -48,6 +56,22 @@ pub struct Expression {
 }
 
 impl Expression {
+    /// An expression that was read before, or is read now.
+    pub fn shared(text: &str) -> Result<Arc<Self>, ExpressionError> {
+        let stored = || STORED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = stored().get(text) {
+            return Ok(Arc::clone(found));
+        }
+        // Without the lock: others must not wait for it.
+        let read = Arc::new(Self::compile(text)?);
+        let mut stored = stored();
+        if stored.len() >= MAX_STORED {
+            stored.clear();
+        }
+        stored.insert(text.to_owned(), Arc::clone(&read));
+        Ok(read)
+    }
+
     /// Reads an expression.
     pub fn compile(text: &str) -> Result<Self, ExpressionError> {
         let parser = Parser::default().enable_optional_syntax(true);

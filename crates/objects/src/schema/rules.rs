@@ -31,8 +31,8 @@ pub struct Rules {
 #[derive(Clone, Debug)]
 struct Compiled {
     rule: Rule,
-    expression: Result<Expression, ExpressionError>,
-    message: Option<Expression>,
+    expression: Result<Arc<Expression>, ExpressionError>,
+    message: Option<Arc<Expression>>,
     /// The field to blame, relative to the node.
     field: String,
 }
@@ -231,9 +231,9 @@ impl Ratchet<'_> {
 fn compile(rule: &Rule, schema: &Schema) -> Compiled {
     Compiled {
         rule: rule.clone(),
-        expression: Expression::compile(rule.rule.trim()),
+        expression: Expression::shared(rule.rule.trim()),
         // A message that cannot be made is replaced by the plain one, as if it failed later.
-        message: rule.message_expression.as_deref().and_then(|text| Expression::compile(text.trim()).ok()),
+        message: rule.message_expression.as_deref().and_then(|text| Expression::shared(text.trim()).ok()),
         field: rule.field_path.as_deref().and_then(|path| relative_path(path, schema)).unwrap_or_default(),
     }
 }

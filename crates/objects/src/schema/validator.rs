@@ -1,6 +1,6 @@
 //! All that is checked of an object of a custom kind besides its metadata.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -18,18 +18,19 @@ const NOT_CHECKED: &str = "some validation rules were not checked because the ob
                            errors to complete validation";
 
 /// A schema with its rules, ready to judge objects. Make one for each version of a definition and keep it.
+///
+/// Rules are read when they are first needed: a server that starts has more kinds than are used at once.
 #[derive(Clone, Debug)]
 pub struct Validator {
     schema: Arc<Schema>,
-    rules: Option<Rules>,
+    rules: OnceLock<Option<Rules>>,
     scale: Option<Scale>,
 }
 
 impl Validator {
-    /// Reads the rules of `schema`.
+    /// Judges by `schema`.
     pub fn new(schema: Arc<Schema>) -> Self {
-        let rules = Rules::compile(&schema);
-        Self { schema, rules, scale: None }
+        Self { schema, rules: OnceLock::new(), scale: None }
     }
 
     /// Also checks the fields that a definition names as its number of copies.
@@ -45,7 +46,11 @@ impl Validator {
 
     /// Rules that cannot be tried, each with the path of its node: a definition with such rules should be refused.
     pub fn rule_errors(&self) -> Vec<(String, String)> {
-        self.rules.as_ref().map(Rules::errors).unwrap_or_default()
+        self.rules().map(Rules::errors).unwrap_or_default()
+    }
+
+    fn rules(&self) -> Option<&Rules> {
+        self.rules.get_or_init(|| Rules::compile(&self.schema)).as_ref()
     }
 
     /// Judges a new object, which was pruned and has its defaults. `found` is what is wrong with its metadata: it comes
@@ -94,7 +99,7 @@ impl Validator {
     }
 
     fn try_rules(&self, object: &Value, old: Option<&Value>, mut found: Vec<Violation>) -> Vec<Violation> {
-        let Some(rules) = &self.rules else { return found };
+        let Some(rules) = self.rules() else { return found };
         if found.iter().any(|violation| violation.reason.blocks_rules()) {
             found.push(Violation::invalid("", &Value::Null, NOT_CHECKED));
         } else {

@@ -1,4 +1,4 @@
-//! ConfigMap, Secret and PersistentVolumeClaim.
+//! ConfigMap, Secret, PersistentVolumeClaim and Lease.
 
 use serde_json::Value;
 
@@ -151,4 +151,12 @@ fn changed_claim(object: &Value, old: &Value, found: &mut Findings) {
         found.forbidden(&path, "field can not be less than status.capacity");
     }
     found.unchanged(&Path::of("volumeMode"), &object["spec"]["volumeMode"], &old["spec"]["volumeMode"]);
+}
+
+pub(super) fn lease(object: &Value, found: &mut Findings) {
+    let (spec, path) = (&object["spec"], Path::of("spec"));
+    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+        found.invalid(&path.child("leaseDurationSeconds"), &spec["leaseDurationSeconds"], "must be greater than 0");
+    }
+    found.not_negative(&path.child("leaseTransitions"), &spec["leaseTransitions"]);
 }

@@ -25,6 +25,7 @@ pub fn validate(api_version: &str, kind: &str, object: &Value, old: Option<&Valu
         ("v1", "PersistentVolumeClaim") => config::claim(object, old, &mut found),
         ("apps/v1", "Deployment") => workload::deployment(object, old, &mut found),
         ("apps/v1", "ReplicaSet") => workload::replica_set(object, old, &mut found),
+        ("coordination.k8s.io/v1", "Lease") => config::lease(object, &mut found),
         ("rbac.authorization.k8s.io/v1", "Role") => access::role(object, true, &mut found),
         ("rbac.authorization.k8s.io/v1", "ClusterRole") => access::role(object, false, &mut found),
         ("rbac.authorization.k8s.io/v1", "RoleBinding") => access::binding(object, old, true, &mut found),
