@@ -48,7 +48,9 @@ fn log_options(request: &LogRequest, now: Timestamp) -> Result<LogOptions, Kubel
 }
 
 fn refused(error: &node::Error) -> KubeletError {
-    use node::Error::{Connect, Directory, Exec, Isolation, NoContainer, NoPod, NoPrevious, NotRunning, NotStarted};
+    use node::Error::{
+        Connect, Directory, Engine, Exec, Isolation, NoContainer, NoPod, NoPrevious, NotRunning, NotStarted,
+    };
     let text = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
         .map(ToString::to_string)
         .collect::<Vec<_>>()
@@ -58,7 +60,7 @@ fn refused(error: &node::Error) -> KubeletError {
         NoContainer { .. } | NotStarted { .. } | NoPrevious { .. } | NotRunning { .. } => {
             KubeletError::BadRequest(text)
         }
-        Connect { .. } | Directory { .. } | Exec(_) | Isolation(_) => KubeletError::Failed(text),
+        Connect { .. } | Directory { .. } | Engine(_) | Exec(_) | Isolation(_) => KubeletError::Failed(text),
     }
 }
 

@@ -6,10 +6,12 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
+    sync::Arc,
 };
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use server::{Access, Listening, LoginLinks};
+use store::LogArchive;
 use tokio::{sync::watch, task::JoinHandle};
 
 /// Where the page is unless somebody says otherwise.
@@ -44,11 +46,12 @@ pub struct Page {
 impl Page {
     /// Serves the page of the platform that `kubeconfig` reaches. Without a `port`, at [`PORT`] or, if that is taken, at
     /// any free one.
-    pub async fn start(kubeconfig: &Path, port: Option<u16>) -> Result<Self, Error> {
+    pub async fn start(kubeconfig: &Path, port: Option<u16>, log_archive: Arc<dyn LogArchive>) -> Result<Self, Error> {
         let config = Kubeconfig::read_from(kubeconfig)?;
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         let wanted = port.unwrap_or(PORT);
-        let bind = |port| Listening::bind(Access::Config(Box::new(config.clone())), options(port));
+        let bind =
+            |port| Listening::bind(Access::Config(Box::new(config.clone())), options(port, Arc::clone(&log_archive)));
         let (listening, moved) = match bind(wanted).await {
             Ok(listening) => (listening, false),
             Err(server::Error::Listen { .. }) if port.is_none() => (bind(0).await?, true),
@@ -93,7 +96,7 @@ impl Page {
     }
 }
 
-fn options(port: u16) -> server::Options {
+fn options(port: u16, log_archive: Arc<dyn LogArchive>) -> server::Options {
     server::Options {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         metrics: None,
@@ -111,5 +114,6 @@ fn options(port: u16) -> server::Options {
             "KUBEOPENCODE_ADDRESSING" => Some("Local".to_owned()),
             name => std::env::var(name).ok(),
         },
+        log_archive: Some(log_archive),
     }
 }

@@ -18,9 +18,10 @@ use kube::{
     api::PostParams,
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
-use node::{ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
+use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use store::LogArchive;
 use tokio::{
     net::TcpListener,
     sync::watch,
@@ -31,13 +32,15 @@ use tokio::{
 use crate::{
     kubelet::NodeOfThisMachine,
     state_dir::{self, StateDir},
-    workloads::{Settings, Workloads},
+    workloads::{Settings, Workloads, this_node},
 };
 
 /// Name of the node.
 const NODE: &str = "local";
 /// Where the API server listens unless somebody says otherwise.
 pub const API_PORT: u16 = 7443;
+/// Where logs are kept, in the state directory.
+pub const LOGS: &str = "logs";
 /// Tasks that our controllers work on at once.
 const CONCURRENCY: usize = 32;
 /// How long Pods have to end when the platform stops; those that take longer are killed.
@@ -56,6 +59,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// Run images that are not known with the programs of this machine.
     pub host_images: bool,
+    /// Podman or Docker, if it runs containers from real images.
+    pub engine: Option<Engine>,
     /// This program, as containers get it.
     pub program: PathBuf,
     /// OpenCode, if it is on this machine.
@@ -96,6 +101,9 @@ pub enum Error {
     /// The API server did not take a definition into use.
     #[error("the definition {0} did not come into force")]
     NotEstablished(String),
+    /// The log archive cannot be used.
+    #[error(transparent)]
+    LogArchive(#[from] store::Error),
     /// The workload controllers do not start.
     #[error("the workload controllers cannot start: {0}")]
     Workloads(#[source] kube::Error),
@@ -118,6 +126,7 @@ pub struct Platform {
     workloads: Workloads,
     node: Arc<Node>,
     forwarding: ServiceForwarding,
+    log_archive: Arc<dyn LogArchive>,
     /// True for our controllers.
     stop_controllers: watch::Sender<bool>,
     /// True for the API server.
@@ -133,6 +142,7 @@ impl Platform {
         if let Some(file) = &options.kubeconfig {
             refuse_foreign(file)?;
         }
+        let log_archive: Arc<dyn LogArchive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
         let objects = state.path().join("api");
         let storage = if options.in_memory { Storage::Memory } else { Storage::Directory(objects) };
         let Networks { pods: network, services: service_addresses } = Networks::of(state.path());
@@ -149,13 +159,18 @@ impl Platform {
         let workloads = Workloads::start(client.clone(), settings).await.map_err(Error::Workloads)?;
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let hidden = vec![state.path().to_owned()];
-        let node_options = NodeOptions { images, hidden, network, ..NodeOptions::new(NODE, state.path().join("node")) };
+        let node_root = state.path().join("node");
+        let engine = options.engine;
+        if let Some(engine) = &engine {
+            this_node::run_by(&client, NODE, &engine.version()).await.map_err(Error::Workloads)?;
+        }
+        let node_options = NodeOptions { images, hidden, network, engine, ..NodeOptions::new(NODE, node_root) };
         let node = Arc::new(Node::start(client.clone(), node_options).await?);
         api.attach_node(Arc::new(NodeOfThisMachine(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
 
         let (stop_controllers, controllers_stopped) = watch::channel(false);
-        let controllers = tokio::spawn(control(client.clone(), controllers_stopped));
+        let controllers = tokio::spawn(control(client.clone(), Arc::clone(&log_archive), controllers_stopped));
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(async move {
             if let Err(error) = api.serve(listener, stopped(server_stopped)).await {
@@ -173,6 +188,7 @@ impl Platform {
             workloads,
             node,
             forwarding,
+            log_archive,
             stop_controllers,
             stop_server,
         })
@@ -198,8 +214,13 @@ impl Platform {
         &self.kubeconfig
     }
 
+    /// Where logs are kept.
+    pub fn log_archive(&self) -> Arc<dyn LogArchive> {
+        Arc::clone(&self.log_archive)
+    }
+
     /// What keeps containers apart.
-    pub fn isolation(&self) -> Isolation {
+    pub fn isolation(&self) -> &Isolation {
         self.node.isolation()
     }
 
@@ -250,7 +271,7 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 }
 
 /// Our own controllers, for a platform where servers listen on Pod addresses and Services have loopback ones.
-async fn control(client: Client, stop: watch::Receiver<bool>) {
+async fn control(client: Client, log_archive: Arc<dyn LogArchive>, stop: watch::Receiver<bool>) {
     let environment = |name: &str| match name {
         "KUBEOPENCODE_ADDRESSING" => Some("Local".to_owned()),
         name => std::env::var(name).ok(),
@@ -260,6 +281,7 @@ async fn control(client: Client, stop: watch::Receiver<bool>) {
         lease_namespace: None,
         concurrency: CONCURRENCY,
         environment: Arc::new(environment),
+        log_archive: Some(log_archive),
     };
     if let Err(error) = controller::run(client, options, stopped(stop)).await {
         tracing::error!(%error, "the controllers ended");

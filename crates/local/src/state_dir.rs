@@ -7,6 +7,7 @@
 //! | `kubeconfig` | for kubectl |
 //! | `api` | the objects |
 //! | `node` | logs, volumes and claims of Pods |
+//! | `logs` | logs of Tasks, which outlive their Pods |
 //!
 //! Invariants: one platform at a time works in a directory; nothing is removed from a directory that is not ours.
 
@@ -136,6 +137,8 @@ impl StateDir {
 
     /// Removes it with everything in it.
     pub fn purge(self) -> Result<(), Error> {
+        let node = self.path.join("node");
+        node::give_back(&node).map_err(io_error("cannot unmount what is in", &node))?;
         fs::remove_dir_all(&self.path).map_err(io_error("cannot remove", &self.path))
     }
 }
@@ -201,6 +204,11 @@ fn has_open(pid: Pid, file: &File) -> bool {
     open.flatten().any(|entry| {
         fs::metadata(entry.path()).is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino()))
     })
+}
+
+/// Whether a directory is one of ours.
+pub fn is_state_dir(path: &Path) -> bool {
+    read_marker(path).is_ok_and(|marker| marker.is_some())
 }
 
 /// The format of a directory of ours.

@@ -1,4 +1,4 @@
-//! The processes of containers, seen from the node: starting, signalling, hearing of the end.
+//! Containers as processes of this machine, seen from the node: starting, signalling, hearing of the end.
 
 use std::{
     ffi::OsString,
@@ -19,12 +19,15 @@ use tokio::{
 };
 
 use crate::{
-    inside::{ARGUMENT, Join, Order, Process, Report, Start},
+    groups::{Group, Groups},
+    inside::{ARGUMENT, Init, Join, Order, Process, Report, Start},
+    limits::Limits,
     logs::{LogWriter, Source},
+    runtime::{Happened, Running, Target},
 };
 
 /// The log of a container is complete when its pipes are closed. Nothing should keep them open longer than this.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How this program is started as a part of a container.
 #[derive(Clone, Debug)]
@@ -33,48 +36,32 @@ pub(crate) struct Helper {
     pub(crate) program: PathBuf,
     /// Whether namespaces need a user namespace.
     pub(crate) user_namespace: bool,
-}
-
-/// What becomes of a container.
-#[derive(Debug)]
-pub(crate) enum Happened {
-    /// Its command runs.
-    Started { pid: u32 },
-    /// It could not be started.
-    Failed { message: String },
-    /// It ended, and its log is complete.
-    Exited { code: i32, signal: Option<i32> },
-}
-
-/// A container that was started. Dropping this does not end it.
-#[derive(Clone, Debug)]
-pub(crate) struct Running(mpsc::UnboundedSender<Signal>);
-
-impl Running {
-    /// Sends a signal to all its processes.
-    pub(crate) fn signal(&self, signal: Signal) {
-        // Nobody takes it any more when the container is gone.
-        let _ = self.0.send(signal);
-    }
+    /// What limits containers, where the machine lets us.
+    pub(crate) groups: Option<Groups>,
 }
 
 /// A running container, for commands in it.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct Inside {
     /// Its first process.
     pub(crate) pid: u32,
     /// Environment, directory and user of its command.
-    pub(crate) process: Arc<Process>,
+    process: Arc<Process>,
+    /// Its control groups.
+    groups: Vec<PathBuf>,
 }
 
 impl Helper {
-    /// Starts a container. What becomes of it is told through `tell`, the end last.
+    /// Starts a container. Its name is its own on this machine. What becomes of it is told through `tell`, the end last.
     pub(crate) fn start(
         &self,
-        start: Start,
+        name: &str,
+        init: Init,
+        limits: &Limits,
         log: LogWriter,
         tell: impl Fn(Happened) + Send + 'static,
     ) -> io::Result<Running> {
+        let group = self.groups.as_ref().map(|groups| groups.make(name, limits)).transpose()?.unwrap_or_default();
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = self.command();
@@ -83,14 +70,16 @@ impl Helper {
         // It holds the other end of the pair as long as it lives.
         drop(command);
         let control = UnixStream::from_std(ours)?;
+        let process = Arc::new(init.process.clone());
+        let start = Start { user_namespace: self.user_namespace, groups: group.paths.clone(), init };
         let order = Order::Supervise(start).bytes()?;
-        let (signals, wanted) = mpsc::unbounded_channel();
-        tokio::spawn(follow(child, control, order, wanted, log, tell));
-        Ok(Running(signals))
+        let (running, wanted) = Running::new();
+        tokio::spawn(follow(child, control, order, Started { process, group }, wanted, log, tell));
+        Ok(running)
     }
 
     /// Starts a command in a container. Standard input belongs to the command once the orders are written to it.
-    pub(crate) async fn join(&self, target: &Target, words: Vec<String>, tty: Option<PathBuf>) -> io::Result<Child> {
+    pub(crate) async fn join(&self, inside: &Inside, words: Vec<String>, tty: Option<PathBuf>) -> io::Result<Child> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).kill_on_drop(true);
         match tty {
@@ -98,9 +87,10 @@ impl Helper {
             None => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
         };
         let mut child = command.spawn()?;
-        let process = Process { command: words, ..Process::clone(&target.process) };
+        let process = Process { command: words, ..Process::clone(&inside.process) };
         let run = Order::Run { process, tty: tty.is_some() }.bytes()?;
-        let mut orders = Order::Join(Join { pid: target.pid, user_namespace: self.user_namespace, tty }).bytes()?;
+        let Inside { pid, groups, .. } = inside.clone();
+        let mut orders = Order::Join(Join { pid, user_namespace: self.user_namespace, groups, tty }).bytes()?;
         orders.extend(run);
         if let Some(stdin) = &mut child.stdin {
             stdin.write_all(&orders).await?;
@@ -116,10 +106,17 @@ impl Helper {
     }
 }
 
+/// What was started.
+struct Started {
+    process: Arc<Process>,
+    group: Group,
+}
+
 async fn follow(
     mut child: Child,
     control: UnixStream,
     order: Vec<u8>,
+    Started { process, group }: Started,
     mut wanted: mpsc::UnboundedReceiver<Signal>,
     log: LogWriter,
     tell: impl Fn(Happened),
@@ -141,13 +138,19 @@ async fn follow(
         tokio::select! {
             line = reports.next_line() => match line {
                 Ok(Some(line)) => match serde_json::from_str(&line) {
-                    Ok(Report::Started { pid }) => tell(Happened::Started { pid }),
+                    Ok(Report::Started { pid }) => {
+                        let (process, groups) = (Arc::clone(&process), group.paths.clone());
+                        tell(Happened::Started { target: Target::Process(Inside { pid, process, groups }) });
+                    }
                     Ok(Report::Failed { message }) => break Happened::Failed { message },
-                    Ok(Report::Exited { code, signal }) => break Happened::Exited { code, signal },
+                    Ok(Report::Exited { code, signal }) => {
+                        let out_of_memory = code != 0 && group.ran_out_of_memory();
+                        break Happened::Exited { code, signal, out_of_memory };
+                    }
                     Err(error) => break Happened::Failed { message: format!("the supervisor is confused: {error}") },
                 },
                 // Somebody killed the supervisor, and the container with it.
-                _ => break Happened::Exited { code: 137, signal: Some(9) },
+                _ => break Happened::Exited { code: 137, signal: Some(9), out_of_memory: false },
             },
             signal = wanted.recv(), if signals_come => match signal {
                 Some(signal) => {
@@ -163,5 +166,7 @@ async fn follow(
     let _ = child.wait().await;
     let _ = tokio::time::timeout(LAST_WORDS, async { while copies.join_next().await.is_some() {} }).await;
     log.end();
+    // Its last process is gone, but the kernel may need a moment to see that.
+    let _ = tokio::task::spawn_blocking(move || group.remove()).await;
     tell(end);
 }

@@ -20,7 +20,7 @@ use rustix::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, unix::AsyncFd};
 
-use crate::container::{Helper, Target};
+use crate::runtime::{Runtime, Target};
 
 /// A command that runs in a container. Dropping [`Exec::status`] ends it.
 pub struct Exec {
@@ -50,16 +50,16 @@ impl Resize {
 
 impl Exec {
     pub(crate) async fn start(
-        helper: &Helper,
+        runtime: &Runtime,
         target: &Target,
         command: Vec<String>,
         tty: bool,
         stdin: bool,
     ) -> io::Result<Self> {
         if tty {
-            return Self::with_terminal(helper, target, command, stdin).await;
+            return Self::with_terminal(runtime, target, command, stdin).await;
         }
-        let mut child = helper.join(target, command, None).await?;
+        let mut child = runtime.join(target, command, None).await?;
         let input = child.stdin.take().filter(|_| stdin);
         let missing = || io::Error::other("the command has no output");
         let (stdout, stderr) = (child.stdout.take().ok_or_else(missing)?, child.stderr.take().ok_or_else(missing)?);
@@ -72,7 +72,7 @@ impl Exec {
         })
     }
 
-    async fn with_terminal(helper: &Helper, target: &Target, command: Vec<String>, stdin: bool) -> io::Result<Self> {
+    async fn with_terminal(runtime: &Runtime, target: &Target, command: Vec<String>, stdin: bool) -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let ours = rustix::pty::openpt(flags)?;
         rustix::pty::grantpt(&ours)?;
@@ -82,7 +82,7 @@ impl Exec {
         rustix::io::ioctl_fionbio(&ours, true)?;
         #[expect(deprecated, reason = "its danger is an object whose descriptor changes; this one's never does")]
         let ours = Arc::new(AsyncFd::new(ours)?);
-        let mut child = helper.join(target, command, Some(theirs)).await?;
+        let mut child = runtime.join(target, command, Some(theirs)).await?;
         drop(child.stdin.take());
         let terminal = || Terminal(Arc::clone(&ours));
         Ok(Self {

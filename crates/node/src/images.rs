@@ -13,6 +13,8 @@ const OUR_PROGRAM: &str = "/kubeopencode";
 const OPENCODE: &str = "/opencode";
 /// Where the attach image has our program, under the name of the program that it stands in for.
 const ATTACH_PROGRAM: &str = "/usr/local/bin/opencode";
+/// Tells context-init that every container sees our program, so that it need not copy it.
+const SHARED_PROGRAM: &str = "KUBEOPENCODE_SHARED_PROGRAM";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The user of every image of ours.
 const USER: u32 = 1000;
@@ -90,12 +92,8 @@ impl ImageMap {
     pub fn ours(program: &Path, opencode: Option<&Path>) -> Self {
         let ours = |at: &str| vec![(program.to_owned(), PathBuf::from(at))];
         let command = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let system = Image {
-            files: ours(OUR_PROGRAM),
-            entrypoint: command(&[OUR_PROGRAM]),
-            arguments: Vec::new(),
-            ..Image::default()
-        };
+        let mut system = Image { entrypoint: command(&[OUR_PROGRAM]), arguments: Vec::new(), ..Image::default() };
+        system.env.push((SHARED_PROGRAM.to_owned(), OUR_PROGRAM.to_owned()));
         let attach = Image {
             files: ours(ATTACH_PROGRAM),
             entrypoint: command(&[ATTACH_PROGRAM]),
@@ -116,6 +114,7 @@ impl ImageMap {
         let mut map =
             Self::default().with(images::SYSTEM, system).with(images::ATTACH, attach).with(images::EXECUTOR, executor);
         map.images.push((repository(images::AGENT).to_owned(), agent));
+        map.shared.extend(ours(OUR_PROGRAM));
         map.shared.extend(opencode.map(|path| (path.to_owned(), PathBuf::from(OPENCODE))));
         map
     }
@@ -196,7 +195,7 @@ mod tests {
         let map = ImageMap::ours(Path::new("/us"), None);
         let error = map.find("postgres:17").unwrap_err().to_string();
         assert!(error.contains("--host-images"), "{error}");
-        assert_eq!(map.host_images(true).find("postgres:17").unwrap(), Image::default());
+        assert_eq!(map.host_images(true).find("postgres:17").unwrap().arguments, Image::default().arguments);
     }
 
     #[test]
@@ -207,7 +206,17 @@ mod tests {
         for image in [images::AGENT, images::EXECUTOR, images::SYSTEM] {
             assert!(with.find(image).unwrap().files.contains(&("/oc".into(), "/opencode".into())), "{image}");
         }
-        assert_eq!(with.find(images::SYSTEM).unwrap().entrypoint, ["/kubeopencode"]);
+    }
+
+    #[test]
+    fn our_program_is_in_every_container_so_that_nobody_copies_it() {
+        let map = ImageMap::ours(Path::new("/us"), None).host_images(true);
+        for image in [images::SYSTEM, images::EXECUTOR, "any"] {
+            assert!(map.find(image).unwrap().files.contains(&("/us".into(), "/kubeopencode".into())), "{image}");
+        }
+        let system = map.find(images::SYSTEM).unwrap();
+        assert_eq!(system.entrypoint, ["/kubeopencode"]);
+        assert!(system.env.contains(&(SHARED_PROGRAM.to_owned(), "/kubeopencode".to_owned())));
     }
 
     #[test]

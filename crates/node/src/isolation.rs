@@ -9,34 +9,73 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    container::{Happened, Helper},
-    inside::{Init, Process, Root, Start},
+    container::Helper,
+    engine::Engine,
+    groups::{Enforced, Groups},
+    inside::{Init, Process, Root},
+    limits::Limits,
     logs::Log,
+    runtime::Happened,
 };
 
 /// A container that does nothing takes a few milliseconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What is in force on this machine. Prints as a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Isolation {
-    /// Whether the node is not root, so that containers live in user namespaces: every user in them is, outside, the one
-    /// who started the node.
-    pub user_namespace: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolation(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Processes {
+        /// Whether the node is not root, so that containers live in user namespaces: every user in them is, outside, the
+        /// one who started the node.
+        user_namespace: bool,
+        limits: Enforced,
+    },
+    /// The name of an engine, which has its own ways.
+    Engine(String),
+}
+
+impl Isolation {
+    /// What an engine does.
+    pub(crate) fn of_engine(engine: &Engine) -> Self {
+        Self(Kind::Engine(engine.to_string()))
+    }
 }
 
 impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (user_namespace, limits) = match &self.0 {
+            Kind::Processes { user_namespace, limits } => (*user_namespace, *limits),
+            Kind::Engine(name) => {
+                return write!(
+                    f,
+                    "each container is one of {name}, from its image and with the limits of its Pod; the network is \
+                     shared with this machine"
+                );
+            }
+        };
         f.write_str(
             "each container has its own processes, a read-only view of this machine's files, a private /tmp, no \
              capabilities and no access to the state directory; ",
         )?;
-        if self.user_namespace {
+        if user_namespace {
             f.write_str("its user is you (runAsUser is only a name for that, fsGroup is not in force); ")?;
         } else {
             f.write_str("its user is the one of the Pod, and of uid 1000 where the Pod names none; ")?;
         }
-        f.write_str("the network is shared with this machine; seccomp profiles and limits of memory and processors are not enforced")
+        f.write_str("the network is shared with this machine; ")?;
+        let missing = match (limits.memory, limits.cpu) {
+            (true, true) => {
+                return f.write_str("limits of memory and processors are enforced, seccomp profiles are not");
+            }
+            (true, false) => "limits of memory are enforced, limits of processors and seccomp profiles are not",
+            (false, true) => "limits of processors are enforced, limits of memory and seccomp profiles are not",
+            (false, false) => "limits of memory and processors and seccomp profiles are not enforced",
+        };
+        let why = if user_namespace { "were handed over to you" } else { "can be made here" };
+        write!(f, "{missing}, because no control groups for them {why}")
     }
 }
 
@@ -51,13 +90,14 @@ pub struct IsolationError {
 /// Starts a container that does nothing, to see whether the kernel allows it.
 pub(crate) async fn probe(program: &Path, dir: &Path) -> Result<(Isolation, Helper), IsolationError> {
     let user_namespace = !rustix::process::geteuid().is_root();
-    let helper = Helper { program: program.to_owned(), user_namespace };
+    let groups = Groups::open(dir);
+    let limits = groups.as_ref().map(Groups::enforced).unwrap_or_default();
+    let helper = Helper { program: program.to_owned(), user_namespace, groups };
     let fails = |problem: String| IsolationError { problem, advice: advise(user_namespace, &read) };
     let attempt = async {
         let log = Log::new(dir.join("probe")).begin(0).map_err(|error| error.to_string())?;
         let (tell, told) = oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
-        let start = Start { user_namespace, init: nothing(dir) };
         let heard = move |happened| {
             let outcome = match happened {
                 Happened::Started { .. } => return,
@@ -69,14 +109,22 @@ pub(crate) async fn probe(program: &Path, dir: &Path) -> Result<(Isolation, Help
             // Whoever asked may have stopped waiting.
             let _ = tell.map(|tell| tell.send(outcome));
         };
-        helper.start(start, log, heard).map_err(|error| format!("{}: {error}", program.display()))?;
+        helper
+            .start("probe", nothing(dir), &Limits::none(), log, heard)
+            .map_err(|error| format!("{}: {error}", program.display()))?;
         let ended =
             tokio::time::timeout(LIMIT, told).await.map_err(|_| "a container did not start in 30 s".to_owned())?;
         ended.map_err(|_| "the container was lost".to_owned())?
     };
     let outcome = attempt.await;
     let _ = fs::remove_dir_all(dir.join("probe"));
-    outcome.map(|()| (Isolation { user_namespace }, helper)).map_err(fails)
+    match outcome {
+        Ok(()) => Ok((Isolation(Kind::Processes { user_namespace, limits }), helper)),
+        Err(problem) => {
+            helper.groups.iter().for_each(Groups::remove);
+            Err(fails(problem))
+        }
+    }
 }
 
 fn nothing(dir: &Path) -> Init {
@@ -127,6 +175,24 @@ fn advise(user_namespace: bool, setting: &dyn Fn(&str) -> Option<String>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_limited_is_told_and_why_the_rest_is_not() {
+        let check = |user_namespace, memory, cpu, expected: &str| {
+            let limits = Enforced { memory, cpu, processes: true };
+            let said = Isolation(Kind::Processes { user_namespace, limits }).to_string();
+            assert!(said.ends_with(expected), "{said}");
+        };
+        check(false, true, true, "limits of memory and processors are enforced, seccomp profiles are not");
+        check(true, false, false, "are not enforced, because no control groups for them were handed over to you");
+        check(
+            false,
+            true,
+            false,
+            "limits of memory are enforced, limits of processors and seccomp profiles are not, \
+               because no control groups for them can be made here",
+        );
+    }
 
     #[test]
     fn the_advice_names_the_setting_that_is_in_the_way() {

@@ -16,11 +16,13 @@
 //!
 //! It does what a kubelet does for Pods that are bound to it: volumes, init containers, sidecars, probes, hooks,
 //! restarts, deadlines, deletion, logs. Each container has a mount and a process namespace of its own, so it sees its
-//! volumes at their places, the machine's files read-only, and its own processes only. [`ServiceForwarding`] makes the
-//! addresses of Services lead to ready Pods.
+//! volumes at their places, the machine's files read-only, and its own processes only; control groups limit what it uses
+//! where the machine lets the node make them. With an [`Engine`], containers are those of Podman or Docker instead, from
+//! real images. [`ServiceForwarding`] makes the addresses of Services lead to ready Pods.
 //!
 //! # What can be relied on
-//! - Nothing that the node started outlives it: when its process ends, in whatever way, so do the containers.
+//! - Nothing that the node started outlives it: when its process ends, in whatever way, so do the containers. Those of an
+//!   [`Engine`] outlive a `kill -9`; the next node on the same directory removes them before it does anything else.
 //! - A container whose Pod is not to be restarted runs at most once, also across a `kill -9`: its start is on disk before
 //!   it runs. What was lost that way ends as Failed with the reason NodeLost.
 //! - A status is written only when something changed, and only to the Pod with the same UID.
@@ -32,16 +34,19 @@
 
 mod addresses;
 mod container;
+mod engine;
 mod environment;
 mod events;
 mod exec;
 mod expand;
 mod facts;
+mod groups;
 mod images;
 mod inside;
 mod isolation;
 mod journal;
 mod life;
+mod limits;
 mod logs;
 mod node;
 mod objects;
@@ -50,14 +55,17 @@ mod probe;
 mod quantity;
 mod removal;
 mod report;
+mod runtime;
 mod services;
 mod status;
+mod tls;
 mod volumes;
 
+pub use engine::{Engine, EngineError};
 pub use exec::{Exec, Resize};
 pub use images::{Image, ImageError, ImageMap};
 pub use inside::{ARGUMENT as CONTAINER_ARGUMENT, container_main};
 pub use isolation::{Isolation, IsolationError};
 pub use logs::LogOptions;
-pub use node::{Error, Node, NodeOptions};
+pub use node::{Error, Node, NodeOptions, give_back};
 pub use services::ServiceForwarding;

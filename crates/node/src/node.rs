@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs, io,
     net::Ipv4Addr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -23,16 +23,19 @@ use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
 
 use crate::{
     addresses::Addresses,
-    container::Helper,
+    engine::{Engine, EngineError},
     events::Events,
     exec::Exec,
     facts::Machine,
+    groups::{self, Groups},
     images::ImageMap,
     isolation::{self, Isolation, IsolationError},
     journal::History,
     logs::{LogOptions, stream},
     pod::{Event, Object, PodHandle, Worker},
     removal,
+    runtime::Runtime,
+    volumes::memory,
 };
 
 /// Above its own grace, a shutdown waits this long for processes that were killed.
@@ -55,6 +58,8 @@ pub struct NodeOptions {
     pub hidden: Vec<PathBuf>,
     /// Whether Pods may use hostPath volumes.
     pub host_paths: bool,
+    /// Podman or Docker, if it runs the containers; then the images are its own.
+    pub engine: Option<Engine>,
     /// The program that is started for containers: one that calls [`crate::container_main`] when its first argument is
     /// [`crate::CONTAINER_ARGUMENT`]. This program, unless a test says otherwise.
     pub program: PathBuf,
@@ -70,6 +75,7 @@ impl NodeOptions {
             network: (Ipv4Addr::new(127, 80, 0, 0), 16),
             hidden: Vec::new(),
             host_paths: false,
+            engine: None,
             // Also when the file was replaced by a newer version meanwhile.
             program: PathBuf::from("/proc/self/exe"),
         }
@@ -90,6 +96,9 @@ pub enum Error {
     /// The kernel does not allow what it needs.
     #[error(transparent)]
     Isolation(#[from] IsolationError),
+    /// Podman or Docker cannot be used.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// There is no such Pod here.
     #[error("pods {name:?} not found")]
     NoPod {
@@ -149,7 +158,9 @@ pub enum Error {
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) root: PathBuf,
-    pub(crate) helper: Helper,
+    pub(crate) runtime: Runtime,
+    /// Whether the node can give files away and mount.
+    pub(crate) is_root: bool,
     pub(crate) images: ImageMap,
     pub(crate) host: Ipv4Addr,
     pub(crate) machine: Machine,
@@ -190,7 +201,7 @@ impl Shared {
             let (shared, uid) = (Arc::clone(self), uid.to_owned());
             tokio::task::spawn_blocking(move || {
                 // What cannot be removed now is tried at the next start.
-                let _ = removal::remove(&shared.pod_directory(&uid));
+                let _ = remove_files(&shared.pod_directory(&uid));
                 shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(&uid);
                 shared.forget(&uid);
             });
@@ -228,7 +239,7 @@ pub struct Node {
 impl Node {
     /// Starts a node. Containers that an earlier node on the same directory left behind are ended first.
     pub async fn start(client: Client, options: NodeOptions) -> Result<Self, Error> {
-        let NodeOptions { name, root, images, network, mut hidden, host_paths, program } = options;
+        let NodeOptions { name, root, images, network, mut hidden, host_paths, engine, program } = options;
         let fails = |path: &PathBuf| {
             let path = path.clone();
             move |source| Error::Directory { path, source }
@@ -238,7 +249,14 @@ impl Node {
         }
         let root = fs::canonicalize(&root).map_err(fails(&root))?;
         hidden.push(root.clone());
-        let (isolation, helper) = isolation::probe(&program, &root).await?;
+        memory::unmount_below(&root.join("pods")).map_err(fails(&root))?;
+        let (isolation, runtime) = if let Some(engine) = engine {
+            let engine = engine.of_node(&groups::name(&root), &root).await.map_err(fails(&root))?;
+            (Isolation::of_engine(&engine), Runtime::Engine(engine))
+        } else {
+            let (isolation, helper) = isolation::probe(&program, &root).await?;
+            (isolation, Runtime::Processes(helper))
+        };
         let mut addresses = Addresses::new(network.0, network.1);
         for entry in fs::read_dir(root.join("pods")).map_err(fails(&root))?.flatten() {
             if let Some(history) = History::read(&entry.path()) {
@@ -250,7 +268,8 @@ impl Node {
             events: Events::start(client.clone(), &name),
             client: client.clone(),
             root,
-            helper,
+            runtime,
+            is_root: rustix::process::geteuid().is_root(),
             images,
             host: Ipv4Addr::LOCALHOST,
             machine: Machine::this(),
@@ -270,8 +289,8 @@ impl Node {
     }
 
     /// What keeps containers apart here.
-    pub fn isolation(&self) -> Isolation {
-        self.isolation
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Result<Arc<PodHandle>, Error> {
@@ -316,7 +335,7 @@ impl Node {
         let handle = self.pod(namespace, &pod)?;
         let Some(found) = handle.container(&container) else { return Err(Error::NoContainer { pod, container }) };
         let Some(target) = found.target else { return Err(Error::NotRunning { pod, container }) };
-        Exec::start(&self.shared.helper, &target, command, tty, stdin).await.map_err(Error::Exec)
+        Exec::start(&self.shared.runtime, &target, command, tty, stdin).await.map_err(Error::Exec)
     }
 
     /// A connection to a port of a Pod: to its own address, or to localhost, which it shares with the machine.
@@ -357,7 +376,35 @@ impl Node {
         if tokio::time::timeout(grace + AFTER_KILL, all_left).await.is_err() {
             tracing::warn!("some processes of Pods did not end");
         }
+        match &self.shared.runtime {
+            Runtime::Engine(engine) => {
+                if let Err(problem) = engine.sweep().await {
+                    tracing::warn!(problem, "some containers could not be removed");
+                }
+            }
+            Runtime::Processes(helper) => helper.groups.iter().for_each(Groups::remove),
+        }
+        if let Err(error) = memory::unmount_below(&self.shared.root.join("pods")) {
+            tracing::warn!(%error, "volumes in memory are still mounted");
+        }
     }
+}
+
+/// Gives back what a node that was killed has left on the machine: the mounts of volumes in memory and its control
+/// groups. Without it the node's directory may not be removable.
+pub fn give_back(root: &Path) -> io::Result<()> {
+    let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
+    memory::unmount_below(&root.join("pods"))?;
+    if let Some(groups) = Groups::open(&root) {
+        groups.remove();
+    }
+    Ok(())
+}
+
+/// Removes the files of a Pod.
+pub(crate) fn remove_files(dir: &Path) -> io::Result<()> {
+    memory::unmount_below(dir)?;
+    removal::remove(dir)
 }
 
 impl Drop for Node {

@@ -11,12 +11,15 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
     time::Instant,
 };
 
-use crate::container::{Helper, Target};
+use crate::{
+    runtime::{Runtime, Target},
+    tls,
+};
 
 /// What is asked before the first answer is good comes sooner than the probe says, and counts for nothing: a server that
 /// starts in half a second need not wait for the next round.
@@ -57,6 +60,8 @@ impl Kind {
 pub(crate) enum Action {
     Exec(Vec<String>),
     Http {
+        /// Whether the server speaks TLS.
+        tls: bool,
         host: String,
         port: u16,
         path: String,
@@ -105,14 +110,12 @@ impl Action {
             return Self::Exec(exec.command.clone().unwrap_or_default());
         }
         if let Some(http) = http {
-            if http.scheme.as_deref() == Some("HTTPS") {
-                return Self::Unavailable("this node has no HTTPS probes; use an exec or tcpSocket probe".to_owned());
-            }
+            let tls = http.scheme.as_deref() == Some("HTTPS");
             let Some(port) = port(&http.port, container) else { return unknown(&http.port) };
             let headers = http.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));
             let path = http.path.clone().filter(|path| path.starts_with('/'));
             let path = path.unwrap_or_else(|| format!("/{}", http.path.as_deref().unwrap_or_default()));
-            return Self::Http { host: own(http.host.as_ref()), port, path, headers: headers.collect() };
+            return Self::Http { tls, host: own(http.host.as_ref()), port, path, headers: headers.collect() };
         }
         match tcp {
             Some(tcp) => match port(&tcp.port, container) {
@@ -139,7 +142,7 @@ fn port(port: &IntOrString, container: &Container) -> Option<u16> {
 /// Does things to a container.
 #[derive(Clone, Debug)]
 pub(crate) struct Prober {
-    pub(crate) helper: Helper,
+    pub(crate) runtime: Runtime,
     pub(crate) target: Target,
 }
 
@@ -149,8 +152,16 @@ impl Prober {
         let late = || format!("no answer within {} s", limit.as_secs());
         match action {
             Action::Exec(words) => tokio::time::timeout(limit, self.exec(words)).await.unwrap_or_else(|_| Err(late())),
-            Action::Http { host, port, path, headers } => {
-                let asked = http(host, *port, path, headers);
+            Action::Http { tls, host, port, path, headers } => {
+                let asked = async {
+                    let stream = connect(host, *port).await?;
+                    if *tls {
+                        let stream = tls::unverified(stream, host).await.map_err(|error| error.to_string())?;
+                        http(stream, "https", &format!("{host}:{port}"), path, headers).await
+                    } else {
+                        http(stream, "http", &format!("{host}:{port}"), path, headers).await
+                    }
+                };
                 tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late()))
             }
             Action::Tcp { host, port } => {
@@ -167,7 +178,7 @@ impl Prober {
 
     async fn exec(&self, words: &[String]) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("the command could not be started: {error}");
-        let mut child = self.helper.join(&self.target, words.to_vec(), None).await.map_err(failed)?;
+        let mut child = self.runtime.join(&self.target, words.to_vec(), None).await.map_err(failed)?;
         drop(child.stdin.take());
         let output = child.wait_with_output().await.map_err(failed)?;
         if output.status.success() {
@@ -188,13 +199,17 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     connected.map_err(|error| format!("dial tcp {host}:{port}: {error}"))
 }
 
-async fn http(host: &str, port: u16, path: &str, headers: &[(String, String)]) -> Result<(), String> {
-    let mut stream = connect(host, port).await?;
+async fn http(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    scheme: &str,
+    host: &str,
+    path: &str,
+    headers: &[(String, String)],
+) -> Result<(), String> {
     let own: HashMap<String, &str> =
         headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str())).collect();
     let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
-    let host = format!("{host}:{port}");
-    for (name, value) in [("host", host.as_str()), ("user-agent", "kube-probe/kubeopencode"), ("accept", "*/*")] {
+    for (name, value) in [("host", host), ("user-agent", "kube-probe/kubeopencode"), ("accept", "*/*")] {
         if !own.contains_key(name) {
             request.extend([name, ": ", value, "\r\n"]);
         }
@@ -203,7 +218,7 @@ async fn http(host: &str, port: u16, path: &str, headers: &[(String, String)]) -
         request.extend([name.as_str(), ": ", value.as_str(), "\r\n"]);
     }
     request.push_str("\r\n");
-    let lost = |error: std::io::Error| format!("GET http://{host}{path}: {error}");
+    let lost = |error: std::io::Error| format!("GET {scheme}://{host}{path}: {error}");
     stream.write_all(request.as_bytes()).await.map_err(lost)?;
     let mut answer = Vec::new();
     // "HTTP/1.1 200" is all that matters.
@@ -213,7 +228,7 @@ async fn http(host: &str, port: u16, path: &str, headers: &[(String, String)]) -
     match code {
         Some(200..=399) => Ok(()),
         Some(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
-        None => Err(format!("GET http://{host}{path}: the answer is no HTTP")),
+        None => Err(format!("GET {scheme}://{host}{path}: the answer is no HTTP")),
     }
 }
 
@@ -318,7 +333,11 @@ mod tests {
         let headers = vec![("X".to_owned(), "y".to_owned())];
         check(
             json!({"httpGet": {"port": 81, "path": "/ok", "host": "127.0.0.1", "httpHeaders": [{"name": "X", "value": "y"}]}}),
-            Action::Http { host: "127.0.0.1".into(), port: 81, path: "/ok".into(), headers },
+            Action::Http { tls: false, host: "127.0.0.1".into(), port: 81, path: "/ok".into(), headers },
+        );
+        check(
+            json!({"httpGet": {"port": "web", "scheme": "HTTPS"}}),
+            Action::Http { tls: true, host: "127.80.0.1".into(), port: 8080, path: "/".into(), headers: Vec::new() },
         );
         let probe: Probe = serde_json::from_value(json!({"tcpSocket": {"port": "other"}})).unwrap();
         assert!(matches!(Action::of_probe(&probe, &container(), Ipv4Addr::LOCALHOST), Action::Unavailable(_)));

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::{self, Debug},
+    fmt::Debug,
     future::Future,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -15,32 +15,9 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use observe::Key;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-
-/// Namespace and name of an object. The namespace of a cluster-wide object is empty.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl Key {
-    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-
-    pub(crate) fn of(object: &impl Resource) -> Self {
-        let meta = object.meta();
-        Self::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// A change of one object: what was seen before, and what is seen now (nothing, if it is gone).
 pub(crate) struct Change<'a, K> {

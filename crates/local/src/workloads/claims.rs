@@ -7,9 +7,10 @@ use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
 };
+use observe::{Key, Next};
 use serde_json::{Value, json};
 
-use super::{World, cache::Key, queue::Next};
+use super::World;
 
 /// The status of a claim that is bound, if it is not so yet.
 fn bound(claim: &PersistentVolumeClaim) -> Option<Value> {

@@ -18,9 +18,10 @@ use kube::{
     Api, Resource as _, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use observe::{Key, Next};
 use serde_json::json;
 
-use super::{World, cache::Key, pods, queue::Next, replica_set::is_gone};
+use super::{World, pods, replica_set::is_gone};
 
 /// Label with the name of a slice's Service.
 pub(crate) const SERVICE: &str = "kubernetes.io/service-name";

@@ -7,8 +7,9 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Preconditions, PropagationPolicy},
 };
+use observe::{Key, Next};
 
-use super::{World, cache::Key, garbage, pods, queue::Next, replica_set::is_gone};
+use super::{World, garbage, pods, replica_set::is_gone};
 
 /// How long an Event is kept after it was last written; the API server of a cluster does the same.
 const EVENT_LIFE: SignedDuration = SignedDuration::from_hours(1);

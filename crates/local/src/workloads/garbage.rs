@@ -7,14 +7,13 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
+use observe::{Key, Next};
 use serde_json::{Value, json};
 
 use super::{
     World,
-    cache::Key,
     inventory::{Entry, FOREGROUND, ORPHAN},
     kinds,
-    queue::Next,
 };
 
 /// How an owner stands.

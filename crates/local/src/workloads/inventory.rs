@@ -8,8 +8,7 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::ApiResource;
-
-use super::cache::Key;
+use observe::Key;
 
 /// Finalizer of an owner that goes after its dependants.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";

@@ -29,10 +29,9 @@ mod inventory;
 mod kinds;
 mod namespaces;
 mod pods;
-mod queue;
 mod replica_set;
 mod scheduler;
-mod this_node;
+pub(crate) mod this_node;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -55,10 +54,10 @@ use kube::{
 };
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
-use cache::{Cache, Change, Key};
+use cache::{Cache, Change};
 use inventory::{Entry, Inventory};
 use kinds::Kinds;
-use queue::{Next, Queue};
+use observe::{Key, Next, Queue};
 
 /// Items that are worked on at once.
 const WORKERS: usize = 16;

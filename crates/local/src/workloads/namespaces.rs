@@ -8,14 +8,13 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
+use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
     World,
-    cache::Key,
     inventory::{Entry, KindOf},
     kinds,
-    queue::Next,
     replica_set::is_gone,
 };
 

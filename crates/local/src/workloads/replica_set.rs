@@ -15,14 +15,12 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::Selector,
 };
+use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
-    World,
-    cache::Key,
-    family,
+    World, family,
     pods::{self, Availability},
-    queue::Next,
 };
 
 /// No pass makes or deletes more Pods than this, so that a mistake is noticed before it fills the machine.

@@ -7,9 +7,10 @@ use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
 };
+use observe::{Key, Next};
 use serde_json::{Value, json};
 
-use super::{World, cache::Key, pods, queue::Next};
+use super::{World, pods};
 
 /// What becomes of a Pod that waits for a node.
 #[derive(Debug, PartialEq)]

@@ -35,6 +35,13 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), kube::Er
     Ok(())
 }
 
+/// Says what runs containers, where it is not the node itself.
+pub(crate) async fn run_by(client: &Client, name: &str, runtime: &str) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let patch = json!({"status": {"nodeInfo": {"containerRuntimeVersion": runtime}}});
+    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
 fn labels(name: &str) -> Value {
     json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": arch()})
 }
@@ -58,7 +65,7 @@ fn status(name: &str, memory: Option<String>, now: Timestamp) -> Value {
             condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is not watched"),
             condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "disks are not watched"),
             condition("PIDPressure", "False", "KubeletHasSufficientPID", "processes are not counted"),
-            condition("Ready", "True", "KubeletReady", "Pods run as processes of this machine"),
+            condition("Ready", "True", "KubeletReady", "Pods run on this machine"),
         ],
         "nodeInfo": {
             "architecture": arch(), "operatingSystem": "linux", "osImage": os_image(),

@@ -23,6 +23,7 @@ use std::{
         fd::{AsFd as _, AsRawFd as _, OwnedFd},
         unix::{net::UnixStream, process::CommandExt as _},
     },
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -33,6 +34,7 @@ use rustix::{
 };
 
 pub(crate) use order::{Init, Join, Mount, Order, Process, Report, Root, Start};
+pub(crate) use root::{mount_points, source};
 
 /// The argument under which this program is a part of a container instead of itself.
 pub const ARGUMENT: &str = "node-container";
@@ -82,8 +84,9 @@ fn supervise(start: Start) -> u8 {
 fn start_and_watch(start: Start, control: &UnixStream) -> Result<ExitStatus, String> {
     let (mut child, mut setting_up) =
         start_init(&start).map_err(|error| format!("cannot start the container: {error}"))?;
-    let problem = Order::Init(start.init)
-        .write(&mut setting_up)
+    // Before it does anything: what it starts is where it is.
+    let problem = join_groups(&start.groups, child.id())
+        .and_then(|()| Order::Init(start.init).write(&mut setting_up))
         .and_then(|()| {
             // The other side closes when the container's command has taken over.
             let mut problem = String::new();
@@ -124,6 +127,14 @@ fn start_init(start: &Start) -> io::Result<(Child, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let child = again(&program).stdin(OwnedFd::from(theirs)).spawn()?;
     Ok((child, ours))
+}
+
+/// Puts a process into control groups; 0 is this one.
+fn join_groups(groups: &[PathBuf], pid: u32) -> io::Result<()> {
+    groups.iter().try_for_each(|group| {
+        let joined = fs::write(group.join("cgroup.procs"), pid.to_string());
+        joined.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", group.display())))
+    })
 }
 
 /// This program again, from a file that is open: its path may not exist where it is started.
@@ -281,6 +292,7 @@ fn enter(join: &Join) -> u8 {
 }
 
 fn start_inside(join: &Join) -> io::Result<Child> {
+    join_groups(&join.groups, 0)?;
     let program = File::open("/proc/self/exe")?;
     let terminal = join.tty.as_ref().map(|path| File::options().read(true).write(true).open(path)).transpose()?;
     let pid = i32::try_from(join.pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;

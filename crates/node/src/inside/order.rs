@@ -34,6 +34,8 @@ pub(crate) enum Order {
 pub(crate) struct Start {
     /// Whether the namespaces need a user namespace, because the node is not root.
     pub(crate) user_namespace: bool,
+    /// The control groups that its first process is put into.
+    pub(crate) groups: Vec<PathBuf>,
     /// The container.
     pub(crate) init: Init,
 }
@@ -99,6 +101,8 @@ pub(crate) struct Join {
     pub(crate) pid: u32,
     /// Whether it has a user namespace.
     pub(crate) user_namespace: bool,
+    /// Its control groups.
+    pub(crate) groups: Vec<PathBuf>,
     /// The terminal that the command gets.
     pub(crate) tty: Option<PathBuf>,
 }
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn an_order_is_read_without_touching_what_follows() {
         let (reader, mut writer) = io::pipe().unwrap();
-        Order::Join(Join { pid: 7, user_namespace: true, tty: None }).write(&mut writer).unwrap();
+        Order::Join(Join { pid: 7, user_namespace: true, groups: Vec::new(), tty: None }).write(&mut writer).unwrap();
         writer.write_all(b"for the command").unwrap();
         drop(writer);
         let Order::Join(join) = Order::read(reader.as_fd()).unwrap() else { panic!("another order") };

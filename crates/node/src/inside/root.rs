@@ -90,6 +90,12 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
     Ok(fs::File::open(path).map_err(fails("open", path))?.into())
 }
 
+/// Where a volume is on the machine, with a part of it made and its links resolved: for an engine, which takes paths.
+pub(crate) fn source(mount: &Mount) -> io::Result<PathBuf> {
+    let opened = open_source(mount).map_err(io::Error::other)?;
+    fs::read_link(by_descriptor(&opened))
+}
+
 fn open_source(mount: &Mount) -> Result<OwnedFd, Error> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let volume = rustix::fs::open(&mount.source, flags, Mode::empty()).map_err(fails("open", &mount.source))?;
@@ -131,7 +137,7 @@ fn is_mount_point(path: &Path) -> bool {
 }
 
 /// The places of a table of mounts, in which spaces and the like are octal numbers.
-fn mount_points(table: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn mount_points(table: &[u8]) -> Vec<PathBuf> {
     let lines = table.split(|byte| *byte == b'\n');
     let fields = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
     fields.map(|field| PathBuf::from(OsStr::from_bytes(&unescape(field)))).collect()

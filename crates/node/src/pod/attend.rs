@@ -8,17 +8,20 @@ use tokio::time::Instant;
 
 use super::{
     Event, Object, Worker,
-    ending::{self, describe, not_started},
+    ending::{self, Exit, describe, not_started},
 };
 use crate::{
-    container::{Happened, Target},
     journal::{Entry, Process},
     life::{self, Role, State},
+    logs::last_lines,
     probe::{self, Action, Kind, Prober},
+    runtime::{Happened, Target},
 };
 
 /// Kubernetes sets no limit to a postStart hook; a Pod that never gets ready helps nobody.
 const HOOK_LIMIT: Duration = Duration::from_mins(10);
+/// As much of a complaint as a person reads.
+const LONGEST_COMPLAINT: usize = 400;
 
 impl Worker {
     pub(super) async fn note(&mut self, event: Event) {
@@ -28,12 +31,18 @@ impl Worker {
             Event::Changed(object) => self.object_changed(&object).await,
             Event::Shutdown(grace) => self.shutdown = Some(grace),
             Event::Container { slot, run, happened } if self.slots[slot].restarts == run => match happened {
-                Happened::Started { pid } => self.started(slot, run, pid),
-                Happened::Failed { message } => self.ended(slot, run, not_started(message)),
-                Happened::Exited { code, signal } => {
+                Happened::Started { target } => self.started(slot, run, target),
+                Happened::Failed { message } => {
+                    // What an engine says is in the log.
+                    let said = last_lines(&self.logs[slot], run, 1, LONGEST_COMPLAINT);
+                    let message = if said.is_empty() { message } else { format!("{message}: {}", said.trim_end()) };
+                    self.ended(slot, run, not_started(message));
+                }
+                Happened::Exited { code, signal, out_of_memory } => {
                     let started_at = self.live[slot].started_at;
                     let (container, log) = (&self.containers[slot], &self.logs[slot]);
-                    let ended = describe(container, run, (code, signal), started_at, &self.directories, log);
+                    let exit = Exit { code, signal, out_of_memory };
+                    let ended = describe(container, run, exit, started_at, &self.directories, log);
                     self.ended(slot, run, ended);
                 }
             },
@@ -88,17 +97,19 @@ impl Worker {
         }
     }
 
-    fn started(&mut self, index: usize, run: u32, pid: u32) {
+    fn started(&mut self, index: usize, run: u32, target: Target) {
         let now = Timestamp::now();
         let name = self.slots[index].name.clone();
-        if let Some(process) = Process::now(pid) {
+        // A container of an engine is found again by its label.
+        if let Target::Process(inside) = &target
+            && let Some(process) = Process::now(inside.pid)
+        {
             self.write_down(&Entry::Process { container: name.clone(), run, process });
         }
         self.slots[index].state = State::Running { since: now };
         self.live[index].started_at = Some(now);
-        let Some(process) = self.live[index].process.clone() else { return };
         if let Some(container) = self.handle.containers().get_mut(&name) {
-            container.target = Some(Target { pid, process });
+            container.target = Some(target);
         }
         let hook = self.lifecycle(index).and_then(|lifecycle| lifecycle.post_start);
         match (hook, self.prober(index)) {
@@ -123,7 +134,7 @@ impl Worker {
 
     fn prober(&self, index: usize) -> Option<Prober> {
         let target = self.handle.container(&self.slots[index].name)?.target?;
-        Some(Prober { helper: self.node.helper.clone(), target })
+        Some(Prober { runtime: self.node.runtime.clone(), target })
     }
 
     /// The container is set up; its probes decide from here.

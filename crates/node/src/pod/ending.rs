@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::launch::Directories;
 use crate::{
-    container::Running,
     life::Ended,
     logs::{Log, last_lines},
     probe::{Action, Prober},
+    runtime::Running,
 };
 
 /// Kubernetes keeps as much of a last message.
@@ -36,11 +36,20 @@ pub(crate) async fn stop(running: Running, grace: Duration, hook: Option<(Prober
     running.signal(Signal::KILL);
 }
 
+/// How the processes of a run ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub(crate) code: i32,
+    pub(crate) signal: Option<i32>,
+    /// Whether the kernel killed one for want of memory.
+    pub(crate) out_of_memory: bool,
+}
+
 /// How a run ended, with its last message.
 pub(crate) fn describe(
     container: &Container,
     run: u32,
-    (code, signal): (i32, Option<i32>),
+    Exit { code, signal, out_of_memory }: Exit,
     started_at: Option<Timestamp>,
     directories: &Directories,
     log: &Log,
@@ -56,7 +65,12 @@ pub(crate) fn describe(
         code,
         // Kubernetes tells of a signal by its exit code.
         signal,
-        reason: if code == 0 { "Completed" } else { "Error" }.to_owned(),
+        reason: match code {
+            0 => "Completed",
+            _ if out_of_memory => "OOMKilled",
+            _ => "Error",
+        }
+        .to_owned(),
         message: Some(message).filter(|message| !message.is_empty()),
         started_at,
         finished_at: Timestamp::now(),

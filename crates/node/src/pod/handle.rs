@@ -9,7 +9,7 @@ use std::{
 use tokio::{sync::mpsc, time::Instant};
 
 use super::Event;
-use crate::{container::Target, logs::Log};
+use crate::{logs::Log, runtime::Target};
 
 /// A container of a Pod.
 #[derive(Clone, Debug)]

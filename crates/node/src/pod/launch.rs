@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use crate::{
     environment::Environment,
     images::Image,
-    inside::{Init, Mount, Process, Root},
+    inside::{Init, Mount, Process, Root, source},
 };
 
 /// Where Kubernetes looks for a last message unless the container says otherwise.
@@ -48,6 +48,40 @@ pub(crate) fn identity(pod: &Pod, container: &Container, image: &Image) -> Resul
     let more = whole.supplemental_groups.unwrap_or_default().into_iter().chain(whole.fs_group);
     let groups = more.filter_map(|number| u32::try_from(number).ok()).collect();
     Ok(Identity { user, group, groups })
+}
+
+/// What an engine is told of a container's rights. As processes of this machine, containers have none at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Security {
+    /// User and group, unless both are the image's.
+    pub(crate) user: Option<String>,
+    /// Capabilities that it does not get, and those that it gets.
+    pub(crate) drop: Vec<String>,
+    pub(crate) add: Vec<String>,
+    /// Whether no program gives it more rights than it has.
+    pub(crate) no_new_privileges: bool,
+    /// Whether the files of the image cannot be changed.
+    pub(crate) read_only_root: bool,
+}
+
+/// The rights of a container that runs as `identity`.
+pub(crate) fn security(pod: &Pod, container: &Container, identity: &Identity) -> Security {
+    let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
+    let own = container.security_context.clone().unwrap_or_default();
+    let user = own.run_as_user.or(whole.run_as_user).is_some();
+    let group = own.run_as_group.or(whole.run_as_group).is_some();
+    let capabilities = own.capabilities.unwrap_or_default();
+    Security {
+        user: match (user, group) {
+            (_, true) => Some(format!("{}:{}", identity.user, identity.group)),
+            (true, false) => Some(identity.user.to_string()),
+            (false, false) => None,
+        },
+        drop: capabilities.drop.unwrap_or_default(),
+        add: capabilities.add.unwrap_or_default(),
+        no_new_privileges: own.allow_privilege_escalation == Some(false),
+        read_only_root: own.read_only_root_filesystem.unwrap_or_default(),
+    }
 }
 
 /// The group that owns the volumes of a Pod.
@@ -124,12 +158,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) address: Ipv4Addr,
     /// Whether the node can take on the identity; otherwise a user namespace shows it.
     pub(crate) switch_user: bool,
+    /// Whether an engine gives it the files of its image, which has a place for temporary files and knows a home.
+    pub(crate) engine: bool,
 }
 
 impl Launch<'_> {
     /// Makes the files that belong to this run, and says what the process is told.
     pub(crate) fn prepare(self, directories: &Directories) -> io::Result<Init> {
-        let Self { pod, container, image, environment, identity, volumes, run, address, switch_user } = self;
+        let Self { pod, container, image, environment, identity, volumes, run, address, switch_user, engine } = self;
         let name = container.name.as_str();
         let hosts_file = directories.own.join("hosts");
         fs::write(&hosts_file, hosts(pod, address))?;
@@ -145,11 +181,11 @@ impl Launch<'_> {
             }
         };
         let own_tmp = directories.own.join("tmp").join(name);
-        if !mounts.iter().any(|mount| mount.target == Path::new("/tmp")) {
+        if !engine && !mounts.iter().any(|mount| mount.target == Path::new("/tmp")) {
             fs::create_dir_all(&own_tmp)?;
             fs::set_permissions(&own_tmp, fs::Permissions::from_mode(0o1777))?;
+            put(&mut mounts, own_tmp, Path::new("/tmp"), false);
         }
-        put(&mut mounts, own_tmp, Path::new("/tmp"), false);
         put(&mut mounts, hosts_file, Path::new("/etc/hosts"), true);
         let message_path = container.termination_message_path.as_deref().unwrap_or(MESSAGE_PATH);
         put(&mut mounts, message, Path::new(message_path), false);
@@ -157,8 +193,16 @@ impl Launch<'_> {
             put(&mut mounts, source.clone(), target, true);
         }
 
+        if engine {
+            for mount in &mut mounts {
+                mount.source = source(mount)?;
+                mount.part = None;
+            }
+        }
+
         let host = host_name(pod);
-        let ours = [("HOSTNAME".to_owned(), host.clone()), ("HOME".to_owned(), "/tmp".to_owned())];
+        let home = ("HOME".to_owned(), "/tmp".to_owned());
+        let ours = [("HOSTNAME".to_owned(), host.clone())].into_iter().chain((!engine).then_some(home));
         let directory = container.working_dir.as_ref().filter(|directory| !directory.is_empty());
         let process = Process {
             command: command(container, image, environment),
@@ -208,6 +252,26 @@ mod tests {
         check(json!({"runAsUser": 7}), json!({"runAsUser": 8, "runAsGroup": 5}), Ok((8, 5, &[])));
         check(json!({"runAsNonRoot": true}), json!({"runAsUser": 0}), Err("runAsNonRoot"));
         check(json!({}), json!({"runAsUser": 0}), Ok((0, 1000, &[])));
+    }
+
+    #[test]
+    fn an_engine_is_told_a_user_only_where_the_pod_names_one() {
+        let check = |whole: Value, own: Value, expected: &str| {
+            let pod = pod(&json!({"containers": [{"name": "c", "securityContext": own}], "securityContext": whole}));
+            let container = &pod.spec.as_ref().unwrap().containers[0];
+            let identity = identity(&pod, container, &Image { user: 5, group: 6, ..Image::default() }).unwrap();
+            let found = security(&pod, container, &identity);
+            let rights = format!("{:?} -{} +{}", found.user, found.drop.join(","), found.add.join(","));
+            let flags = format!("{} {}", found.no_new_privileges, found.read_only_root);
+            assert_eq!(format!("{rights} {flags}"), expected);
+        };
+        check(json!({}), json!({}), "None - + false false");
+        check(json!({"runAsUser": 7}), json!({"allowPrivilegeEscalation": false}), "Some(\"7\") - + true false");
+        check(
+            json!({"runAsGroup": 9}),
+            json!({"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}, "readOnlyRootFilesystem": true}),
+            "Some(\"5:9\") -ALL +CHOWN false true",
+        );
     }
 
     #[test]

@@ -25,19 +25,18 @@ use kube::{
 use tokio::{sync::mpsc, task::AbortHandle, time::Instant};
 
 pub(crate) use handle::{ContainerHandle, PodHandle};
+pub(crate) use launch::Security;
 
 use crate::{
-    container::{Happened, Running},
     facts::Facts,
-    inside::Process,
     journal::{Entry, History, Journal},
     life::{self, Phase, Restart, Role, Slot},
     logs::Log,
-    node::Shared,
+    node::{Shared, remove_files},
     objects::References,
     probe::Kind,
-    removal,
     report::Reporter,
+    runtime::{Happened, Running},
     status::{self, Over, View},
     volumes::{Places, Volumes},
 };
@@ -88,8 +87,6 @@ enum Why {
 #[derive(Debug, Default)]
 struct Live {
     running: Option<Running>,
-    /// What its first process was told, for commands in it.
-    process: Option<Arc<Process>>,
     started_at: Option<Timestamp>,
     /// Probes and hooks.
     tasks: Vec<AbortHandle>,
@@ -366,11 +363,12 @@ impl Worker {
     }
 
     async fn show_volumes(&mut self) -> Result<(), String> {
-        let group = if self.node.helper.user_namespace { None } else { launch::volume_group(&self.pod) };
+        let group = launch::volume_group(&self.pod).filter(|_| self.node.is_root);
         let places = Places {
             volumes: self.directories.own.join("volumes"),
             claims: self.node.claims(&self.handle.namespace),
             host_paths: self.node.host_paths,
+            memory: self.node.is_root,
             group,
         };
         let pod = Arc::clone(&self.pod);
@@ -488,7 +486,7 @@ impl Worker {
         }
         if self.gone {
             let dir = self.directories.own.clone();
-            let removed = tokio::task::spawn_blocking(move || removal::remove(&dir)).await;
+            let removed = tokio::task::spawn_blocking(move || remove_files(&dir)).await;
             if let Ok(Err(error)) = removed {
                 tracing::warn!(pod = self.handle.name, %error, "the files of a Pod could not be removed");
             }

@@ -3,19 +3,23 @@
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{
     Event, RETRY, Worker,
     ending::not_started,
-    launch::{Launch, identity},
+    launch::{Launch, identity, security},
 };
 use crate::{
+    engine::Found,
     environment::Environment,
     facts::Facts,
-    inside::{Init, Start},
+    images::Image,
     journal::Entry,
     life::{self, State},
+    limits::Limits,
     objects::References,
+    runtime::{Ready, Runtime},
 };
 
 impl Worker {
@@ -28,18 +32,20 @@ impl Worker {
         if self.live[index].retry_at.is_some_and(|at| at > now) {
             return false;
         }
-        let image = match self.node.images.find(&self.images[index]) {
+        let image = match self.image(index).await {
             Ok(image) => image,
-            Err(error) => {
-                self.wait(index, "ErrImagePull", &error.to_string());
+            Err((reason, problem)) => {
+                self.wait(index, reason, &problem);
+                // An engine may get it later. What this machine does not have it will not have.
+                self.live[index].retry_at = self.node.runtime.engine().map(|_| now + RETRY);
                 return false;
             }
         };
         let slot = &self.slots[index];
         let ran_before = slot.state.ended().is_some() || slot.last.is_some();
         let run = slot.restarts + u32::from(ran_before);
-        let init = match self.build(index, run, &image).await {
-            Ok(init) => init,
+        let ready = match self.build(index, run, &image).await {
+            Ok(ready) => ready,
             Err(problem) => {
                 self.wait(index, "CreateContainerConfigError", &problem);
                 self.live[index].retry_at = Some(now + RETRY);
@@ -52,7 +58,7 @@ impl Worker {
             slot.last = Some(ended.clone());
         }
         (slot.restarts, slot.not_before, slot.state) = (run, None, State::Starting);
-        match self.launch(index, run, init).await {
+        match self.launch(index, run, ready).await {
             Ok(()) => false,
             Err(error) => {
                 let ended = not_started(format!("cannot start the container: {error}"));
@@ -86,10 +92,24 @@ impl Worker {
         self.complain("Failed", message);
     }
 
-    /// What the process of the container is told. The error is for people.
-    async fn build(&mut self, index: usize, run: u32, image: &crate::images::Image) -> Result<Init, String> {
+    /// What the container is made from. The error is a word and a sentence.
+    async fn image(&self, index: usize) -> Result<Found, (&'static str, String)> {
+        let (container, name) = (&self.containers[index], &self.images[index]);
+        match &self.node.runtime {
+            Runtime::Engine(engine) => engine.image(name, container.image_pull_policy.as_deref()).await,
+            Runtime::Processes(_) => match self.node.images.find(name) {
+                Ok(image) => Ok(Found { image, user_name: None }),
+                Err(error) => Err(("ErrImagePull", error.to_string())),
+            },
+        }
+    }
+
+    /// Everything that the container is told. The error is for people.
+    async fn build(&mut self, index: usize, run: u32, found: &Found) -> Result<Ready, String> {
         let container = &self.containers[index];
-        let identity = identity(&self.pod, container, image)?;
+        let image = known_user(found, &self.pod, container)?;
+        let identity = identity(&self.pod, container, &image)?;
+        let security = security(&self.pod, container, &identity);
         let references = References::of_container(container);
         let objects = references.read(&self.node.client, &self.handle.namespace).await;
         let objects = objects.map_err(|error| error.to_string())?;
@@ -99,18 +119,22 @@ impl Worker {
         let launch = Launch {
             pod: &self.pod,
             container,
-            image,
+            image: &image,
             environment: &environment,
             identity,
             volumes,
             run,
             address: self.address,
-            switch_user: !self.node.helper.user_namespace,
+            switch_user: self.node.is_root,
+            engine: self.node.runtime.engine().is_some(),
         };
-        launch.prepare(&self.directories).map_err(|error| error.to_string())
+        let init = launch.prepare(&self.directories).map_err(|error| error.to_string())?;
+        let name = format!("{}-{}-{run}", self.handle.uid, container.name);
+        let image = self.images[index].clone();
+        Ok(Ready { name, image, init, limits: Limits::of(container), security })
     }
 
-    async fn launch(&mut self, index: usize, run: u32, init: Init) -> std::io::Result<()> {
+    async fn launch(&mut self, index: usize, run: u32, ready: Ready) -> std::io::Result<()> {
         let name = self.slots[index].name.clone();
         // On disk before anything runs: whoever comes after us knows that this may have run.
         let (journal, entry) = (Arc::clone(&self.journal), Entry::Start { container: name.clone(), run });
@@ -122,15 +146,25 @@ impl Worker {
         if let Some(container) = self.handle.containers().get_mut(&name) {
             container.run = Some(run);
         }
-        let process = Arc::new(init.process.clone());
         let events = self.handle.events();
         let tell = move |happened| {
             // A Pod that has ended does not listen.
             let _ = events.send(Event::Container { slot: index, run, happened });
         };
-        let start = Start { user_namespace: self.node.helper.user_namespace, init };
-        self.live[index].running = Some(self.node.helper.start(start, log, tell)?);
-        self.live[index].process = Some(process);
+        self.live[index].running = Some(self.node.runtime.start(ready, log, tell)?);
         Ok(())
+    }
+}
+
+/// The image, unless it must not run as root and nobody can tell whether it does.
+fn known_user(found: &Found, pod: &Pod, container: &Container) -> Result<Image, String> {
+    let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
+    let own = container.security_context.clone().unwrap_or_default();
+    let guarded = own.run_as_non_root.or(whole.run_as_non_root).unwrap_or_default();
+    match &found.user_name {
+        Some(name) if guarded && own.run_as_user.or(whole.run_as_user).is_none() => Err(format!(
+            "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root"
+        )),
+        _ => Ok(found.image.clone()),
     }
 }

@@ -1,6 +1,7 @@
 //! The volumes of a Pod as directories of the machine.
 
 pub(crate) mod atomic;
+pub(crate) mod memory;
 pub(crate) mod payload;
 
 use std::{
@@ -21,6 +22,7 @@ use crate::{
     facts::Facts,
     inside::Mount,
     objects::References,
+    quantity,
     volumes::payload::{Payload, PayloadError},
 };
 
@@ -46,6 +48,8 @@ pub(crate) struct Places {
     pub(crate) claims: PathBuf,
     /// Whether a Pod may use directories of the machine.
     pub(crate) host_paths: bool,
+    /// Whether file systems in memory can be mounted.
+    pub(crate) memory: bool,
     /// Who owns volumes, where the node can give them away.
     pub(crate) group: Option<u32>,
 }
@@ -217,6 +221,11 @@ fn directory(volume: &Volume, own: PathBuf, places: &Places) -> Result<PathBuf, 
                     persistentVolumeClaim volumes only"
             .to_owned());
     };
+    let in_memory = volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"));
+    if let Some(empty) = in_memory.filter(|_| places.memory) {
+        let size = empty.size_limit.as_ref().and_then(|limit| quantity::divided(limit, None));
+        memory::mount(&path, size.and_then(|size| u64::try_from(size).ok())).map_err(say)?;
+    }
     atomic::open_directory(&path, places.group).map_err(say)?;
     Ok(path)
 }

@@ -74,6 +74,7 @@ async fn a_node_without_root_runs_pods_in_user_namespaces() -> anyhow::Result<()
     .await?;
     let said = wait_for_line(&host, "isolation").await?;
     assert!(said.contains("its user is you"), "{said}");
+    assert!(said.contains("no control groups for them were handed over to you"), "{said}");
     let mut spec = once(
         "id -u; touch /data/file && stat -c %u /data/file; touch /usr/x 2>/dev/null || echo guarded; exec sleep 600",
     );

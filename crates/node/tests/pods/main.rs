@@ -14,7 +14,9 @@
 
 mod commands;
 mod endings;
+mod engine;
 mod isolation;
+mod limits;
 mod lives;
 mod logs;
 mod many;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     match words.next().as_deref() {
         Some(kubeopencode_node::CONTAINER_ARGUMENT) => ExitCode::from(kubeopencode_node::container_main()),
         Some("serve") => world::serve(&words.collect::<Vec<_>>()),
+        Some("serve-tls") => probes::serve_tls(&words.collect::<Vec<_>>()),
         Some("host-a-node") => restart::host(&words.collect::<Vec<_>>()),
         _ => runner::run(
             [
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
                 logs::CASES,
                 commands::CASES,
                 isolation::CASES,
+                limits::CASES,
+                engine::CASES,
                 services::CASES,
                 restart::CASES,
                 many::CASES,

@@ -1,14 +1,30 @@
 //! Probes.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    process::ExitCode,
+    sync::Arc,
+};
+
 use serde_json::{Value, json};
+use tokio_rustls::rustls::{
+    ServerConfig, ServerConnection, Stream,
+    crypto::ring,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
 
 use crate::{
     runner::{Case, cases},
     world::{IMAGE, World, condition, container, sh},
 };
 
-pub const CASES: &[Case] =
-    cases![readiness_follows_the_probe, a_sick_container_is_restarted, a_container_that_never_starts_is_given_up];
+pub const CASES: &[Case] = cases![
+    readiness_follows_the_probe,
+    a_sick_container_is_restarted,
+    a_container_that_never_starts_is_given_up,
+    a_probe_by_https_takes_any_certificate,
+];
 
 fn server(file: &str) -> Value {
     json!({
@@ -75,4 +91,40 @@ async fn a_container_that_never_starts_is_given_up() -> anyhow::Result<()> {
     let pod = world.phase("never", "Failed").await?;
     assert_eq!(crate::world::exit_code(&pod, "main"), Some(6));
     world.end().await
+}
+
+async fn a_probe_by_https_takes_any_certificate() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut secure = server("");
+    secure["command"] = json!(["/server", "serve-tls", "$(IP):8080"]);
+    secure["readinessProbe"] = json!({"httpGet": {"port": "web", "scheme": "HTTPS"}, "periodSeconds": 1});
+    world.create("secure", json!({"containers": [secure]})).await?;
+    // One that speaks plainly is not taken for one that does not.
+    let mut plain = server("");
+    plain["readinessProbe"] =
+        json!({"httpGet": {"port": "web", "scheme": "HTTPS"}, "periodSeconds": 1, "failureThreshold": 1});
+    world.create("plain", json!({"containers": [plain]})).await?;
+    world.ready("secure").await?;
+    let pod = world.until("plain", "running", |pod| condition(pod, "PodReadyToStartContainers")).await?;
+    assert!(!condition(&pod, "Ready"));
+    world.end().await
+}
+
+/// `serve-tls ADDRESS:PORT`: a web server with a certificate that nobody knows.
+pub fn serve_tls(words: &[String]) -> ExitCode {
+    let made = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = Arc::new(builder.with_single_cert(vec![made.cert.der().clone()], key).unwrap());
+    let listener = TcpListener::bind(&words[0]).unwrap();
+    for mut stream in listener.incoming().map_while(Result::ok) {
+        let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = Stream::new(&mut connection, &mut stream);
+        let mut request = [0; 4096];
+        if stream.read(&mut request).is_ok() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    }
+    ExitCode::SUCCESS
 }

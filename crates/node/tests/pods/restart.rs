@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use kubeopencode_node::{Node, NodeOptions};
+use kubeopencode_node::{Engine, Node, NodeOptions};
 use serde_json::json;
 
 use crate::{
@@ -63,9 +63,9 @@ pub async fn wait_for_line(host: &Host, beginning: &str) -> anyhow::Result<Strin
     Ok(find().unwrap_or_default())
 }
 
-/// `host-a-node KUBECONFIG NAME ROOT NETWORK`: runs a node until it is killed.
+/// `host-a-node KUBECONFIG NAME ROOT NETWORK [ENGINE]`: runs a node until it is killed.
 pub fn host(words: &[String]) -> ExitCode {
-    let [config, name, root, network] = words else { return ExitCode::FAILURE };
+    let [config, name, root, network, engine @ ..] = words else { return ExitCode::FAILURE };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let config = kube::config::Kubeconfig::read_from(config).unwrap();
@@ -73,7 +73,12 @@ pub fn host(words: &[String]) -> ExitCode {
             kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await.unwrap();
         let client = kube::Client::try_from(config).unwrap();
         let network = (network.parse().unwrap(), 24);
-        let options = NodeOptions { images: world::images(), network, ..NodeOptions::new(name, PathBuf::from(root)) };
+        let engine = match engine {
+            [program, ..] => Some(Engine::find(Path::new(program)).await.unwrap()),
+            [] => None,
+        };
+        let options =
+            NodeOptions { images: world::images(), network, engine, ..NodeOptions::new(name, PathBuf::from(root)) };
         match Node::start(client, options).await {
             Ok(node) => {
                 println!("isolation: {}", node.isolation());

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     runner::{Case, cases},
-    world::{World, is_root, sh},
+    world::{World, is_root, sh, soon},
 };
 
 pub const CASES: &[Case] = cases![
@@ -14,6 +14,7 @@ pub const CASES: &[Case] = cases![
     objects_are_shown_as_they_are_now,
     a_token_of_the_service_account_is_there,
     a_claim_outlives_its_pod,
+    a_volume_in_memory_is_shared_by_its_pod_and_goes_with_it,
 ];
 
 async fn every_kind_of_volume_is_where_it_should_be() -> anyhow::Result<()> {
@@ -128,5 +129,36 @@ async fn a_claim_outlives_its_pod() -> anyhow::Result<()> {
     world.create("reader", spec("cat /kept/file")).await?;
     world.phase("reader", "Succeeded").await?;
     assert_eq!(world.log("reader", "main").await?, "still here\n");
+    world.end().await
+}
+
+async fn a_volume_in_memory_is_shared_by_its_pod_and_goes_with_it() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mount = json!([{"name": "fast", "mountPath": "/fast"}, {"name": "slow", "mountPath": "/slow"}]);
+    let mut first = sh("first", "echo quick > /fast/file; echo on disk > /slow/file");
+    let mut main = sh("main", "cat /fast/file; stat -f -c %T /fast; stat -f -c '%b * %S' /fast; touch /fast/mine");
+    (first["volumeMounts"], main["volumeMounts"]) = (mount.clone(), mount);
+    let volumes = json!([
+        {"name": "fast", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}},
+        {"name": "slow", "emptyDir": {}},
+    ]);
+    let spec = json!({"restartPolicy": "Never", "volumes": volumes, "initContainers": [first], "containers": [main]});
+    world.create("fast", spec).await?;
+    world.phase("fast", "Succeeded").await?;
+    let log = world.log("fast", "main").await?;
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let root = world.root.display().to_string();
+    if is_root() {
+        assert_eq!(log, "quick\ntmpfs\n2048 * 4096\n");
+        assert_eq!(mounts().matches(&root).count(), 1);
+    } else {
+        // Only root mounts on the machine itself; without that it is a directory like any other.
+        assert!(log.starts_with("quick\n"), "{log}");
+    }
+    world.delete("fast").await?;
+    world.gone("fast").await?;
+    soon("its files are gone", || std::fs::read_dir(world.root.join("pods")).is_ok_and(|mut all| all.next().is_none()))
+        .await?;
+    assert_eq!(mounts().matches(&root).count(), 0);
     world.end().await
 }

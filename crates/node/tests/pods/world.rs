@@ -66,13 +66,19 @@ impl World {
     }
 
     pub async fn with(network: (Ipv4Addr, u8)) -> anyhow::Result<Self> {
+        Self::start(|options| NodeOptions { network, ..options }).await
+    }
+
+    /// With a node of another make.
+    pub async fn start(adjust: impl FnOnce(NodeOptions) -> NodeOptions) -> anyhow::Result<Self> {
         let cluster = cluster().await?;
         let namespace = cluster.namespace().await?;
         let client = cluster.client().await?;
         let dir = tempfile::tempdir()?;
         let root = dir.path().join("node");
-        let options = NodeOptions { images: images(), network, ..NodeOptions::new(&namespace, root.clone()) };
-        let node = Node::start(client.clone(), options).await?;
+        let options =
+            NodeOptions { images: images(), network: network(), ..NodeOptions::new(&namespace, root.clone()) };
+        let node = Node::start(client.clone(), adjust(options)).await?;
         Ok(Self { client, namespace, node, root, _dir: dir })
     }
 

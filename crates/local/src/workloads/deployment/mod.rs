@@ -19,9 +19,10 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::Selector,
 };
+use observe::{Key, Next};
 use serde_json::json;
 
-use super::{World, cache::Key, family, pods, queue::Next};
+use super::{World, family, pods};
 use plan::{Situation, Step};
 
 /// Makes it so.
@@ -162,7 +163,8 @@ async fn note_revision(
         return Ok(());
     }
     let patch = json!({"metadata": {"annotations": {template::REVISION: revision}}});
-    let made = api.patch(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    // By the status, as on a cluster: an annotation that changes otherwise is a new generation, as if people had done it.
+    let made = api.patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     world.deployments.learn(made);
     Ok(())
 }

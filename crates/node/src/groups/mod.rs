@@ -1,0 +1,356 @@
+//! Control groups: what the kernel lets a container use, and whether it used too much.
+//!
+//! Each run of a container has a group of its own below one of the node. Where the machine has one hierarchy (version 2)
+//! the node's group is made as near to its own as the kernel allows: a user who is not root gets limits only in a part
+//! that was handed over to them. Where each resource has a hierarchy (version 1) only root gets any.
+
+mod find;
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::{CPU_PERIOD, Limits};
+use find::Found;
+
+/// What a group is made for, as version 2 names it.
+const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
+/// How the groups of nodes begin.
+const PREFIX: &str = "kubeopencode-";
+/// The last processes of a group leave it a moment after their container's end was seen.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The node's own groups, below which containers get theirs. Each is locked as long as this value or a copy of it lives,
+/// so that another node can tell those of a node that was killed.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    version: Version,
+    _locks: Arc<Vec<File>>,
+}
+
+#[derive(Clone, Debug)]
+enum Version {
+    One { memory: Option<PathBuf>, cpu: Option<PathBuf>, pids: Option<PathBuf> },
+    Two(PathBuf),
+}
+
+/// What can be limited here. Prints as a part of a sentence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Enforced {
+    pub(crate) memory: bool,
+    pub(crate) cpu: bool,
+    pub(crate) processes: bool,
+}
+
+impl Groups {
+    /// Makes the node's groups, empty, for the node on this directory. None where the machine does not let us.
+    pub(crate) fn open(root: &Path) -> Option<Self> {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let found = find::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))?;
+        Self::at(found, &name(root))
+    }
+
+    fn at(found: Found, name: &str) -> Option<Self> {
+        match found {
+            Found::One { memory, cpu, pids } => {
+                let made = |hierarchy: Option<PathBuf>| {
+                    let hierarchy = hierarchy?;
+                    sweep(&hierarchy);
+                    let group = hierarchy.join(name);
+                    make_empty(&group).ok().map(|()| group)
+                };
+                let (memory, cpu, pids) = (made(memory), made(cpu), made(pids));
+                let locks: Vec<File> = memory.iter().chain(&cpu).chain(&pids).filter_map(|group| lock(group)).collect();
+                (!locks.is_empty())
+                    .then(|| Self { version: Version::One { memory, cpu, pids }, _locks: Arc::new(locks) })
+            }
+            Found::Two { root, own } => {
+                let mut places = own.ancestors().take_while(|place| place.starts_with(&root));
+                let group = places.find_map(|place| handed_over(&place.join(name)).ok())?;
+                let locks = lock(&group).into_iter().collect();
+                Some(Self { version: Version::Two(group), _locks: Arc::new(locks) })
+            }
+        }
+    }
+
+    /// What a container can be limited in.
+    pub(crate) fn enforced(&self) -> Enforced {
+        match &self.version {
+            Version::One { memory, cpu, pids } => {
+                Enforced { memory: memory.is_some(), cpu: cpu.is_some(), processes: pids.is_some() }
+            }
+            Version::Two(group) => {
+                let given = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
+                let has = |name: &str| given.split_whitespace().any(|word| word == name);
+                Enforced { memory: has("memory"), cpu: has("cpu"), processes: has("pids") }
+            }
+        }
+    }
+
+    /// Makes the group of a container.
+    pub(crate) fn make(&self, name: &str, limits: &Limits) -> io::Result<Group> {
+        let (group, settings) = match &self.version {
+            Version::One { memory, cpu, pids } => {
+                let below = |parent: &Option<PathBuf>| parent.as_ref().map(|parent| parent.join(name));
+                // Whoever has no limit stays where the node is: others may count there what a platform uses.
+                let memory = below(memory).filter(|_| limits.memory.is_some());
+                let cpu = below(cpu).filter(|_| limits.cpu_request.is_some());
+                let pids = below(pids);
+                let group = Group {
+                    paths: memory.iter().chain(&cpu).chain(&pids).cloned().collect(),
+                    kills: memory.as_ref().map(|memory| memory.join("memory.oom_control")),
+                };
+                (group, settings_one(limits, memory.as_deref(), cpu.as_deref(), pids.as_deref()))
+            }
+            Version::Two(parent) => {
+                let path = parent.join(name);
+                let settings = settings_two(limits, &path, self.enforced());
+                (Group { kills: Some(path.join("memory.events")), paths: vec![path] }, settings)
+            }
+        };
+        for path in &group.paths {
+            make_empty(path)?;
+        }
+        for (file, value, needed) in settings {
+            match fs::write(&file, value) {
+                Err(error) if needed => {
+                    group.remove();
+                    return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())));
+                }
+                _ => {}
+            }
+        }
+        Ok(group)
+    }
+
+    /// Removes everything that [`Groups::open`] made. Whoever is still in there keeps it alive.
+    pub(crate) fn remove(&self) {
+        let paths: Vec<&PathBuf> = match &self.version {
+            Version::One { memory, cpu, pids } => memory.iter().chain(cpu).chain(pids).collect(),
+            Version::Two(path) => vec![path],
+        };
+        for path in paths {
+            let _ = empty(path);
+            let _ = remove(path);
+        }
+    }
+}
+
+/// A file, what is written to it, and whether a container must not start without it.
+type Setting = (PathBuf, String, bool);
+
+fn settings_one(limits: &Limits, memory: Option<&Path>, cpu: Option<&Path>, pids: Option<&Path>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if let (Some(group), Some(bytes)) = (memory, limits.memory) {
+        settings.push((group.join("memory.limit_in_bytes"), bytes.to_string(), true));
+        // Memory and swap together. Not every kernel counts swap.
+        settings.push((group.join("memory.memsw.limit_in_bytes"), bytes.to_string(), false));
+    }
+    if let Some(group) = cpu {
+        settings.push((group.join("cpu.shares"), limits.cpu_shares().to_string(), false));
+        if let Some(quota) = limits.cpu_quota() {
+            settings.push((group.join("cpu.cfs_period_us"), CPU_PERIOD.to_string(), false));
+            settings.push((group.join("cpu.cfs_quota_us"), quota.to_string(), true));
+        }
+    }
+    settings.extend(pids.map(|group| (group.join("pids.max"), limits.processes.to_string(), true)));
+    settings
+}
+
+fn settings_two(limits: &Limits, group: &Path, enforced: Enforced) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if let (true, Some(bytes)) = (enforced.memory, limits.memory) {
+        settings.push((group.join("memory.max"), bytes.to_string(), true));
+        settings.push((group.join("memory.swap.max"), "0".to_owned(), false));
+        // As on a cluster: a container is killed whole, not the largest of its processes.
+        settings.push((group.join("memory.oom.group"), "1".to_owned(), false));
+    }
+    if enforced.cpu {
+        settings.push((group.join("cpu.weight"), limits.cpu_weight().to_string(), false));
+        if let Some(quota) = limits.cpu_quota() {
+            settings.push((group.join("cpu.max"), format!("{quota} {CPU_PERIOD}"), true));
+        }
+    }
+    if enforced.processes {
+        settings.push((group.join("pids.max"), limits.processes.to_string(), true));
+    }
+    settings
+}
+
+/// The group of a run of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// One in each hierarchy.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Where the kernel counts whom it killed.
+    kills: Option<PathBuf>,
+}
+
+impl Group {
+    /// Whether the kernel killed somebody in it for want of memory.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        let text = self.kills.as_ref().and_then(|file| fs::read_to_string(file).ok());
+        text.is_some_and(|text| kills(&text) > 0)
+    }
+
+    /// Removes it. Takes a moment where the last process is still on its way out.
+    pub(crate) fn remove(&self) {
+        for path in &self.paths {
+            // What stays is removed with the node's own group.
+            let _ = remove(path);
+        }
+    }
+}
+
+/// How many processes were killed, in `memory.events` or in `memory.oom_control`.
+fn kills(text: &str) -> u64 {
+    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// What a node calls what it makes on the machine. A next one on the same directory finds it again.
+pub(crate) fn name(root: &Path) -> String {
+    let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
+    format!("{PREFIX}{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+}
+
+/// Removes the groups of nodes that were killed, and whose directories nobody starts a node on again.
+fn sweep(hierarchy: &Path) {
+    for entry in fs::read_dir(hierarchy).into_iter().flatten().flatten() {
+        let group = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && lock(&group).is_some() {
+            // What a process is in stays.
+            let _ = empty(&group).and_then(|()| fs::remove_dir(&group));
+        }
+    }
+}
+
+/// Locks a group. None if a node that lives has it.
+fn lock(group: &Path) -> Option<File> {
+    let file = File::open(group).ok()?;
+    file.try_lock().ok().map(|()| file)
+}
+
+/// A group of version 2 in which containers can be limited; nothing is left if they cannot.
+fn handed_over(group: &Path) -> io::Result<PathBuf> {
+    let parent = group.parent().unwrap_or(group);
+    sweep(parent);
+    make_empty(group)?;
+    // Two steps down: the parent gives to the node's group, which gives to those of containers.
+    for place in [parent, group] {
+        for controller in CONTROLLERS {
+            // What was given before need not be given again, and not everything need be there.
+            let _ = fs::write(place.join("cgroup.subtree_control"), format!("+{controller}"));
+        }
+    }
+    let given = fs::read_to_string(group.join("cgroup.subtree_control"))?;
+    if given.split_whitespace().any(|word| word == "memory") && joinable(parent) {
+        return Ok(group.to_owned());
+    }
+    let _ = remove(group);
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a process of ours may be moved below this group: who moves it must be able to write here.
+fn joinable(group: &Path) -> bool {
+    rustix::fs::access(group.join("cgroup.procs"), rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Makes a group, or empties the one that a node left that was killed.
+fn make_empty(group: &Path) -> io::Result<()> {
+    match fs::create_dir(group) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => empty(group),
+        other => other,
+    }
+}
+
+fn empty(group: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(group)?.flatten() {
+        if entry.file_type()?.is_dir() {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(group: &Path) -> io::Result<()> {
+    for _ in 1..TRIES {
+        match fs::remove_dir(group) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(PAUSE),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => return other,
+        }
+    }
+    fs::remove_dir(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn limits() -> Limits {
+        let resources = json!({"limits": {"memory": "64Mi", "cpu": "500m"}});
+        Limits::of(&serde_json::from_value(json!({"name": "c", "resources": resources})).unwrap())
+    }
+
+    fn shown(settings: Vec<Setting>) -> String {
+        let line = |(file, value, needed): Setting| {
+            format!("{}={value}{}", file.display(), if needed { "" } else { " if it can be" })
+        };
+        settings.into_iter().map(line).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn one_hierarchy_is_told_every_limit() {
+        let all = Enforced { memory: true, cpu: true, processes: true };
+        assert_eq!(
+            shown(settings_two(&limits(), Path::new("/g"), all)),
+            "/g/memory.max=67108864; /g/memory.swap.max=0 if it can be; /g/memory.oom.group=1 if it can be; \
+             /g/cpu.weight=20 if it can be; /g/cpu.max=50000 100000; /g/pids.max=16384"
+        );
+        assert_eq!(shown(settings_two(&limits(), Path::new("/g"), Enforced::default())), "");
+    }
+
+    #[test]
+    fn hierarchies_of_single_resources_are_told_theirs() {
+        let path = Path::new;
+        assert_eq!(
+            shown(settings_one(&limits(), Some(path("/m")), Some(path("/c")), Some(path("/p")))),
+            "/m/memory.limit_in_bytes=67108864; /m/memory.memsw.limit_in_bytes=67108864 if it can be; \
+             /c/cpu.shares=512 if it can be; /c/cpu.cfs_period_us=100000 if it can be; /c/cpu.cfs_quota_us=50000; \
+             /p/pids.max=16384"
+        );
+    }
+
+    #[test]
+    fn groups_of_nodes_that_were_killed_are_removed_and_those_of_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["kubeopencode-dead/run", "kubeopencode-lives", "of-somebody-else"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        let lives = lock(&dir.path().join("kubeopencode-lives")).unwrap();
+        sweep(dir.path());
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(!left("kubeopencode-dead") && left("kubeopencode-lives") && left("of-somebody-else"));
+        drop(lives);
+        sweep(dir.path());
+        assert!(!left("kubeopencode-lives"));
+    }
+
+    #[test]
+    fn the_kernels_count_of_kills_is_read_in_both_versions() {
+        assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 1\noom_kill 2\noom_group_kill 1\n"), 2);
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 1);
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\n"), 0);
+    }
+}

@@ -1,0 +1,105 @@
+//! What containers may use. These cases look at the control groups of the real kernel; where this machine lets the node
+//! make none, they see to it that the node says so.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+
+use crate::{
+    runner::{Case, cases},
+    world::{World, exit_code, once, reason, soon},
+};
+
+pub const CASES: &[Case] = cases![
+    too_much_memory_ends_a_container_as_oom_killed,
+    processors_and_processes_are_limited_and_commands_share_the_limits,
+];
+
+fn limited(script: &str, limits: &Value) -> Value {
+    let mut spec = once(script);
+    spec["containers"][0]["resources"] = json!({"limits": limits});
+    spec
+}
+
+/// Whether memory and processors can be limited here. If not, that is what the node says.
+fn enforced(world: &World) -> bool {
+    let said = world.node.isolation().to_string();
+    let enforced = said.contains("limits of memory and processors are enforced");
+    if !enforced {
+        assert!(said.contains("no control groups"), "{said}");
+        println!("limits are not looked at on this machine: {said}");
+    }
+    enforced
+}
+
+/// The directories of the groups that a process says it is in, below those of the node.
+fn groups(text: &str) -> Vec<PathBuf> {
+    let lines = text.lines().filter(|line| line.contains("kubeopencode-"));
+    let found = lines.map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (hierarchy, path) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        PathBuf::from(format!("/sys/fs/cgroup/{hierarchy}{path}"))
+    });
+    found.collect()
+}
+
+async fn too_much_memory_ends_a_container_as_oom_killed() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    if !enforced(&world) {
+        return world.end().await;
+    }
+    // It looks for the last lines of something that has none, and keeps all of it.
+    world.create("greedy", limited("exec tail /dev/zero", &json!({"memory": "24Mi"}))).await?;
+    world.create("modest", limited("exec tail -c 1 /etc/hostname", &json!({"memory": "24Mi"}))).await?;
+    let pod = world.phase("greedy", "Failed").await?;
+    assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(137), "OOMKilled"));
+    world.phase("modest", "Succeeded").await?;
+    // Whoever kills itself did not run out of memory.
+    world.create("desperate", limited("sh -c 'kill -9 $$'; exit 137", &json!({"memory": "24Mi"}))).await?;
+    let pod = world.phase("desperate", "Failed").await?;
+    assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(137), "Error"));
+    world.end().await
+}
+
+async fn processors_and_processes_are_limited_and_commands_share_the_limits() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    if !enforced(&world) {
+        return world.end().await;
+    }
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; cat /proc/self/cgroup; echo done; exec sleep 600";
+    world.create("busy", limited(busy, &json!({"cpu": "200m", "memory": "64Mi"}))).await?;
+    world.ready("busy").await?;
+    let log = || {
+        let uid = fs::read_dir(world.root.join("pods")).ok()?.flatten().next()?.path();
+        fs::read_to_string(uid.join("logs/main/0-0.log")).ok()
+    };
+    soon("it was busy", || log().is_some_and(|log| log.contains(" done"))).await?;
+    let text: String = log()
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.splitn(4, ' ').nth(3))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let own = groups(&text);
+    assert!(!own.is_empty(), "{text}");
+    let read = |file: &str| own.iter().find_map(|group| fs::read_to_string(group.join(file)).ok());
+    let first = |names: [&str; 2]| names.into_iter().find_map(read).unwrap_or_default().trim().to_owned();
+    assert_eq!(first(["memory.limit_in_bytes", "memory.max"]), (64 << 20).to_string());
+    assert!(["20000", "20000 100000"].contains(&first(["cpu.cfs_quota_us", "cpu.max"]).as_str()));
+    assert_eq!(read("pids.max").unwrap_or_default().trim(), "16384");
+    let throttled = read("cpu.stat").unwrap_or_default();
+    let times = throttled.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap_or("0");
+    assert!(times.parse::<u32>()? > 0, "{throttled}");
+
+    let words = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
+    let mut exec = world.node.exec(&world.namespace, "busy", "main", words, false, false).await?;
+    let mut said = String::new();
+    exec.stdout.read_to_string(&mut said).await?;
+    assert_eq!(groups(&said), own, "a command is limited with its container");
+    exec.status.await?;
+
+    let node = own[0].parent().map(PathBuf::from).unwrap_or_default();
+    world.end().await?;
+    assert!(!own.iter().any(|group| group.exists()) && !node.exists(), "nothing is left: {own:?}");
+    Ok(())
+}
