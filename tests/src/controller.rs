@@ -26,6 +26,18 @@ use tokio::{
 /// A controller is up in a second; a machine that is busy with builds needs longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// A cluster that other processes reach.
+pub trait Reachable {
+    /// A kubeconfig for an administrator.
+    fn kubeconfig_path(&self) -> &Path;
+}
+
+impl Reachable for Cluster {
+    fn kubeconfig_path(&self) -> &Path {
+        Cluster::kubeconfig_path(self)
+    }
+}
+
 /// How to start it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -53,7 +65,7 @@ pub struct Controller {
 
 impl Controller {
     /// Starts a controller of `cluster`, and returns when it serves its health.
-    pub async fn start(cluster: &Cluster, options: Options) -> anyhow::Result<Self> {
+    pub async fn start(cluster: &impl Reachable, options: Options) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("controller-").tempdir()?;
         let log = dir.path().join("log");
         let mut command = Command::new(match &options.program {
@@ -158,7 +170,7 @@ impl Drop for Controller {
 }
 
 /// The binary of `KUBEOPENCODE_BINARY`, or the one beside this test, built once if it is not up to date.
-async fn binary() -> anyhow::Result<&'static Path> {
+pub async fn binary() -> anyhow::Result<&'static Path> {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let path = BINARY.get_or_try_init(|| async {
         if let Some(path) = std::env::var_os("KUBEOPENCODE_BINARY") {
@@ -171,7 +183,7 @@ async fn binary() -> anyhow::Result<&'static Path> {
         if newest(&sources)? <= changed(&path) {
             return Ok(path);
         }
-        let status = tokio::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        let status = tokio::process::Command::from(testenv::cargo())
             .args(["build", "--quiet", "--package", "kubeopencode"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()

@@ -2,24 +2,35 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use apiserver::Options;
+use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Client, Config,
+    Api, Client, Config,
+    api::DeleteParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use local::workloads::{Settings, Workloads};
+use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
 };
 
+/// The node that the workload controllers bring along.
+const NODE: &str = "embedded";
+
 /// An embedded API server with its objects in memory. It ends when this is dropped.
 pub struct Embedded {
     api: apiserver::ApiServer,
     address: SocketAddr,
+    /// With a kubeconfig.
+    dir: TempDir,
+    /// Held, so that they work.
+    workloads: Option<Workloads>,
     /// Threads of its own: a test that waits for kubectl must not keep the server from answering it.
     runtime: Option<Runtime>,
 }
@@ -37,7 +48,41 @@ impl Embedded {
             Ok::<_, anyhow::Error>((api, address))
         });
         let (api, address) = started.await?.context("the embedded API server does not start")?;
-        Ok(Self { api, address, runtime: Some(runtime) })
+        let dir = tempfile::Builder::new().prefix("embedded-").tempdir()?;
+        let embedded = Self { api, address, dir, workloads: None, runtime: Some(runtime) };
+        embedded.write_kubeconfig(&embedded.kubeconfig_path())?;
+        Ok(embedded)
+    }
+
+    /// The same with the workload controllers of `kubeopencode up`, and without their node: nobody gives Pods a node, as
+    /// on a cluster without kube-scheduler.
+    pub async fn start_with_workloads() -> anyhow::Result<Self> {
+        let mut embedded = Self::start().await?;
+        let client = embedded.api.client();
+        let settings = Settings { node: NODE.into(), certificate_authority: embedded.api.authority().to_owned() };
+        let started = async move {
+            let workloads = Workloads::start(client.clone(), settings).await?;
+            Api::<Node>::all(client).delete(NODE, &DeleteParams::default()).await?;
+            Ok::<_, kube::Error>(workloads)
+        };
+        let runtime = embedded.runtime.as_ref().context("it ended")?;
+        embedded.workloads = Some(runtime.spawn(started).await?.context("the workload controllers do not start")?);
+        Ok(embedded)
+    }
+
+    /// Whether something makes Deployments, owners and ServiceAccounts true.
+    pub fn has_workloads(&self) -> bool {
+        self.workloads.is_some()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A kubeconfig for an administrator.
+    pub fn kubeconfig_path(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
     }
 
     /// Writes a kubeconfig for an administrator.

@@ -13,11 +13,13 @@
 //! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the
 //! [`kind`]s and changes one value of the full manifests at a time, so a new field has its cases before it has a user.
 //!
-//! What the controllers make of stored objects is tried with the real binary ([`controller`]) on a real API server. Where
-//! a cluster has nodes, these suites have a [`stub_kubelet`], which does to Pods whatever a case wants to happen.
+//! What the controllers make of stored objects is tried with the real binary ([`controller`]) on both kinds of
+//! [`control_plane`]. Where a cluster has nodes, these suites have a [`stub_kubelet`], which does to Pods whatever a case
+//! wants to happen.
 //! The suite `node` has a real one: real images, real OpenCode, and a model that follows a script.
 
 pub mod cases;
+pub mod control_plane;
 pub mod controller;
 pub mod embedded;
 pub mod git_server;

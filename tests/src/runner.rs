@@ -19,6 +19,9 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// A name and what to do.
 pub type Case = (&'static str, fn() -> BoxFuture<'static, anyhow::Result<()>>);
 
+/// A case that is ready to run. Nothing happens before it is asked to.
+pub type Ready = (String, BoxFuture<'static, anyhow::Result<()>>);
+
 /// Cases from names of async functions.
 #[macro_export]
 macro_rules! cases {
@@ -29,8 +32,13 @@ macro_rules! cases {
 
 /// Runs those of `cases` that the arguments of the process ask for, at most `at_once` at a time, in this order.
 pub fn run(cases: Vec<Case>, at_once: usize) -> ExitCode {
+    run_ready(cases.into_iter().map(|(name, case)| (name.to_owned(), case())).collect(), at_once)
+}
+
+/// The same with cases that were prepared.
+pub fn run_ready(cases: Vec<Ready>, at_once: usize) -> ExitCode {
     let arguments = Arguments::read(std::env::args().skip(1));
-    let wanted: Vec<Case> = cases.into_iter().filter(|(name, _)| arguments.want(name)).collect();
+    let wanted: Vec<Ready> = cases.into_iter().filter(|(name, _)| arguments.want(name)).collect();
     if arguments.list {
         for (name, _) in &wanted {
             say(&format!("{name}: test"));
@@ -46,7 +54,7 @@ pub fn run(cases: Vec<Case>, at_once: usize) -> ExitCode {
     }
 }
 
-async fn run_all(cases: Vec<Case>, at_once: usize) -> ExitCode {
+async fn run_all(cases: Vec<Ready>, at_once: usize) -> ExitCode {
     say(&format!("running {} tests", cases.len()));
     let started = Instant::now();
     let slots = Arc::new(Semaphore::new(at_once));
@@ -58,7 +66,7 @@ async fn run_all(cases: Vec<Case>, at_once: usize) -> ExitCode {
             let _slot = slot;
             let begun = Instant::now();
             // A task of its own: a panic ends it and nothing else.
-            let outcome = tokio::time::timeout(LIMIT, tokio::spawn(case())).await;
+            let outcome = tokio::time::timeout(LIMIT, tokio::spawn(case)).await;
             let problem = match outcome {
                 Ok(Ok(Ok(()))) => None,
                 Ok(Ok(Err(error))) => Some(format!("{error:#}")),
@@ -76,7 +84,7 @@ async fn run_all(cases: Vec<Case>, at_once: usize) -> ExitCode {
         match ended {
             Ok((_, None)) => passed += 1,
             Ok((name, Some(problem))) => failed.push((name, problem)),
-            Err(error) => failed.push(("a case", error.to_string())),
+            Err(error) => failed.push(("a case".to_owned(), error.to_string())),
         }
     }
     for (name, problem) in &failed {

@@ -64,6 +64,16 @@ impl Request {
         Self { method: Method::PUT, ..Self::post(path, object.to_string()) }
     }
 
+    /// Stores a new object under its collection's path.
+    pub fn create_at(path: &str, object: &Value) -> Self {
+        Self::post(path.to_owned(), object.to_string())
+    }
+
+    /// Puts an object in the place of the stored one.
+    pub fn replace(path: &str, object: &Value) -> Self {
+        Self { method: Method::PUT, ..Self::post(path.to_owned(), object.to_string()) }
+    }
+
     /// Patches an object or its status, for real.
     pub fn merge(path: &str, change: &Value) -> Self {
         let request = Self::post(format!("{path}?{STRICT}"), change.to_string());

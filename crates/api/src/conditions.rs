@@ -78,6 +78,12 @@ pub mod reasons {
     /// It no longer waits: a slot became free.
     pub const CAPACITY_AVAILABLE: &str = "CapacityAvailable";
 
+    // While a Task runs.
+    /// The agent waits for a person's answer.
+    pub const ASKED: &str = "Asked";
+    /// It does not wait any more.
+    pub const ANSWERED: &str = "Answered";
+
     // How a Task ended.
     /// The agent finished its work.
     pub const SUCCEEDED: &str = "Succeeded";

@@ -11,10 +11,9 @@ use kube::{
     api::{Patch, PatchParams},
     core::NamespaceResourceScope,
 };
+use observe::Key;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-use crate::watch::Key;
 
 /// Applies objects, and remembers what the API server made of them.
 ///

@@ -9,12 +9,11 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use kubeopencode_core::status;
+use observe::{Change, Key, Next};
 
 use crate::{
     context::{Context, now, status_patch},
-    task::queues::Target,
-    watch::{Change, Key},
-    work::Next,
+    task::target::Target,
 };
 
 /// Takes over a configuration, and lets everything that it concerns be looked at again.

@@ -23,25 +23,23 @@ use kube::{
     core::NamespaceResourceScope,
 };
 use kubeopencode_core::{contexts::ConfigMaps, platform::Platform, pod::attaches, resolved::ResolvedTask, status};
+use observe::{Key, Kind, Queue};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use store::{LogArchive, Owner};
 
 use crate::{
     Environment,
+    agent::server::Servers,
     apply::Applied,
     cron::Children,
     events::Events,
+    logs::Logs,
     metrics::Metrics,
     parts::Parts,
     remote::Remote,
-    task::{
-        self,
-        cleanup::Finished,
-        queues::{Queues, Target},
-    },
+    task::{self, cleanup::Finished, queues::Queues, target::Target},
     traces::{Collector, Traces},
-    watch::{Key, Kind},
-    work::Queue,
 };
 
 /// What every reconciler shares. No lock is held across an await.
@@ -60,10 +58,14 @@ pub struct Context {
     pub queues: Queues,
     /// What lies outside the cluster.
     pub remote: Remote,
+    /// Servers of Agents.
+    pub servers: Servers,
     /// Where runs that ended are told.
     pub traces: Traces,
     /// What Agents use and others own.
     pub parts: Parts,
+    /// Logs that outlive Pods.
+    pub logs: Logs,
     /// What was applied.
     pub applied: Applied,
     /// Runs whose Pod was seen.
@@ -122,6 +124,12 @@ pub struct Work {
     pub registries: Queue<Key>,
     /// Namespaces whose finished Tasks may have to go.
     pub cleanups: Queue<String>,
+    /// Tasks that are gone and whose logs have to go too.
+    pub logs: Queue<Owner>,
+    /// Agents on which a Task may ask a person.
+    pub approvals: Queue<Key>,
+    /// Agents whose workspace may hold what Tasks delivered that are gone.
+    pub sweeps: Queue<Key>,
 }
 
 impl Context {
@@ -131,16 +139,21 @@ impl Context {
         events: Events,
         metrics: Arc<Metrics>,
         remote: Remote,
+        servers: Servers,
         environment: Environment,
+        archive: Option<Arc<dyn LogArchive>>,
     ) -> Self {
+        let work = Work::default();
         Self {
+            logs: Logs::new(archive, client.clone(), Arc::clone(&metrics), work.tasks.clone()),
             client,
             events,
             metrics,
             seen: Cluster::default(),
-            work: Work::default(),
+            work,
             queues: Queues::default(),
             remote,
+            servers,
             traces: Traces::start(),
             parts: Parts::default(),
             applied: Applied::default(),

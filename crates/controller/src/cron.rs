@@ -11,13 +11,12 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use kubeopencode_core::cron::{ChildTask, CronPlan, plan};
+use observe::{Change, Key, Next, Seen};
 use serde_json::json;
 
 use crate::{
     apply::controller_uid,
     context::{Context, instant, now},
-    watch::{Change, Key, Seen},
-    work::Next,
 };
 
 /// Which Tasks each CronTask owns, so that a pass looks at no others.

@@ -1,7 +1,12 @@
 //! Events: what `kubectl describe` tells a person about an object.
 //!
-//! They are written aside, one after the other. A reconciler never waits for one, and a flood of them is cut rather than
-//! kept in memory.
+//! They are written aside, one after the other. A reconciler never waits for one, a flood of them is cut rather than kept
+//! in memory, and what was just said about an object is not said again.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -12,6 +17,11 @@ use tokio::sync::mpsc;
 
 /// Events that wait to be written; more are dropped.
 const BACKLOG: usize = 1024;
+
+/// The same words about the same object within this time are said once: a pass that fails is tried again and again.
+const SAME_WORDS: Duration = Duration::from_mins(5);
+/// What was said lately is forgotten when it is more than this.
+const MOST_SAID: usize = 4096;
 
 /// Writes events. Clones share the queue.
 #[derive(Clone)]
@@ -24,7 +34,11 @@ impl Events {
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
         let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
+            let mut said = Said::default();
             while let Some((event, about)) = queue.recv().await {
+                if !said.is_news(&event, &about, Instant::now()) {
+                    continue;
+                }
                 if let Err(error) = recorder.publish(&event, &about).await {
                     tracing::debug!(%error, reason = %event.reason, "an event was not written");
                 }
@@ -51,5 +65,73 @@ impl Events {
         if self.0.try_send((event, reference)).is_err() {
             tracing::debug!(object = %about.name_any(), reason, "too many events: one was dropped");
         }
+    }
+}
+
+/// What was said lately: the last words about an object, by reason.
+#[derive(Default)]
+struct Said(HashMap<(Option<String>, String), (Option<String>, Instant)>);
+
+impl Said {
+    fn is_news(&mut self, event: &Event, about: &ObjectReference, now: Instant) -> bool {
+        let lately = |at: &Instant| now.saturating_duration_since(*at) < SAME_WORDS;
+        if self.0.len() >= MOST_SAID {
+            self.0.retain(|_, (_, at)| lately(at));
+        }
+        if self.0.len() >= MOST_SAID {
+            self.0.clear();
+        }
+        let last = self.0.entry((about.uid.clone(), event.reason.clone()));
+        let same = |(note, at): &(Option<String>, Instant)| *note == event.note && lately(at);
+        match last {
+            std::collections::hash_map::Entry::Occupied(last) if same(last.get()) => false,
+            last => {
+                last.insert_entry((event.note.clone(), now));
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_words_are_said_once_in_a_while() {
+        let event = |reason: &str, note: &str| Event {
+            type_: EventType::Normal,
+            reason: reason.into(),
+            note: Some(note.into()),
+            action: reason.into(),
+            secondary: None,
+        };
+        let about = |uid: &str| ObjectReference { uid: Some(uid.into()), ..ObjectReference::default() };
+        let start = Instant::now();
+        let mut said = Said::default();
+        let mut check = |second: u64, uid: &str, reason: &str, note: &str, news: bool| {
+            let at = start + Duration::from_secs(second);
+            assert_eq!(said.is_news(&event(reason, note), &about(uid), at), news, "{second} {uid} {reason} {note}");
+        };
+        check(0, "a", "Failed", "no Secret", true);
+        check(1, "a", "Failed", "no Secret", false);
+        check(2, "b", "Failed", "no Secret", true);
+        check(3, "a", "Ready", "no Secret", true);
+        check(4, "a", "Failed", "no key", true);
+        check(5, "a", "Failed", "no Secret", true);
+        check(299, "a", "Failed", "no Secret", false);
+        check(306, "a", "Failed", "no Secret", true);
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_limit() {
+        let mut said = Said::default();
+        let event =
+            Event { type_: EventType::Normal, reason: "R".into(), note: None, action: "R".into(), secondary: None };
+        for number in 0..=MOST_SAID {
+            let about = ObjectReference { uid: Some(number.to_string()), ..ObjectReference::default() };
+            assert!(said.is_news(&event, &about, Instant::now()));
+        }
+        assert!(said.0.len() <= MOST_SAID);
     }
 }

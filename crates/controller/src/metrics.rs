@@ -22,6 +22,8 @@ pub struct Metrics {
     writes: Family<Write, Counter>,
     passes: Family<Pass, Counter>,
     errors: Family<Failure, Counter>,
+    log_bytes: Counter,
+    logs_cut: Counter,
     /// Whether this process leads.
     pub leading: Gauge<i64, AtomicI64>,
 }
@@ -78,6 +80,8 @@ impl Default for Metrics {
             writes: Family::default(),
             passes: Family::default(),
             errors: Family::default(),
+            log_bytes: Counter::default(),
+            logs_cut: Counter::default(),
             leading: Gauge::default(),
         };
         let registry = &mut metrics.registry;
@@ -89,6 +93,8 @@ impl Default for Metrics {
         registry.register("api_writes", "Writes to the API server", metrics.writes.clone());
         registry.register("reconcile_passes", "Passes over objects", metrics.passes.clone());
         registry.register("reconcile_errors", "Passes that failed", metrics.errors.clone());
+        registry.register("log_archive_bytes", "Bytes of logs that became durable", metrics.log_bytes.clone());
+        registry.register("log_archive_cut", "Logs whose end was not seen", metrics.logs_cut.clone());
         registry.register("leading", "Whether this process leads", metrics.leading.clone());
         metrics
     }
@@ -120,6 +126,16 @@ impl Metrics {
     /// A pass over an object failed.
     pub fn failed(&self, controller: &'static str, reason: &str) {
         self.errors.get_or_create(&Failure { controller, reason: reason.into() }).inc();
+    }
+
+    /// So many bytes of a log became durable.
+    pub fn log_kept(&self, bytes: u64) {
+        self.log_bytes.inc_by(bytes);
+    }
+
+    /// The end of a log was not seen.
+    pub fn log_cut(&self) {
+        self.logs_cut.inc();
     }
 
     /// A Task was admitted after this time.

@@ -18,10 +18,9 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use observe::Key;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-
-use crate::watch::Key;
 
 /// An object that Agents may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

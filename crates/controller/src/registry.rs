@@ -12,15 +12,14 @@ use api::{
 };
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kubeopencode_core::status;
+use observe::{Key, Next, Seen};
 use serde_json::Value;
 
 use crate::{
     context::{Context, instant, now},
     remote::{Error, Login},
-    watch::{Key, Seen},
-    work::Next,
 };
 
 /// How often assets are looked at unless the Registry says otherwise.
@@ -168,10 +167,22 @@ async fn image_login(ctx: &Context, key: &Key, secret: Option<&String>, image: &
         let host = host.trim_start_matches("https://").split('/').next().unwrap_or_default();
         image.starts_with(&format!("{host}/"))
     });
-    Ok(entry.map(|(_, entry)| Login {
-        username: entry["username"].as_str().unwrap_or_default().to_owned(),
-        password: entry["password"].as_str().unwrap_or_default().to_owned(),
-    }))
+    Ok(entry.map(|(_, entry)| login_of(entry)))
+}
+
+/// A login as kubectl writes it, or, as Docker does, in one encoded word.
+fn login_of(entry: &Value) -> Login {
+    let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let login = Login { username: text("username"), password: text("password") };
+    if !login.username.is_empty() {
+        return login;
+    }
+    let pair = serde_json::from_value::<ByteString>(entry["auth"].clone()).ok();
+    let pair = pair.and_then(|pair| String::from_utf8(pair.0).ok()).unwrap_or_default();
+    match pair.split_once(':') {
+        Some((username, password)) => Login { username: username.to_owned(), password: password.to_owned() },
+        None => login,
+    }
 }
 
 async fn read_secret(ctx: &Context, key: &Key, name: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
@@ -182,5 +193,25 @@ async fn read_secret(ctx: &Context, key: &Key, name: &str) -> Result<BTreeMap<St
         }
         Ok(None) => Err(Error::Missing(format!("Secret '{name}' does not exist"))),
         Err(_) => Err(Error::Missing(format!("Secret '{name}' cannot be read"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_login_is_read_in_both_ways() {
+        for entry in [
+            json!({"username": "u", "password": "p:w"}),
+            json!({"auth": "dTpwOnc="}),
+            json!({"username": "u", "password": "p:w", "auth": "b3RoZXI6eA=="}),
+        ] {
+            let login = login_of(&entry);
+            assert_eq!((login.username.as_str(), login.password.as_str()), ("u", "p:w"), "{entry}");
+        }
+        assert_eq!(login_of(&json!({"auth": "%"})).username, "");
     }
 }

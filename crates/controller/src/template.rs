@@ -5,12 +5,9 @@ use api::{
     conditions::{reasons, types},
 };
 use kubeopencode_core::{resolve::resolve_template, status};
+use observe::{Key, Next, Seen};
 
-use crate::{
-    context::{Context, now},
-    watch::{Key, Seen},
-    work::Next,
-};
+use crate::context::{Context, now};
 
 /// One pass over a template.
 pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {

@@ -9,12 +9,14 @@
 //! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
 
 pub mod agent_workload;
+pub mod approval;
 pub mod assets;
 pub mod build;
 pub mod cleanup;
 mod containers;
 pub mod contexts;
 pub mod cron;
+pub mod delivered;
 pub mod dependencies;
 pub mod depth;
 mod environment;

@@ -1,5 +1,7 @@
 //! Names of the objects that we derive from a Task or an Agent. Other tools rely on them.
 
+use api::{TaskSpec, names::labels};
+
 /// Pod of a run: `<task>-pod` for the first, `<task>-pod-<epoch>` after.
 pub fn task_pod(task: &str, epoch: i64) -> String {
     if epoch <= 1 { format!("{task}-pod") } else { format!("{task}-pod-{epoch}") }
@@ -43,6 +45,16 @@ pub fn agent_share(agent: &str) -> String {
 /// Secret with the generated password of an Agent's server, under the key `password`.
 pub fn agent_password(agent: &str) -> String {
     format!("{agent}-server-auth")
+}
+
+/// The label of a Task that says what it runs on, and its value. Whoever makes a Task gives it this label; one that comes
+/// without gets it when it is admitted, which costs a write.
+pub fn runs_on(task: &TaskSpec) -> Option<(&'static str, &str)> {
+    match (&task.agent_ref, &task.template_ref) {
+        (Some(agent), _) => Some((labels::AGENT, &agent.name)),
+        (None, Some(template)) => Some((labels::AGENT_TEMPLATE, &template.name)),
+        (None, None) => None,
+    }
 }
 
 /// Title of the OpenCode session of a Task.

@@ -245,7 +245,7 @@ impl Queue {
             self.forget(&key);
         }
         if let Some(at) = admitted_at {
-            self.history.record(&key, at);
+            self.history.insert(&key, at);
         }
         self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None });
     }
@@ -288,7 +288,7 @@ impl Queue {
         let started: Vec<_> =
             self.running.iter().filter_map(|(key, run)| Some((key.clone(), run.admitted_at?))).collect();
         for (key, at) in started {
-            self.history.record(&key, at);
+            self.history.insert(&key, at);
         }
     }
 
@@ -301,9 +301,7 @@ impl Queue {
 
     /// The history in the Agent's or template's status: what it knows and memory does not is added. Set limits first.
     pub fn restore(&mut self, history: &[TaskStart]) {
-        for start in history {
-            self.history.insert(start.clone());
-        }
+        self.history.restore(history);
     }
 
     /// Decides. Admitted Tasks hold their slots from now on.

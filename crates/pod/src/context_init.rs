@@ -69,6 +69,8 @@ pub struct Settings {
     pub roots: Vec<PathBuf>,
     /// Where our own program is copied to.
     pub copy_self_to: Option<PathBuf>,
+    /// Where every container sees our program anyway, so that a link is enough.
+    pub shared_program: Option<PathBuf>,
     /// Where the certificates are written as one file.
     pub combined_ca_bundle: Option<PathBuf>,
     /// Trusted authorities.
@@ -87,6 +89,7 @@ impl Settings {
                 .map(|roots| roots.split(':').filter(|root| !root.is_empty()).map(PathBuf::from).collect())
                 .unwrap_or_default(),
             copy_self_to: env::text(env, env::COPY_SELF_TO).map(PathBuf::from),
+            shared_program: env::text(env, env::SHARED_PROGRAM).map(PathBuf::from),
             combined_ca_bundle: env::text(env, env::COMBINED_CA_BUNDLE).map(PathBuf::from),
             trust: Trust::from_env(env),
         })
@@ -198,26 +201,38 @@ pub fn run(settings: &Settings) -> Result<Copied, Error> {
 fn equip(settings: &Settings) -> Result<(), Error> {
     if let Some(target) = &settings.copy_self_to {
         let origin = "this program".to_owned();
-        let mut program = File::open("/proc/self/exe").map_err(|source| Error::Read {
-            origin: origin.clone(),
-            target: target.clone(),
-            source,
-        })?;
-        place_alone(target, &mut program, 0o755, origin)?;
+        if let Some(shared) = &settings.shared_program {
+            // A copy of the program would take longer than everything else here.
+            place_alone(target, origin, |root, name| root.symlink(name, shared))?;
+        } else {
+            let mut program = File::open("/proc/self/exe").map_err(|source| Error::Read {
+                origin: origin.clone(),
+                target: target.clone(),
+                source,
+            })?;
+            write_alone(target, &mut program, 0o755, origin)?;
+        }
     }
     if let Some(target) = &settings.combined_ca_bundle {
-        place_alone(target, &mut settings.trust.pem()?.as_slice(), 0o644, "the CA certificates".to_owned())?;
+        write_alone(target, &mut settings.trust.pem()?.as_slice(), 0o644, "the CA certificates".to_owned())?;
     }
     Ok(())
 }
 
-fn place_alone(target: &Path, content: &mut dyn Read, mode: u32, origin: String) -> Result<(), Error> {
+fn write_alone(target: &Path, content: &mut dyn Read, mode: u32, origin: String) -> Result<(), Error> {
+    place_alone(target, origin, |root, name| root.write(name, content, FileMode::Exactly(mode)).map(drop))
+}
+
+fn place_alone(
+    target: &Path,
+    origin: String,
+    place: impl FnOnce(&Root, &Path) -> Result<(), PlaceError>,
+) -> Result<(), Error> {
     let failed = |source| Error::Write { origin, target: target.to_owned(), source };
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(failed(PlaceError::Outside(target.to_owned())));
     };
-    let placed = Root::open(parent).and_then(|root| root.write(Path::new(name), content, FileMode::Exactly(mode)));
-    placed.map(|_| ()).map_err(failed)
+    Root::open(parent).and_then(|root| place(&root, Path::new(name))).map_err(failed)
 }
 
 fn file_mode(mode: Option<u32>, target: &Path) -> Result<FileMode, Error> {
@@ -358,194 +373,4 @@ impl Copy<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::env::tests::of;
-    use std::os::unix::fs::{MetadataExt as _, symlink};
-
-    struct Case {
-        base: tempfile::TempDir,
-    }
-
-    impl Case {
-        fn new() -> Self {
-            let base = tempfile::tempdir().unwrap();
-            for directory in ["ws", "cm", "outside"] {
-                std::fs::create_dir(base.path().join(directory)).unwrap();
-            }
-            Self { base }
-        }
-
-        fn path(&self, path: &str) -> PathBuf {
-            self.base.path().join(path)
-        }
-
-        fn key(&self, key: &str, content: &str) -> &Self {
-            std::fs::write(self.path("cm").join(key), content).unwrap();
-            self
-        }
-
-        fn run(&self, files: &str, directories: &str) -> Result<Copied, Error> {
-            let base = self.base.path().display().to_string();
-            let (files, directories) = (files.replace("BASE", &base), directories.replace("BASE", &base));
-            let (ws, cm) = (format!("{base}/ws"), format!("{base}/cm"));
-            let pairs = [
-                (env::WORKSPACE_DIR, ws.as_str()),
-                (env::CONFIGMAP_PATH, cm.as_str()),
-                (env::FILE_MAPPINGS, files.as_str()),
-                (env::DIR_MAPPINGS, directories.as_str()),
-            ];
-            run(&Settings::from_env(&of(&pairs)).unwrap())
-        }
-
-        fn read(&self, path: &str) -> String {
-            std::fs::read_to_string(self.path(path)).unwrap()
-        }
-    }
-
-    #[test]
-    fn files_land_in_the_workspace_and_outside_of_it() {
-        let case = Case::new();
-        case.key("workspace-task.md", "Fix it\n").key("run.sh", "#!/bin/sh\n");
-        let copied = case
-            .run(
-                r#"[{"key":"workspace-task.md","targetPath":"BASE/ws/task.md"},
-                    {"key":"run.sh","targetPath":"BASE/outside/bin/run.sh","fileMode":493}]"#,
-                "",
-            )
-            .unwrap();
-        assert_eq!(copied, Copied { files: 2, bytes: 17 });
-        assert_eq!(case.read("ws/task.md"), "Fix it\n");
-        assert_eq!(case.path("ws/task.md").metadata().unwrap().mode() & 0o777, 0o644);
-        assert_eq!(case.path("outside/bin/run.sh").metadata().unwrap().mode() & 0o777, 0o755);
-    }
-
-    #[test]
-    fn a_content_in_parts_is_joined_exactly() {
-        let case = Case::new();
-        case.key("big.0", "first ").key("big.1", "second").key("big.2", "\nthird");
-        case.run(r#"[{"keys":["big.0","big.1","big.2"],"targetPath":"docs/big.md"}]"#, "").unwrap();
-        assert_eq!(case.read("ws/docs/big.md"), "first second\nthird");
-    }
-
-    #[test]
-    fn a_missing_key_fails_and_names_key_and_target() {
-        let case = Case::new();
-        let error = case.run(r#"[{"key":"gone","targetPath":"task.md"}]"#, "").unwrap_err().to_string();
-        assert!(error.contains("ConfigMap key gone") && error.contains("task.md"), "{error}");
-        let copied = case.run(r#"[{"key":"gone","targetPath":"task.md","optional":true}]"#, "").unwrap();
-        assert_eq!(copied, Copied::default());
-    }
-
-    #[test]
-    fn hostile_paths_are_refused() {
-        let case = Case::new();
-        case.key("k", "x");
-        symlink(case.path("outside"), case.path("ws/link")).unwrap();
-        let refused = |files: &str| case.run(files, "").unwrap_err().to_string();
-        refused(r#"[{"key":"k","targetPath":"../outside/x"}]"#);
-        refused(r#"[{"key":"k","targetPath":"BASE/ws/../outside/x"}]"#);
-        refused(r#"[{"key":"../ws/x","targetPath":"x"}]"#);
-        refused(r#"[{"key":"","targetPath":"x"}]"#);
-        refused(r#"[{"targetPath":"x"}]"#);
-        refused(r#"[{"key":"k","targetPath":"x","fileMode":4095}]"#);
-        let error = refused(r#"[{"key":"k","targetPath":"link/x"}]"#);
-        assert!(error.contains("ConfigMap key k") && error.contains("symbolic link"), "{error}");
-        assert_eq!(std::fs::read_dir(case.path("outside")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn named_roots_are_the_only_ones() {
-        let case = Case::new();
-        case.key("k", "x");
-        let settings = Settings {
-            workspace: case.path("ws"),
-            configmap: case.path("cm"),
-            files: vec![FileMapping {
-                key: Some("k".to_owned()),
-                keys: Vec::new(),
-                target_path: case.path("outside/x"),
-                file_mode: None,
-                optional: false,
-            }],
-            directories: Vec::new(),
-            roots: vec![case.path("tools")],
-            copy_self_to: None,
-            combined_ca_bundle: None,
-            trust: Trust::default(),
-        };
-        assert!(matches!(run(&settings), Err(Error::Outside { .. })));
-        assert!(run(&Settings { roots: vec![case.path("outside")], ..settings }).is_ok());
-    }
-
-    #[test]
-    fn two_mappings_for_one_file_are_an_error_that_names_both() {
-        let case = Case::new();
-        case.key("a", "1").key("b", "2");
-        let files = r#"[{"key":"a","targetPath":"x/y"},{"key":"b","targetPath":"BASE/ws/./x//y"}]"#;
-        let error = case.run(files, "").unwrap_err().to_string();
-        assert!(error.contains("ConfigMap key a") && error.contains("ConfigMap key b"), "{error}");
-    }
-
-    #[test]
-    fn a_mounted_configmap_is_copied_without_its_machinery() {
-        let case = Case::new();
-        let data = case.path("mount/..2026_11_15");
-        std::fs::create_dir_all(data.join("sub")).unwrap();
-        std::fs::write(data.join("a.md"), "A").unwrap();
-        std::fs::write(data.join("sub/b.md"), "B").unwrap();
-        symlink("..2026_11_15", case.path("mount/..data")).unwrap();
-        symlink("..data/a.md", case.path("mount/a.md")).unwrap();
-        symlink("..data/sub", case.path("mount/sub")).unwrap();
-        let copied = case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"guides"}]"#).unwrap();
-        assert_eq!(copied.files, 2);
-        assert_eq!(case.read("ws/guides/a.md"), "A");
-        assert_eq!(case.read("ws/guides/sub/b.md"), "B");
-        let mode = |path: &str| case.path(path).metadata().unwrap().mode() & 0o777;
-        assert_eq!(mode("ws/guides/a.md"), 0o644);
-        case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"guides","fileMode":365}]"#).unwrap();
-        assert_eq!((mode("ws/guides/a.md"), mode("ws/guides/sub/b.md")), (0o555, 0o555));
-        assert!(case.run("", r#"[{"sourcePath":"BASE/mount","targetPath":"g","fileMode":4095}]"#).is_err());
-        assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g"}]"#).is_err());
-        assert!(case.run("", r#"[{"sourcePath":"BASE/none","targetPath":"g","optional":true}]"#).is_ok());
-    }
-
-    #[test]
-    fn the_agents_container_gets_our_program_and_the_certificates() {
-        let case = Case::new();
-        let (custom, system) = (case.path("custom.crt"), case.path("system.crt"));
-        std::fs::write(&system, "SYSTEM").unwrap();
-        std::fs::write(&custom, "CUSTOM\n").unwrap();
-        let path = |path: &Path| path.display().to_string();
-        let (ws, tools) = (path(&case.path("ws")), case.path("tools"));
-        let (program, bundle) = (path(&tools.join("kubeopencode")), path(&tools.join("ca-bundle.crt")));
-        let (custom, system) = (path(&custom), path(&system));
-        let pairs = [
-            (env::WORKSPACE_DIR, ws.as_str()),
-            (env::COPY_SELF_TO, &program),
-            (env::COMBINED_CA_BUNDLE, &bundle),
-            (env::CUSTOM_CA_CERT_PATH, &custom),
-            (env::SSL_CERT_FILE, &system),
-        ];
-        // Twice: a restarted init container finds its own work.
-        for _ in 0..2 {
-            run(&Settings::from_env(&of(&pairs)).unwrap()).unwrap();
-        }
-        assert_eq!(case.read("tools/ca-bundle.crt"), "SYSTEM\nCUSTOM\n");
-        let copy = case.path("tools/kubeopencode").metadata().unwrap();
-        assert_eq!((copy.mode() & 0o777, copy.len()), (0o755, std::fs::metadata("/proc/self/exe").unwrap().len()));
-        assert_eq!(std::fs::read_dir(case.path("tools")).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn a_second_run_gives_the_same_files() {
-        let case = Case::new();
-        case.key("k", "one");
-        let files = r#"[{"key":"k","targetPath":"k.md","fileMode":256}]"#;
-        case.run(files, "").unwrap();
-        case.key("k", "two");
-        case.run(files, "").unwrap();
-        assert_eq!(case.read("ws/k.md"), "two");
-        assert_eq!(case.path("ws/k.md").metadata().unwrap().mode() & 0o777, 0o400);
-    }
-}
+mod tests;

@@ -40,6 +40,8 @@ pub const DIR_MAPPINGS: &str = "DIR_MAPPINGS";
 pub const CONTEXT_ROOTS: &str = "CONTEXT_ROOTS";
 /// context-init: where our own program is copied to, for the agent's container.
 pub const COPY_SELF_TO: &str = "COPY_SELF_TO";
+/// context-init: where every container of the Pod sees our program already; then a link to it stands for the copy.
+pub const SHARED_PROGRAM: &str = "KUBEOPENCODE_SHARED_PROGRAM";
 /// context-init: where the system's certificates and `CUSTOM_CA_CERT_PATH` are written as one file.
 pub const COMBINED_CA_BUNDLE: &str = "COMBINED_CA_BUNDLE";
 

@@ -5,7 +5,8 @@
 //! program. Every argument is made of letters, digits, `-` and `_` only, so that no shell can misread it.
 //!
 //! Promises: nothing is written outside of the directory, through no link, whatever the workspace or the tar holds; files
-//! appear whole; a piece that comes twice is taken once; what an earlier run delivered there is gone.
+//! appear whole; a piece that comes twice is taken once; what an earlier run delivered there is gone. A delivery of no
+//! bytes at all leaves nothing, not even the directory: that is how it goes away with its Task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -123,6 +124,8 @@ pub enum Taken {
     Kept(u64),
     /// It was the last one; so many files are in place.
     Delivered(usize),
+    /// There is nothing any more.
+    Removed,
 }
 
 impl std::fmt::Display for Taken {
@@ -130,12 +133,17 @@ impl std::fmt::Display for Taken {
         match self {
             Self::Kept(bytes) => write!(formatter, "kept {bytes}"),
             Self::Delivered(files) => write!(formatter, "delivered {files}"),
+            Self::Removed => formatter.write_str("removed"),
         }
     }
 }
 
 /// Takes a piece; `spool` is a directory for what has come so far.
 pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
+    if piece.total == 0 {
+        clear(&Root::open(&piece.root)?, &piece.directory)?;
+        return Ok(Taken::Removed);
+    }
     let path = spool.join(format!("kubeopencode-delivery-{}", piece.id));
     let failed = |source: io::Error| Error::Io { path: path.clone(), source };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -278,6 +286,33 @@ mod tests {
         case.deliver(&archive(&[("c.md", "C")]), 700).unwrap();
         assert_eq!(std::fs::read_dir(&here).unwrap().count(), 1);
         assert_eq!(std::fs::read_dir(case.path("spool")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_delivery_of_nothing_removes_the_directory_and_nothing_behind_a_link() {
+        let case = Case::new();
+        let removal = |directory: &str| {
+            let words = Piece {
+                root: case.path("ws"),
+                directory: directory.into(),
+                id: "removal".to_owned(),
+                at: 0,
+                total: 0,
+                bytes: Vec::new(),
+            };
+            run(&Piece::from_words(&words.to_words()).unwrap(), &case.path("spool"))
+        };
+        case.deliver(&archive(&[("a.md", "A")]), 700).unwrap();
+        std::fs::write(case.path("outside/keep"), "mine").unwrap();
+        symlink(case.path("outside"), case.path("ws/.kubeopencode/tasks/link")).unwrap();
+        for name in ["it's $(here)", "link", "never-there"] {
+            assert_eq!(removal(&format!(".kubeopencode/tasks/{name}")).unwrap(), Taken::Removed, "{name}");
+        }
+        assert_eq!(std::fs::read_dir(case.path("ws/.kubeopencode/tasks")).unwrap().count(), 0);
+        assert!(case.path("outside/keep").exists());
+        symlink(case.path("outside"), case.path("ws/elsewhere")).unwrap();
+        assert!(removal("elsewhere/keep").is_err());
+        assert!(case.path("outside/keep").exists());
     }
 
     #[test]

@@ -133,7 +133,8 @@ async fn a_rerun_has_its_own_number_and_pod_and_leaves_the_first_alone() -> anyh
         let between = between.find(|s| s.run_epoch == Some(1) && s.observed_rerun.is_some());
         ensure!(between.is_some_and(|status| status.message.is_none()), "it speaks of the run before: {between:?}");
         let now: Pod = world.api().get("again-pod").await?;
-        ensure!(now.metadata.resource_version == first.metadata.resource_version, "the first Pod was touched");
+        ensure!(now.metadata.uid == first.metadata.uid && now.spec == first.spec, "the first Pod was replaced");
+        ensure!(now.metadata.deletion_timestamp.is_none(), "the first Pod was deleted");
         let task = world.api::<Task>().get("again").await?;
         let annotations = task.metadata.annotations.unwrap_or_default();
         ensure!(!annotations.contains_key("kubeopencode.io/stop"), "the stop was meant for the first run");

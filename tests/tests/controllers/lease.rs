@@ -8,35 +8,24 @@ use blackbox::{
 };
 use rustix::process::Signal;
 use serde_json::json;
-use testenv::Cluster;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::world::{World, explain, install_on};
+use crate::world::{Alone, World, explain};
 
 pub const CASES: &[Case] = cases![
     another_controller_takes_over_when_the_leader_is_killed,
     a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends,
 ];
 
-/// The control plane on which leases are fought for, one case at a time.
-async fn turn() -> anyhow::Result<(World, MutexGuard<'static, ()>)> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    let turn = TURN.lock().await;
-    let cluster =
-        CLUSTER.get_or_try_init(|| async { install_on(testenv::start(testenv::Options::api_only()).await?).await });
-    Ok((World::on(cluster.await?).await?, turn))
-}
-
 async fn contender(world: &World, name: &'static str) -> anyhow::Result<Controller> {
     Controller::start(world.cluster, Options { leader: Some(name), ..Options::default() }).await
 }
 
 async fn another_controller_takes_over_when_the_leader_is_killed() -> anyhow::Result<()> {
-    let (world, _turn) = turn().await?;
-    let leader = contender(&world, "leader").await?;
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let leader = contender(world, "leader").await?;
     leader.says("working").await?;
-    let other = contender(&world, "other").await?;
+    let other = contender(world, "other").await?;
     let outcome = async {
         world.template("t", json!({})).await?;
         world.task("first", json!({"templateRef": {"name": "t"}})).await?;
@@ -55,18 +44,19 @@ async fn another_controller_takes_over_when_the_leader_is_killed() -> anyhow::Re
         world.each_run_has_one_pod()?;
         // One that ends well gives the lease back: the next need not wait.
         other.terminate().await?;
-        let next = contender(&world, "next").await?;
+        let next = contender(world, "next").await?;
         next.says("working").await?;
         next.terminate().await
     };
-    explain(outcome.await, &world, &[&leader, &other])
+    explain(outcome.await, world, &[&leader, &other])
 }
 
 async fn a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends() -> anyhow::Result<()> {
-    let (world, _turn) = turn().await?;
-    let leader = contender(&world, "frozen").await?;
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let leader = contender(world, "frozen").await?;
     leader.says("working").await?;
-    let other = contender(&world, "other").await?;
+    let other = contender(world, "other").await?;
     let outcome = async {
         world.template("t", json!({"maxConcurrentTasks": 1})).await?;
         world.hold("a");
@@ -92,9 +82,9 @@ async fn a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends() -> any
             world.finish(name);
             world.succeeds(name).await?;
         }
-        ensure!(crate::queue::most_running(&world) == 1, "two ran at once");
+        ensure!(crate::queue::most_running(world) == 1, "two ran at once");
         world.each_run_has_one_pod()?;
         other.terminate().await
     };
-    explain(outcome.await, &world, &[&leader, &other])
+    explain(outcome.await, world, &[&leader, &other])
 }

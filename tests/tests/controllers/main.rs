@@ -1,28 +1,43 @@
-//! What the controllers make of stored objects, tried with the real binary on a real API server.
+//! What the controllers make of stored objects, tried with the real binary on the API server of Kubernetes and on our
+//! own: every case runs on both, and none knows on which.
 
+mod agent_server;
 mod agents;
+mod approval;
 mod config;
 mod contexts;
 mod cron;
+mod delivered;
 mod ends;
+mod events;
 mod fire;
 mod flows;
 mod lease;
 mod proxy;
 mod queue;
+mod registry;
+mod restart;
 mod stop;
 mod world;
+mod writes;
 
 use std::process::ExitCode;
 
+use blackbox::{
+    control_plane::Server,
+    runner::{Case, Ready, run_ready},
+};
+
 /// More at once only make each other wait: two cores serve the API servers, the controllers and the cases.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 40;
 
 fn main() -> ExitCode {
     // Those that wait for their turn or for the clock come first.
     let cases = [
         lease::CASES,
         fire::CASES,
+        restart::CASES,
+        delivered::CASES,
         config::CASES,
         ends::CASES,
         cron::CASES,
@@ -31,6 +46,22 @@ fn main() -> ExitCode {
         flows::CASES,
         stop::CASES,
         contexts::CASES,
+        approval::CASES,
+        registry::CASES,
+        events::CASES,
+        writes::CASES,
     ];
-    blackbox::runner::run(cases.concat(), AT_ONCE)
+    // Side by side: a case waits most of the time.
+    let on_both = |case: &Case| [on(Server::Real, case), on(Server::Embedded, case)];
+    run_ready(cases.concat().iter().flat_map(on_both).collect(), AT_ONCE)
+}
+
+/// A case on one of the servers, such as `embedded::queue::a_raised_limit_lets_waiting_tasks_start_at_once`.
+fn on(server: Server, (name, case): &Case) -> Ready {
+    let word = match server {
+        Server::Real => "real",
+        Server::Embedded => "embedded",
+    };
+    let name = name.strip_prefix(concat!(module_path!(), "::")).unwrap_or(name);
+    (format!("{word}::{name}"), Box::pin(world::SERVER.scope(server, case())))
 }

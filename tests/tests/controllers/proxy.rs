@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
+use blackbox::{control_plane::ControlPlane, controller::Reachable as _};
 use tempfile::TempDir;
-use testenv::Cluster;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -27,7 +27,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    pub async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
+    pub async fn start(cluster: &ControlPlane) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let server = cluster.url().strip_prefix("https://").context("the API server has no address")?;

@@ -1,14 +1,13 @@
-//! What a case works in: a namespace of a real API server, the controller, and a node that does as it is told.
+//! What a case works in: a namespace of an API server, the controller, and a node that does as it is told.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
 use anyhow::{Context as _, ensure};
 use api::{Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Task, TaskPhase, TaskStatus};
 use blackbox::{
+    control_plane::{ControlPlane, Others, Server},
     controller::{Controller, Options},
     history::History,
-    install,
-    server::Remote,
     stub_kubelet::{Act, Kubelet},
 };
 use k8s_openapi::api::{
@@ -22,8 +21,32 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use testenv::Cluster;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+tokio::task_local! {
+    /// The server that the case at hand runs on. Cases do not ask: they get a [`World`], or an [`Alone`].
+    pub static SERVER: Server;
+}
+
+/// Something that there is once for each server.
+pub struct OnEach<T> {
+    real: T,
+    embedded: T,
+}
+
+impl<T> OnEach<T> {
+    pub const fn new(real: T, embedded: T) -> Self {
+        Self { real, embedded }
+    }
+
+    /// The one for the server of this case.
+    pub fn here(&self) -> &T {
+        match SERVER.get() {
+            Server::Real => &self.real,
+            Server::Embedded => &self.embedded,
+        }
+    }
+}
 
 /// An object that lives in a namespace.
 pub trait Namespaced:
@@ -52,7 +75,7 @@ impl<K> Namespaced for K where
 
 /// A namespace, its node, and what happens in it.
 pub struct World {
-    pub cluster: &'static Cluster,
+    pub cluster: &'static ControlPlane,
     pub client: Client,
     pub namespace: String,
     pub kubelet: Kubelet,
@@ -74,19 +97,14 @@ where
 
 /// The controller of the shared control plane.
 pub async fn shared_controller() -> anyhow::Result<&'static Controller> {
-    static CONTROLLER: OnceCell<Controller> = OnceCell::const_new();
-    CONTROLLER.get_or_try_init(|| async { Controller::start(shared_cluster().await?, Options::default()).await }).await
+    static CONTROLLER: OnEach<OnceCell<Controller>> = OnEach::new(OnceCell::const_new(), OnceCell::const_new());
+    let start = || async { Controller::start(shared_cluster().await?, Options::default()).await };
+    CONTROLLER.here().get_or_try_init(start).await
 }
 
-async fn shared_cluster() -> anyhow::Result<&'static Cluster> {
-    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    CLUSTER
-        .get_or_try_init(|| async {
-            // The stub plays the scheduler too.
-            install_on(testenv::start(testenv::Options { scheduler: false, ..testenv::Options::default() }).await?)
-                .await
-        })
-        .await
+async fn shared_cluster() -> anyhow::Result<&'static ControlPlane> {
+    static CLUSTER: OnEach<OnceCell<ControlPlane>> = OnEach::new(OnceCell::const_new(), OnceCell::const_new());
+    CLUSTER.here().get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::Workloads)).await
 }
 
 /// A control plane without a controller, for cases that start, kill or configure their own: one after the other.
@@ -95,26 +113,33 @@ pub struct Alone {
     _turn: MutexGuard<'static, ()>,
 }
 
+/// A control plane for one case at a time.
+struct Lane {
+    turn: Mutex<()>,
+    cluster: OnceCell<ControlPlane>,
+}
+
+impl Lane {
+    const fn new() -> Self {
+        Self { turn: Mutex::const_new(()), cluster: OnceCell::const_new() }
+    }
+}
+
 impl Alone {
-    /// Waits for the turn.
+    /// Waits for the turn, on one of two control planes.
     pub async fn turn() -> anyhow::Result<Self> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-        let turn = TURN.lock().await;
-        let cluster = CLUSTER
-            .get_or_try_init(|| async { install_on(testenv::start(testenv::Options::api_only()).await?).await })
-            .await?;
+        static LANES: OnEach<[Lane; 2]> = OnEach::new([Lane::new(), Lane::new()], [Lane::new(), Lane::new()]);
+        let [first, second] = LANES.here();
+        let (lane, turn) = tokio::select! {
+            turn = first.turn.lock() => (first, turn),
+            turn = second.turn.lock() => (second, turn),
+        };
+        let cluster = lane.cluster.get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::Nobody)).await?;
         let world = World::on(cluster).await?;
         let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
         configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         Ok(Self { world, _turn: turn })
     }
-}
-
-/// Makes our kinds known to a control plane.
-pub async fn install_on(cluster: Cluster) -> anyhow::Result<Cluster> {
-    install::install(&Remote::new(cluster.client().await?)).await?;
-    Ok(cluster)
 }
 
 /// Adds to the problem of a case what the controllers had to say about its namespace.
@@ -137,7 +162,7 @@ pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Contr
 
 impl World {
     /// A fresh namespace of a control plane.
-    pub async fn on(cluster: &'static Cluster) -> anyhow::Result<Self> {
+    pub async fn on(cluster: &'static ControlPlane) -> anyhow::Result<Self> {
         let client = cluster.client().await?;
         let namespace = cluster.namespace().await?;
         let kubelet = Kubelet::start(client.clone(), &namespace).await?;

@@ -9,6 +9,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::world::{World, with_world};
 
@@ -75,6 +76,16 @@ async fn contexts_are_delivered(world: &World) -> anyhow::Result<()> {
     }
     let log = world.logs("reader");
     ensure!(log.contains("are at /workspace/.kubeopencode/tasks/reader on the server"), "{log}");
+
+    // They go with their Task.
+    let list = ["exec", "deployment/a-server", "-c", "opencode-server", "--", "ls", ".kubeopencode/tasks"];
+    ensure!(world.kubectl(&list)? == "reader\n", "they are not there");
+    world.kubectl(&["delete", "task", "reader"])?;
+    let deleted = Instant::now();
+    while !world.kubectl(&list)?.is_empty() {
+        ensure!(deleted.elapsed() < Duration::from_mins(1), "they are still there");
+        sleep(Duration::from_millis(200)).await;
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What a case works in: a namespace of a real cluster with a real node, the controller, and a scripted model.
 
-use std::{fmt::Debug, path::Path, process::Command, time::Duration};
+use std::{fmt::Debug, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use api::{Agent, Task, TaskPhase, TaskStatus};
@@ -28,9 +28,6 @@ use tokio::{
 const LIMIT: Duration = Duration::from_mins(3);
 /// Any tag but `latest`, which nodes pull before every start.
 const TAG: &str = "test";
-/// What is in the images; a build of another one could take longer than a case may.
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/static/kubeopencode");
-const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/images");
 
 /// What all cases share.
 pub struct Shared {
@@ -50,24 +47,35 @@ async fn shared() -> anyhow::Result<&'static Shared> {
                 "kubeopencode-agent-devbox",
                 "kubeopencode-agent-attach",
             ] {
-                cluster.load_image(&Path::new(IMAGES).join(format!("{name}_{TAG}.tar"))).await?;
+                cluster.load_image(&images()?.join(format!("{name}_{TAG}.tar"))).await?;
             }
             let client = cluster.client().await?;
             install::install(&Remote::new(client.clone())).await?;
             configure(client).await?;
             let model = ScriptedModel::start_at(testenv::HOST_ADDRESS).await?;
-            let controller =
-                Controller::start(&cluster, Options { program: Some(PROGRAM.into()), ..Options::default() }).await?;
+            // What is in the images; a build of another one could take longer than a case may.
+            let program = Some(built()?.join("static/kubeopencode"));
+            let controller = Controller::start(&cluster, Options { program, ..Options::default() }).await?;
             anyhow::Ok(Shared { cluster, controller, model })
         })
         .await
 }
 
+/// Where cargo puts what it builds: target/debug/deps/node-0123 -> target
+fn built() -> anyhow::Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    Ok(test.ancestors().nth(3).context("the test has no directory")?.to_owned())
+}
+
+fn images() -> anyhow::Result<PathBuf> {
+    Ok(built()?.join("images"))
+}
+
 /// Writes the images. Blocks; a first time takes minutes, which no case should wait for.
 pub fn write_images() -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "xtask", "--", "images", "--tag", TAG, "--out", IMAGES])
+    let output = testenv::cargo()
+        .args(["run", "--quiet", "--package", "xtask", "--", "images", "--tag", TAG, "--out"])
+        .arg(images()?)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cargo cannot be run")?;

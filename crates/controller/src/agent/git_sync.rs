@@ -13,12 +13,12 @@ use kubeopencode_core::{
     git_sync::{next_look, rolls_out, take},
     status,
 };
+use observe::Key;
 
 use crate::{
     context::{Context, now},
     registry::git_login,
-    task::queues::Target,
-    watch::Key,
+    task::target::Target,
 };
 
 /// What was found in the repositories that an Agent follows.

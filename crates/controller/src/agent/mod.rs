@@ -1,33 +1,29 @@
 //! Agents: fetch, validate, build, apply, status.
+//!
+//! [`pass`] is one such round: [`standby`], then everything is built, `objects` makes it true, `share` its link, and
+//! `report` says how it went. [`server`] and [`delivered`] talk to the server that then runs.
 
+pub mod delivered;
 mod git_sync;
+mod objects;
+mod report;
 mod secrets;
+pub mod server;
 mod share;
 pub mod standby;
 
-use std::{collections::BTreeMap, fmt::Debug};
-
 use api::{
-    Agent, AgentStatus,
+    Agent,
     conditions::{reasons, types},
-    kinds::agent::{AgentPhase, Rollout, RuntimeMode, RuntimeStatus},
-    names::{annotations, field_managers, labels},
+    names::labels,
 };
-use k8s_openapi::{
-    ByteString,
-    api::{
-        apps::v1::Deployment,
-        core::v1::{ConfigMap, Secret},
-    },
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Resource, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
-    core::NamespaceResourceScope,
+    ResourceExt as _,
+    api::{Patch, PatchParams},
 };
 use kubeopencode_core::{
-    agent_workload::{AgentIdentity, AgentObjects, AgentWorkloadInput, agent_objects, agent_url, password_ref},
+    agent_workload::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
     build::BuildError,
     contexts::{self, ContextError, ContextInput},
     names,
@@ -35,20 +31,20 @@ use kubeopencode_core::{
     resolve::{ResolveError, resolve_agent},
     resolved::ResolvedAgent,
     share::ShareLink,
-    standby::{StandbyPlan, Suspension},
-    status,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use observe::{Key, Next, Seen};
 use serde_json::json;
 
-use self::git_sync::Followed;
+use self::{
+    git_sync::Followed,
+    objects::{ensure_password, make_true},
+    report::report,
+};
 use crate::{
     apply, bindings,
-    context::{Context, instant, now},
-    parts::{Part, Uses, version_of},
-    task::queues::Target,
-    watch::{Key, Kind, Seen},
-    work::Next,
+    context::{Context, instant},
+    parts::{Part, Uses},
+    task::target::Target,
 };
 
 /// Why an Agent is not as it should be.
@@ -229,57 +225,6 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
     Ok(Applied { resolved, config, followed, secrets, held })
 }
 
-/// Applies everything, storage and contexts first, so that Pods find what they mount.
-async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<bool, Error> {
-    let AgentObjects { config_maps, claims, deployment, service } = objects;
-    for config_map in &config_maps {
-        apply(ctx, &ctx.seen.config_maps, config_map).await?;
-    }
-    for claim in claims {
-        // A claim is created once: Kubernetes refuses most changes, and data hangs on it.
-        if ctx.seen.claims.object(&Key::of(&claim)).is_none() {
-            let api = ctx.api(&claim.namespace().unwrap_or_default());
-            match api.create(&PostParams::default(), &claim).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-    apply(ctx, &ctx.seen.services, &service).await?;
-    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
-    if busy && agent.spec.rollout == Rollout::WhenIdle && restarts(ctx, &deployment) {
-        return Ok(true);
-    }
-    apply(ctx, &ctx.seen.deployments, &deployment).await?;
-    Ok(false)
-}
-
-/// Whether applying a Deployment replaces Pods that run.
-fn restarts(ctx: &Context, wanted: &Deployment) -> bool {
-    let hash = |deployment: &Deployment| {
-        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
-        template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
-    };
-    let live = ctx.seen.deployments.object(&Key::of(wanted));
-    live.is_some_and(|live| {
-        let (live, wanted) = (hash(&live), hash(wanted));
-        [annotations::CONFIG_HASH, annotations::CONTEXT_HASH].iter().any(|key| live.get(*key) != wanted.get(*key))
-    })
-}
-
-/// Applies one object, and remembers it ahead of the watch.
-async fn apply<K>(ctx: &Context, seen: &Kind<K>, wanted: &K) -> Result<(), Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
-{
-    let live = seen.object(&Key::of(wanted));
-    if let Some(made) = ctx.applied.apply(&ctx.client, field_managers::AGENT, wanted, live.as_deref()).await? {
-        seen.learn(made);
-    }
-    Ok(())
-}
-
 /// Labels an Agent with its template, so that people can find all Agents of one.
 async fn track_template(ctx: &Context, agent: &Agent) -> Result<(), kube::Error> {
     let wanted = agent.spec.template_ref.as_ref().map(|template| template.name.clone());
@@ -290,177 +235,6 @@ async fn track_template(ctx: &Context, agent: &Agent) -> Result<(), kube::Error>
     let key = Key::of(agent);
     ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
-}
-
-/// Makes the password of an Agent's server, once.
-async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
-    let namespace = agent.namespace().unwrap_or_default();
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(name.into()),
-            namespace: Some(namespace),
-            labels: Some(BTreeMap::from([
-                (labels::APP.to_owned(), labels::APP_VALUE.to_owned()),
-                (labels::AGENT.to_owned(), agent.name_any()),
-            ])),
-            owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::secret::password()?.into_bytes()))])),
-        ..Secret::default()
-    };
-    create_secret_once(ctx, agent, secret).await
-}
-
-/// Creates a Secret of an Agent unless it is there. One that belongs to somebody else is left alone.
-async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Result<(), Error> {
-    let key = Key::of(&secret);
-    let secrets = ctx.api::<Secret>(&key.namespace);
-    let part = Part::of::<Secret>(&key.namespace, &key.name);
-    if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
-        ctx.parts.learn(part, version_of(&existing));
-        if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
-            return Ok(());
-        }
-        let owner = format!("Agent {}", agent.name_any());
-        return Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into());
-    }
-    match secrets.create(&PostParams::default(), &secret).await {
-        Ok(made) => {
-            // The Deployment that is built next must already know it, or it would be rolled out twice.
-            ctx.parts.learn(part, version_of(&made));
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn report(
-    ctx: &Context,
-    agent: &Agent,
-    done: Result<Applied, Error>,
-    idle: &StandbyPlan,
-    link: ShareLink,
-) -> Result<(), kube::Error> {
-    let key = Key::of(agent);
-    let before = agent.status.clone().unwrap_or_default();
-    let mut after = status_of(ctx, agent, &before, &done);
-    after.idle_since = idle.idle_since.map(Time);
-    after.share = share::status(agent, link);
-    note_extras(agent, &mut after, idle, link);
-    if let Ok(applied) = done {
-        if applied.held {
-            ctx.events.normal(agent, "RolloutHeld", "a change waits until no Task runs on this Agent");
-        }
-        applied.followed.note(agent, &mut after);
-    }
-    if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
-        ctx.seen.agents.learn(written);
-    }
-    if before.ready != after.ready || before.url != after.url {
-        let what = if after.ready == Some(true) { "Ready" } else { "NotReady" };
-        ctx.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
-        ctx.work.admissions.add(Target::agent(key));
-    }
-    Ok(())
-}
-
-/// The conditions that only some Agents have.
-fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link: ShareLink) {
-    let (generation, now) = (agent.metadata.generation, now());
-    let conditions = after.conditions.get_or_insert_default();
-    match &idle.warning {
-        Some(warning) => {
-            let (kind, reason) = (types::STANDBY_CONFIG_WARNING, reasons::IDLE_TIMEOUT_TOO_SHORT);
-            status::set(conditions, kind, true, reason, warning, generation, now);
-        }
-        None => status::remove(conditions, types::STANDBY_CONFIG_WARNING),
-    }
-    match link.reason() {
-        Some(reason) => {
-            let message = match link {
-                ShareLink::Active { .. } => "the share link opens",
-                ShareLink::Expired => "the share link has expired; set share.expiresAt to a later time",
-                ShareLink::AgentNotReady { .. } | ShareLink::Off => "the share link opens when the Agent is ready",
-            };
-            let active = link.is_active();
-            status::set(conditions, types::SHARE_READY, active, reason, message, generation, now);
-        }
-        None => status::remove(conditions, types::SHARE_READY),
-    }
-}
-
-fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
-    let (key, generation, now) = (Key::of(agent), agent.metadata.generation, now());
-    let platform = ctx.platform();
-    let mut after = before.clone();
-    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
-    let service = ctx.seen.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
-    let suspended = agent.spec.suspend;
-    let ready = is_ready(ctx, agent);
-
-    after.observed_generation = generation;
-    after.deployment_name = Some(names::agent_deployment(&key.name));
-    after.service_name = Some(names::agent_service(&key.name));
-    let port = agent.spec.port.unwrap_or(api::names::defaults::PORT);
-    after.url = agent_url(&platform, &key.namespace, &key.name, port, service.as_deref());
-    after.ready = Some(ready);
-    after.suspended = Some(suspended);
-    after.phase = Some(match done {
-        Err(error) if error.waits_for_change() && !error.is_missing() => AgentPhase::Failed,
-        Ok(_) if suspended => AgentPhase::Suspended,
-        Ok(_) if ready => AgentPhase::Running,
-        Ok(_) | Err(_) => AgentPhase::Pending,
-    });
-    let mut conditions = after.conditions.take().unwrap_or_default();
-    let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
-        status::set(&mut conditions, type_, holds, reason, message, generation, now);
-    };
-    match done {
-        Ok(applied) => {
-            after.config_hash = Some(applied.config.hash.clone());
-            after.resolved_model.clone_from(&applied.config.model);
-            let own_image = applied.resolved.executor_image != platform.executor_image;
-            let mode = if own_image { RuntimeMode::Standard } else { RuntimeMode::Template };
-            after.runtime = Some(RuntimeStatus { mode });
-            set(types::ACCEPTED, true, reasons::VALID, "the spec is valid");
-            set(types::REFERENCES_RESOLVED, true, reasons::RESOLVED, "everything that it refers to was found");
-            set(types::CONFIG_VALID, true, reasons::VALID, "the configuration of OpenCode is valid");
-            match &applied.secrets {
-                None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
-                Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
-            }
-        }
-        Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
-    }
-    match (suspended, &deployment, ready) {
-        (true, ..) => {
-            set(types::SERVER_READY, false, reasons::SUSPENDED, "the Agent is suspended");
-            set(types::SERVER_HEALTHY, false, reasons::SUSPENDED, "the Agent is suspended");
-        }
-        (false, None, _) => {
-            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "the Deployment does not exist yet");
-            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_FOUND, "the Deployment does not exist yet");
-        }
-        (false, Some(_), true) => {
-            set(types::SERVER_READY, true, reasons::DEPLOYMENT_READY, "the server is ready");
-            set(types::SERVER_HEALTHY, true, reasons::DEPLOYMENT_HEALTHY, "the server answers");
-        }
-        (false, Some(_), false) => {
-            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
-            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
-        }
-    }
-    match Suspension::of(agent) {
-        Suspension::ByStandby => {
-            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it");
-        }
-        Suspension::ByUser => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
-        Suspension::Awake => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
-    }
-    after.conditions = Some(conditions);
-    after
 }
 
 /// Tells everything that uses a template that it changed.

@@ -57,7 +57,7 @@ async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
         data: Some(BTreeMap::from([("token".to_owned(), ByteString(secret::password()?.into_bytes()))])),
         ..Secret::default()
     };
-    super::create_secret_once(ctx, agent, secret).await
+    super::objects::create_secret_once(ctx, agent, secret).await
 }
 
 async fn remove(ctx: &Context, agent: &Agent) -> Result<(), Error> {

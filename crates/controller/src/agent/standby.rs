@@ -5,12 +5,12 @@ use kube::api::{Patch, PatchParams};
 use kubeopencode_core::standby::{
     SUSPENDED_BY_STANDBY, StandbyAction, StandbyPlan, Suspension, Use, last_connection, standby,
 };
+use observe::Key;
 use serde_json::{Value, json};
 
 use crate::{
     context::{Context, now},
-    task::queues::Target,
-    watch::Key,
+    task::target::Target,
 };
 
 /// Puts an Agent to sleep or wakes it, if its time has come. Answers the plan for its status.

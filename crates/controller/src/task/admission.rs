@@ -6,14 +6,17 @@ use kubeopencode_core::{
     queue::{Gate, Limits},
     resolve::{resolve_agent, resolve_template},
 };
+use observe::Next;
 use serde_json::json;
 
-use super::queues::{Circumstances, Target, TargetKind};
+use super::{
+    queues::Circumstances,
+    target::{Target, TargetKind},
+};
 use crate::{
     agent::standby,
     context::{Context, instant, now},
     metrics,
-    work::Next,
 };
 
 /// Decides who of those that wait for `target` may start, and tells them.

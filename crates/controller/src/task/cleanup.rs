@@ -12,13 +12,10 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 use kubeopencode_core::cleanup::{CleanupPlan, FinishedTask, cleanup};
+use observe::{Key, Next};
 use tokio::time::Instant;
 
-use crate::{
-    context::{Context, instant, now},
-    watch::Key,
-    work::Next,
-};
+use crate::context::{Context, instant, now};
 
 /// A plan looks at all finished Tasks of a namespace, so many that end at once get one.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -8,7 +8,8 @@ use api::{
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
-use kubeopencode_core::{names, outcome::Ending, pod_progress::Progress, retry::retry_after, status};
+use kubeopencode_core::{approval, names, outcome::Ending, pod_progress::Progress, retry::retry_after, status};
+use observe::{Key, Next};
 
 use super::{
     follow::{later, time},
@@ -17,22 +18,29 @@ use super::{
 use crate::{
     context::{Context, instant, now},
     failpoint,
-    watch::Key,
-    work::Next,
+    logs::Closing,
 };
 
 /// A run ended.
 pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, ending: Ending) -> Result<Next, Error> {
+    // The status is final once the log is durable.
+    let logs = match ctx.logs.close(task, epoch, pod).await {
+        Closing::Until(at) => return Ok(Next::At(at)),
+        Closing::Over(logs) => logs,
+    };
     let progress = pod.map(Progress::of).unwrap_or_default();
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let attempts = task.status.as_ref().and_then(|status| status.attempt).unwrap_or(1);
     if let Some(pause) = retry_after(&ending, &ctx.retry(task), attempts) {
-        return try_again(ctx, task, &ending, later(ended_at, pause)).await;
+        return try_again(ctx, task, epoch, &ending, later(ended_at, pause)).await;
     }
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     note_progress(&mut after, pod, &progress);
+    // One that was stopped before anybody saw it start has no log that could be missed.
+    let missed = !ending.stopped || after.start_time.is_some();
+    after.logs = logs.filter(|logs| missed || logs.bytes > Some(0));
     after.phase = Some(ending.phase);
     after.observed_generation = task.metadata.generation;
     after.reason = Some(ending.reason.into());
@@ -57,6 +65,7 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     if ending.disrupted {
         set(types::DISRUPTED, true);
     }
+    approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
     write(ctx, task, epoch, &before, &after).await
 }
@@ -99,7 +108,7 @@ fn closed(task: &Task, phase: TaskPhase, reason: &str, message: &str) -> TaskSta
 }
 
 /// Puts the Task back into the queue, in which it waits from `again` on: its retry policy covers this ending.
-async fn try_again(ctx: &Context, task: &Task, ending: &Ending, again: Timestamp) -> Result<Next, Error> {
+async fn try_again(ctx: &Context, task: &Task, epoch: i64, ending: &Ending, again: Timestamp) -> Result<Next, Error> {
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
@@ -109,6 +118,7 @@ async fn try_again(ctx: &Context, task: &Task, ending: &Ending, again: Timestamp
     (after.start_time, after.pod_uid) = (None, None);
     after.timings.get_or_insert_default().queued_at = Some(Time(again));
     if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
+        ctx.logs.forget(task, epoch);
         ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());
         ctx.learn_task(written);
         ctx.observe_task(&key);
@@ -130,6 +140,7 @@ async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, afte
     }
     failpoint::reach("finished");
     ctx.made.forget(task, epoch);
+    ctx.logs.forget(task, epoch);
     if let Some(target) = ctx.queues.finished(&key, epoch) {
         ctx.work.admissions.add(target);
     }

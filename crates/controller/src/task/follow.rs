@@ -16,18 +16,19 @@ use kubeopencode_core::{
     pod_progress::Progress,
     startup::{Startup, startup},
 };
+use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
-    finish,
-    queues::{Target, TargetKind, stop_requested},
+    approval, finish,
+    standing::stop_requested,
     start::{self, Error},
+    target::{Target, TargetKind},
 };
 use crate::{
     apply::controller_uid,
     context::{Context, instant, now},
-    watch::Key,
-    work::Next,
+    logs::Closing,
 };
 
 /// A run that lasts at least this long gets its start into the status while it runs; of a shorter one the final status
@@ -67,6 +68,7 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         return finish::ended(ctx, task, epoch, pod.as_deref(), ending).await;
     }
     let Some(pod) = pod else { return Ok(Next::Wait) };
+    ctx.logs.follow(task, epoch, &pod);
     if let Some(stop) = &stop {
         return end(ctx, &pod, stop).await;
     }
@@ -74,6 +76,10 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         let given_up = deadline.0 + UNREACHABLE;
         if now() < given_up {
             return Ok(Next::At(instant(given_up)));
+        }
+        // What can be read of its log is read before nobody has it any more.
+        if let Closing::Until(at) = ctx.logs.close(task, epoch, Some(&pod)).await {
+            return Ok(Next::At(at));
         }
         delete(ctx, &pod).await?;
         return match classify(&Evidence { gone: true, ..evidence_of(&pod) }) {
@@ -83,6 +89,7 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
     }
     match startup(Some(&pod), admitted_at, ctx.startup_timeout(task), now()) {
         Startup::Started(at) => {
+            approval::runs(ctx, task);
             let tell_at = at + WORTH_TELLING;
             if now() >= tell_at {
                 tell_start(ctx, task, &pod, &progress).await?;

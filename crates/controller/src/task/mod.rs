@@ -1,14 +1,18 @@
 //! Tasks: from waiting to a final status.
 //!
-//! Read it in this order: [`queues`] (who waits), [`admission`] (who may start), [`start`] (claim and Pod), [`follow`]
-//! (while it runs), [`finish`] (the final status), [`cleanup`] (when it goes away).
+//! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
+//! [`admission`] (who may start), [`start`] (claim and Pod), [`follow`] (while it runs), [`approval`] (while its agent
+//! asks a person), [`finish`] (the final status), [`cleanup`] (when it goes away).
 
 pub mod admission;
+pub mod approval;
 pub mod cleanup;
 pub mod finish;
 pub mod follow;
 pub mod queues;
+pub mod standing;
 pub mod start;
+pub mod target;
 
 use api::{Task, TaskPhase, TaskSpec, conditions::types, kinds::task::TaskTimings, names::annotations};
 use k8s_openapi::{
@@ -20,17 +24,15 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use kubeopencode_core::status;
+use observe::{Key, Next, Seen};
 use serde_json::json;
 
 use self::{
-    queues::{Queued, Standing, Verdict, joins_later, stop_requested},
+    queues::{Queued, Verdict},
+    standing::{Standing, joins_later, stop_requested},
     start::Error,
 };
-use crate::{
-    context::{Context, instant, now},
-    watch::{Key, Seen},
-    work::Next,
-};
+use crate::context::{Context, instant, now};
 
 /// One pass over a Task. If somebody changed it since we looked, we look again.
 pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {

@@ -2,142 +2,25 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use api::{Task, TaskPhase, kinds::agent::TaskStart, names::annotations};
+use api::{Task, kinds::agent::TaskStart};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
 use kubeopencode_core::{
     dependencies::{self, Other},
-    queue::{Admission, Decisions, Gate, Lane, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
+    queue::{Admission, Decisions, Gate, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
 };
+use observe::Key;
 
-use crate::{context::now, watch::Key};
+use super::{
+    standing::{Standing, joins_later, stop_requested},
+    target::Target,
+};
 
 /// Positions in a queue change with every admission; statuses follow this often at most.
 const POSITIONS: Duration = Duration::from_secs(30);
-
-/// An Agent or template that Tasks wait for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// Which of the two.
-    pub kind: TargetKind,
-    /// Namespace and name.
-    pub key: Key,
-}
-
-/// What Tasks wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TargetKind {
-    /// An Agent.
-    Agent,
-    /// An AgentTemplate.
-    Template,
-}
-
-impl Target {
-    /// The Agent `name`.
-    pub fn agent(key: Key) -> Self {
-        Self { kind: TargetKind::Agent, key }
-    }
-
-    /// The template `name`.
-    pub fn template(key: Key) -> Self {
-        Self { kind: TargetKind::Template, key }
-    }
-
-    /// What a Task waits for or runs on.
-    pub fn of(task: &Task) -> Option<Self> {
-        let namespace = task.metadata.namespace.clone().unwrap_or_default();
-        match (&task.spec.agent_ref, &task.spec.template_ref) {
-            (Some(agent), _) => Some(Self::agent(Key::new(namespace, &agent.name))),
-            (None, Some(template)) => Some(Self::template(Key::new(namespace, &template.name))),
-            (None, None) => None,
-        }
-    }
-
-    /// What a Pod runs on, by its annotation.
-    pub fn of_pod(pod: &Pod) -> Option<Self> {
-        let (kind, name) = pod.metadata.annotations.as_ref()?.get(annotations::RUNS_ON)?.split_once('/')?;
-        let key = Key::new(pod.metadata.namespace.clone().unwrap_or_default(), name);
-        match kind {
-            "Agent" => Some(Self::agent(key)),
-            "AgentTemplate" => Some(Self::template(key)),
-            _ => None,
-        }
-    }
-
-    fn lane(&self) -> Lane {
-        match self.kind {
-            TargetKind::Agent => Lane::Agent(self.key.name.clone()),
-            TargetKind::Template => Lane::Template(self.key.name.clone()),
-        }
-    }
-}
-
-/// As in [`annotations::RUNS_ON`].
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            TargetKind::Agent => "Agent",
-            TargetKind::Template => "AgentTemplate",
-        };
-        write!(f, "{kind}/{}", self.key.name)
-    }
-}
-
-/// Where a Task stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It waits for this run.
-    Waiting {
-        /// Number of the run.
-        epoch: i64,
-    },
-    /// This run was admitted.
-    Running {
-        /// Number of the run.
-        epoch: i64,
-        /// When.
-        admitted_at: Option<Timestamp>,
-    },
-    /// This run ended.
-    Finished {
-        /// Number of the run.
-        epoch: i64,
-    },
-}
-
-impl Standing {
-    /// Where `task` stands, by its status.
-    pub fn of(task: &Task) -> Self {
-        let status = task.status.as_ref();
-        let epoch = status.and_then(|status| status.run_epoch).unwrap_or(0);
-        match status.and_then(|status| status.phase) {
-            None | Some(TaskPhase::Pending | TaskPhase::Queued) => Self::Waiting { epoch: epoch + 1 },
-            Some(TaskPhase::Running) => {
-                let timings = status.and_then(|status| status.timings.as_ref());
-                Self::Running { epoch, admitted_at: timings.and_then(|t| t.admitted_at.as_ref()).map(|at| at.0) }
-            }
-            Some(TaskPhase::Completed | TaskPhase::Failed) => Self::Finished { epoch },
-        }
-    }
-}
-
-/// Whether its user asked to stop a Task.
-pub fn stop_requested(task: &Task) -> bool {
-    let annotations = task.metadata.annotations.as_ref();
-    annotations.and_then(|a| a.get(annotations::STOP)).is_some_and(|value| value == "true")
-}
-
-/// When a Task that is to be tried again joins its queue, if that time has not come.
-pub fn joins_later(task: &Task) -> Option<Timestamp> {
-    let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
-    timings.and_then(|timings| timings.queued_at.as_ref()).map(|time| time.0).filter(|at| *at > now())
-}
 
 /// What a waiting Task's status should say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,6 +68,9 @@ struct Line {
     under: Option<(Gate, Limits)>,
     /// Tasks that came since the last decision.
     fresh: BTreeSet<Key>,
+    /// The positions that statuses show. They are told anew together, every [`POSITIONS`]: if each status followed each
+    /// move in the queue, a Task that waits long would cost a write for every Task before it.
+    told: HashMap<Key, i32>,
     positions_told: Instant,
     /// Starts on record were taken over.
     restored: bool,
@@ -302,6 +188,7 @@ impl Queues {
         let positions_due = line.positions_told.elapsed() >= POSITIONS;
         let mut concerned: Vec<Key> = if all_changed || positions_due {
             line.positions_told = Instant::now();
+            line.told.clear();
             line.fresh.clear();
             line.queue.waiting().map(|waiting| key_of(&waiting.key)).collect()
         } else {
@@ -334,17 +221,17 @@ impl Queues {
 
     /// What was decided about a Task that waits.
     pub fn verdict(&self, key: &Key, uid: &str) -> Verdict {
-        let state = self.lock();
+        let mut state = self.lock();
         if let Some(admission) = state.admitted.get(key).filter(|admission| admission.key.uid == uid) {
             return Verdict::Admitted(admission.clone());
         }
         if let Some(refusal) = state.refused.get(key).filter(|refusal| refusal.key.uid == uid) {
             return Verdict::Refused(refusal.clone());
         }
-        let Some((task, target)) = state.places.get(key) else { return Verdict::Undecided };
-        let Some(line) = state.lines.get(target) else { return Verdict::Undecided };
-        match line.queue.why(task) {
-            Some(wait) if !line.fresh.contains(key) => Verdict::Waits(queued(&wait, line, task)),
+        let Some((task, target)) = state.places.get(key).cloned() else { return Verdict::Undecided };
+        let Some(line) = state.lines.get_mut(&target) else { return Verdict::Undecided };
+        match line.queue.why(&task) {
+            Some(wait) if !line.fresh.contains(key) => Verdict::Waits(queued(&wait, line, key, &task)),
             _ => Verdict::Undecided,
         }
     }
@@ -392,6 +279,7 @@ impl State {
                 line.queue.remove(task);
             }
             line.fresh.remove(key);
+            line.told.remove(key);
         }
         // Usually empty: few Tasks depend on others.
         self.dependants.retain(|_, waiting| {
@@ -431,6 +319,7 @@ impl State {
                 line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
+                line.told.remove(key);
                 self.admitted.remove(key);
                 line.queue.running(task_key, epoch, admitted_at);
             }
@@ -448,6 +337,7 @@ impl State {
             queue: Queue::new(target.lane(), grace),
             under: None,
             fresh: BTreeSet::new(),
+            told: HashMap::new(),
             positions_told: Instant::now(),
             restored: false,
         })
@@ -470,9 +360,12 @@ fn waiting(task: &Task, key: &TaskKey, epoch: i64, grace: Duration, find: &impl 
     Waiting { key: key.clone(), epoch, priority: task.spec.priority, created, since, dependencies }
 }
 
-fn queued(wait: &Wait, line: &Line, task: &TaskKey) -> Queued {
+fn queued(wait: &Wait, line: &mut Line, key: &Key, task: &TaskKey) -> Queued {
     let queue = &line.queue;
-    let position = queue.position(task).map(shown_position);
+    let position = line.told.get(key).copied().or_else(|| queue.position(task).map(shown_position));
+    if let Some(position) = position {
+        line.told.insert(key.clone(), position);
+    }
     Queued { reason: wait.reason(queue.lane()), message: wait.message(queue.lane()), position }
 }
 

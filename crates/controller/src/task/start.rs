@@ -6,7 +6,7 @@ use api::{
     Task, TaskPhase,
     conditions::{reasons, types},
     kinds::task::TaskTimings,
-    names::{annotations, labels},
+    names::annotations,
     refs::LocalRef,
 };
 use k8s_openapi::{
@@ -27,17 +27,16 @@ use kubeopencode_core::{
     resolved::ResolvedTask,
     status,
 };
+use observe::{Key, Next};
 use serde_json::json;
 
-use super::queues::{Target, TargetKind};
+use super::target::{Target, TargetKind};
 use crate::{
     apply::controller_uid,
     bindings,
     context::{Context, now},
     failpoint,
     parts::Uses,
-    watch::Key,
-    work::Next,
 };
 
 /// Why a Task cannot start.
@@ -210,16 +209,12 @@ async fn read_config_maps(ctx: &Context, key: &Key, task: &ResolvedTask) -> Resu
 
 /// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.
 async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
-    let Some(target) = Target::of(task) else { return Ok(None) };
-    let label = match target.kind {
-        TargetKind::Agent => labels::AGENT,
-        TargetKind::Template => labels::AGENT_TEMPLATE,
-    };
-    if task.labels().get(label) == Some(&target.key.name) {
+    let Some((label, name)) = names::runs_on(&task.spec) else { return Ok(None) };
+    if task.labels().get(label).is_some_and(|known| known == name) {
         return Ok(None);
     }
-    let patch = json!({ "metadata": { "labels": { label: target.key.name } } });
-    let api = ctx.api::<Task>(&target.key.namespace);
+    let patch = json!({ "metadata": { "labels": { label: name } } });
+    let api = ctx.api::<Task>(&task.namespace().unwrap_or_default());
     let written = api.patch(&task.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     ctx.seen.tasks.learn(written.clone());
     Ok(Some(written))
@@ -248,7 +243,7 @@ async fn claim(
     after.queue_position = None;
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
-    (after.session, after.usage, after.result) = (None, None, None);
+    (after.session, after.usage, after.result, after.logs) = (None, None, None, None);
     after.resolved = Some(api::kinds::task::ResolvedStatus { hash: Some(resolved.hash()), reference: None });
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),
@@ -256,7 +251,8 @@ async fn claim(
         ..TaskTimings::default()
     });
     let mut conditions = after.conditions.take().unwrap_or_default();
-    conditions.retain(|condition| condition.type_ != types::STOPPED && condition.type_ != types::READY);
+    let of_the_run_before = [types::STOPPED, types::READY, types::AWAITING_APPROVAL];
+    conditions.retain(|condition| !of_the_run_before.contains(&condition.type_.as_str()));
     if conditions.iter().any(|condition| condition.type_ == types::QUEUED) {
         let message = "it waited and was admitted";
         status::set(

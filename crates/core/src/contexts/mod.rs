@@ -17,7 +17,10 @@ use api::{
     context::{ContextItem, ContextType, GitSync, SkillSource},
 };
 
-use crate::resolved::{ResolvedAgent, ResolvedTask};
+use crate::{
+    delivered::DIRECTORY,
+    resolved::{ResolvedAgent, ResolvedTask},
+};
 
 pub use assembly::assemble;
 pub(crate) use bundle::hex;
@@ -385,7 +388,7 @@ pub fn needed_config_maps<'a>(items: impl IntoIterator<Item = &'a ContextItem>) 
 
 /// Where the files of a Task are in an Agent's workspace.
 pub fn task_directory(workspace_dir: &str, task: &str) -> String {
-    format!("{}/.kubeopencode/tasks/{task}", workspace_dir.trim_end_matches('/'))
+    format!("{}/{DIRECTORY}/{task}", workspace_dir.trim_end_matches('/'))
 }
 
 /// The repositories of skills: mounted at `/skills/<collection>`, whole or skill by skill.

@@ -15,7 +15,10 @@ use k8s_openapi::{
 };
 
 use super::{Due, Timetable};
-use crate::status::{self, holds};
+use crate::{
+    names,
+    status::{self, holds},
+};
 
 /// A Task that the CronTask created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,6 +273,7 @@ impl<'a> Planner<'a> {
         let given = template.metadata.unwrap_or_default();
         let mut all: BTreeMap<String, String> = given.labels.unwrap_or_default();
         all.insert(labels::CRON_TASK.to_owned(), cron_name.clone());
+        all.extend(names::runs_on(&template.spec).map(|(label, name)| (label.to_owned(), name.to_owned())));
         let mut task = Task::new(name, template.spec);
         task.metadata.namespace.clone_from(&metadata.namespace);
         task.metadata.labels = Some(all);

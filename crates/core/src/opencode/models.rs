@@ -9,7 +9,10 @@ use api::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{ConfigError, ConfigInput, Draft, literal};
+use super::{
+    ConfigError, ConfigInput,
+    draft::{Draft, literal},
+};
 use crate::environment::variable_name;
 
 /// Bundled with OpenCode, so nothing is downloaded. It speaks chat completions, which every such server has.

@@ -4,7 +4,7 @@
 use api::run::ApprovalMode;
 use serde_json::{Map, Value, json};
 
-use super::{ConfigInput, Draft, ToolServer};
+use super::{ConfigInput, ToolServer, draft::Draft};
 
 /// A name as OpenCode writes it in the name of a tool.
 pub(super) fn sanitised(name: &str) -> String {

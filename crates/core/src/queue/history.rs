@@ -47,23 +47,51 @@ impl StartHistory {
         }
     }
 
+    /// A run starts. One that started in the same second and ended at once counts as well.
     pub(super) fn record(&mut self, key: &TaskKey, at: Timestamp) {
-        let (task_name, task_namespace) = (key.name.clone(), key.namespace.clone());
-        self.insert(TaskStart { task_name, task_namespace, start_time: Time(at) });
+        self.put(start_of(key, at));
     }
 
-    /// Puts a start in its place, unless it is there already.
-    pub(super) fn insert(&mut self, start: TaskStart) {
-        let same_time = self.starts.partition_point(|other| other.start_time < start.start_time);
-        let place = self.starts.partition_point(|other| other.start_time <= start.start_time);
-        if self.quota.is_some() && !self.starts[same_time..place].contains(&start) {
-            self.starts.insert(place, start);
+    /// A run is known to have started: its start is there, or is put there.
+    pub(super) fn insert(&mut self, key: &TaskKey, at: Timestamp) {
+        self.restore(&[start_of(key, at)]);
+    }
+
+    /// What is on record, each start as often as it is there.
+    pub(super) fn restore(&mut self, starts: &[TaskStart]) {
+        for start in starts {
+            let times = |all: &[TaskStart]| all.iter().filter(|other| *other == start).count();
+            let same_second = self.place_before(start)..self.place_after(start);
+            if times(&self.starts[same_second]) < times(starts) {
+                self.put(start.clone());
+            }
         }
     }
 
+    /// A run did not start after all.
     pub(super) fn remove(&mut self, key: &TaskKey, at: Timestamp) {
-        self.starts.retain(|start| !is_start(start, key, at));
+        if let Some(place) = self.starts.iter().rposition(|start| is_start(start, key, at)) {
+            self.starts.remove(place);
+        }
     }
+
+    fn put(&mut self, start: TaskStart) {
+        if self.quota.is_some() {
+            self.starts.insert(self.place_after(&start), start);
+        }
+    }
+
+    fn place_before(&self, start: &TaskStart) -> usize {
+        self.starts.partition_point(|other| other.start_time < start.start_time)
+    }
+
+    fn place_after(&self, start: &TaskStart) -> usize {
+        self.starts.partition_point(|other| other.start_time <= start.start_time)
+    }
+}
+
+fn start_of(key: &TaskKey, at: Timestamp) -> TaskStart {
+    TaskStart { task_name: key.name.clone(), task_namespace: key.namespace.clone(), start_time: Time(at) }
 }
 
 pub(super) fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {

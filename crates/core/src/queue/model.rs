@@ -120,7 +120,10 @@ impl Play {
                     assert!(self.queue.position(&admission.key).is_some(), "it waits as before");
                     self.queue.remove(&admission.key);
                     self.leaves(&admission.key);
-                    self.world.written.retain(|start| !is_start(start, &admission.key, admission.at));
+                    let written = &mut self.world.written;
+                    if let Some(at) = written.iter().rposition(|start| is_start(start, &admission.key, admission.at)) {
+                        written.remove(at);
+                    }
                     self.world.starts.pop();
                 }
             }

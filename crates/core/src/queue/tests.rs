@@ -107,6 +107,26 @@ fn a_lost_claim_gives_slot_and_quota_back() {
 }
 
 #[test]
+fn a_task_that_runs_twice_in_one_second_starts_twice() {
+    let mut queue = queue(None, Some((2, 60)));
+    queue.upsert(task("a", 0, 1));
+    check(&mut queue, 10, &["a"]);
+    queue.finished(&key("a"), 1);
+    queue.upsert(Waiting { epoch: 2, ..task("a", 0, 1) });
+    queue.upsert(task("b", 0, 2));
+    let record = check(&mut queue, 10, &["a"]).history.unwrap();
+    assert_eq!(record.len(), 2);
+    // The next controller counts as many, also when it sees the second run.
+    let mut next = self::queue(None, Some((2, 60)));
+    next.restore(&record);
+    next.restore(&record);
+    next.running(key("a"), 2, Some(at(10)));
+    next.upsert(task("b", 0, 2));
+    check(&mut next, 11, &[]);
+    assert_eq!(next.history().len(), 2);
+}
+
+#[test]
 fn the_quota_frees_when_its_oldest_record_leaves_the_window() {
     let mut queue = queue(None, Some((2, 60)));
     for name in ["a", "b", "c", "d"] {

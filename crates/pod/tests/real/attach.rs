@@ -8,8 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use kubeopencode_core::delivered::{DIRECTORY, removals};
 use kubeopencode_pod::attach::{self, Arguments, Delivery, Settings};
 use kubeopencode_pod::env;
+use kubeopencode_pod::opencode::client::Client as OpenCode;
 use kubeopencode_pod::opencode::show::{Format, Log};
 use kubeopencode_pod::outcome::{Outcome, Reason};
 use kubeopencode_pod::redact::Redactor;
@@ -221,6 +223,27 @@ async fn check_delivery(server: &Server, model: &ScriptedModel) {
     assert!(!requests.iter().any(|request| request.contains("POD_TEST_ROLE")), "the model sees the delivery");
     let sessions = server.call("GET", "/session?limit=1000", &Value::Null).await.unwrap();
     assert!(!sessions.to_string().contains("delivery of contexts"), "{sessions}");
+    check_removal(server, &client).await;
+}
+
+/// What the controllers do when a Task is gone: they look what is there, and our helper removes it.
+async fn check_removal(server: &Server, client: &OpenCode) {
+    let there = async |path: &str| {
+        let found = server.call("GET", &format!("/file?path={path}"), &Value::Null).await.unwrap();
+        let name = |entry: &Value| format!("{} {}", entry["type"].as_str().unwrap(), entry["name"].as_str().unwrap());
+        found.as_array().unwrap_or_else(|| panic!("{path}: {found}")).iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(there(DIRECTORY).await, ["directory fix"]);
+    assert!(there(".").await.contains(&"directory .kubeopencode".to_owned()), "hidden directories are shown");
+    assert_eq!(there("./.kubeopencode").await, ["directory tasks"]);
+    let workspace = server.workspace.display().to_string();
+    let lines = removals(&workspace, &["fix".to_owned(), "never-there".to_owned()]);
+    let command = lines.join("; ").replace("/tools/kubeopencode unpack", &receiver().join(" "));
+    let session = client.create(&json!({"title": "removal"})).await.unwrap().id;
+    let said = client.shell(&session, "build", &command).await.unwrap();
+    client.delete(&session).await.unwrap();
+    assert_eq!(said.lines().filter(|line| line.trim() == "removed").count(), 2, "{said}");
+    assert!(there(DIRECTORY).await.is_empty());
 }
 
 /// The prompt and the contexts reach the model as they were written.

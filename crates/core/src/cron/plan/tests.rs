@@ -100,6 +100,7 @@ fn a_task_is_created_when_the_time_has_come() {
     assert_eq!(task.metadata.namespace.as_deref(), Some("ns"));
     let labels = task.metadata.labels.unwrap();
     assert_eq!((labels["team"].as_str(), labels[labels::CRON_TASK].as_str()), ("x", NAME));
+    assert_eq!(labels[labels::AGENT], "a");
     assert_eq!(task.metadata.annotations.unwrap()["note"], "y");
     let owner = &task.metadata.owner_references.unwrap()[0];
     assert_eq!((owner.uid.as_str(), owner.controller), ("cron-uid", Some(true)));

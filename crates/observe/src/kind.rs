@@ -1,7 +1,7 @@
-//! What the controllers know of the cluster: one watch a kind, its objects in memory, and who is told of a change.
+//! What is known of a cluster: one watch a kind, its objects in memory, and who is told of a change.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt::{self, Debug},
     future::Future,
     hash::Hash,
@@ -66,27 +66,36 @@ pub struct Change<'a, K> {
     pub before: Option<&'a Seen<K>>,
     /// What it is.
     pub now: Option<&'a Seen<K>>,
+    /// It is in the first list, so it was there before anybody could look.
+    pub first_list: bool,
 }
 
 impl<K> Change<'_, K> {
     /// The object as it is now, if it is there and can be read.
     pub fn object(&self) -> Option<&K> {
-        match self.now {
-            Some(Seen::Object(object)) => Some(object),
-            _ => None,
-        }
+        readable(self.now).map(AsRef::as_ref)
+    }
+
+    /// The object as it was before, if it was there and could be read.
+    pub fn was(&self) -> Option<&K> {
+        readable(self.before).map(AsRef::as_ref)
     }
 
     /// The object as it was last, whether or not it is still there.
     pub fn last(&self) -> Option<&K> {
-        self.object().or(match self.before {
-            Some(Seen::Object(object)) => Some(object),
-            _ => None,
-        })
+        self.object().or(self.was())
+    }
+}
+
+fn readable<K>(seen: Option<&Seen<K>>) -> Option<&Arc<K>> {
+    match seen {
+        Some(Seen::Object(object)) => Some(object),
+        _ => None,
     }
 }
 
 /// The objects of one kind. Clones share them.
+#[derive(Debug)]
 pub struct Kind<K> {
     objects: Arc<RwLock<HashMap<Key, Seen<K>>>>,
     complete: watch::Sender<bool>,
@@ -126,13 +135,19 @@ impl<K> Kind<K> {
 
     /// Every readable object that is wanted. It looks at all of them: not for use on every change.
     pub fn all(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
-        self.read()
-            .values()
-            .filter_map(|seen| match seen {
-                Seen::Object(object) if wanted(object) => Some(Arc::clone(object)),
-                _ => None,
-            })
-            .collect()
+        self.filter(|_, object| wanted(object))
+    }
+
+    /// Every readable object that is wanted, by its key too, in no order.
+    pub fn filter(&self, wanted: impl Fn(&Key, &K) -> bool) -> Vec<Arc<K>> {
+        let objects = self.read();
+        let readable = objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?)));
+        readable.filter(|(key, object)| wanted(key, object)).map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    /// The namespaces that hold an object.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        self.read().keys().map(|key| key.namespace.clone()).collect()
     }
 
     /// Takes over what we wrote ourselves, ahead of the watch.
@@ -236,18 +251,19 @@ where
             None => objects.remove(key),
         };
         drop(objects);
-        told(&Change { key, before: before.as_ref(), now });
+        told(&Change { key, before: before.as_ref(), now, first_list: false });
     }
 
     fn replace(&self, list: &HashMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
+        let first_list = !self.is_complete();
         let before = std::mem::replace(&mut *self.write(), list.clone());
         for (key, old) in &before {
             if !list.contains_key(key) {
-                told(&Change { key, before: Some(old), now: None });
+                told(&Change { key, before: Some(old), now: None, first_list });
             }
         }
         for (key, seen) in list {
-            told(&Change { key, before: before.get(key), now: Some(seen) });
+            told(&Change { key, before: before.get(key), now: Some(seen), first_list });
         }
     }
 }

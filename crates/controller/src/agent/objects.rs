@@ -1,0 +1,121 @@
+//! Makes true what an Agent consists of: contexts, claims, Service, Deployment, Secrets.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use api::{
+    Agent,
+    kinds::agent::Rollout,
+    names::{annotations, field_managers, labels},
+};
+use k8s_openapi::{
+    ByteString,
+    api::{apps::v1::Deployment, core::v1::Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Resource, ResourceExt as _, api::PostParams, core::NamespaceResourceScope};
+use kubeopencode_core::agent_workload::AgentObjects;
+use observe::{Key, Kind};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::Error;
+use crate::{
+    apply,
+    context::Context,
+    parts::{Part, version_of},
+    task::target::Target,
+};
+
+/// Applies everything, storage and contexts first, so that Pods find what they mount.
+pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<bool, Error> {
+    let AgentObjects { config_maps, claims, deployment, service } = objects;
+    for config_map in &config_maps {
+        apply(ctx, &ctx.seen.config_maps, config_map).await?;
+    }
+    for claim in claims {
+        // A claim is created once: Kubernetes refuses most changes, and data hangs on it.
+        if ctx.seen.claims.object(&Key::of(&claim)).is_none() {
+            let api = ctx.api(&claim.namespace().unwrap_or_default());
+            match api.create(&PostParams::default(), &claim).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    apply(ctx, &ctx.seen.services, &service).await?;
+    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
+    if busy && agent.spec.rollout == Rollout::WhenIdle && restarts(ctx, &deployment) {
+        return Ok(true);
+    }
+    apply(ctx, &ctx.seen.deployments, &deployment).await?;
+    Ok(false)
+}
+
+/// Whether applying a Deployment replaces Pods that run.
+fn restarts(ctx: &Context, wanted: &Deployment) -> bool {
+    let hash = |deployment: &Deployment| {
+        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
+    };
+    let live = ctx.seen.deployments.object(&Key::of(wanted));
+    live.is_some_and(|live| {
+        let (live, wanted) = (hash(&live), hash(wanted));
+        [annotations::CONFIG_HASH, annotations::CONTEXT_HASH].iter().any(|key| live.get(*key) != wanted.get(*key))
+    })
+}
+
+/// Applies one object, and remembers it ahead of the watch.
+async fn apply<K>(ctx: &Context, seen: &Kind<K>, wanted: &K) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let live = seen.object(&Key::of(wanted));
+    if let Some(made) = ctx.applied.apply(&ctx.client, field_managers::AGENT, wanted, live.as_deref()).await? {
+        seen.learn(made);
+    }
+    Ok(())
+}
+
+/// Makes the password of an Agent's server, once.
+pub async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
+    let namespace = agent.namespace().unwrap_or_default();
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(namespace),
+            labels: Some(BTreeMap::from([
+                (labels::APP.to_owned(), labels::APP_VALUE.to_owned()),
+                (labels::AGENT.to_owned(), agent.name_any()),
+            ])),
+            owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::secret::password()?.into_bytes()))])),
+        ..Secret::default()
+    };
+    create_secret_once(ctx, agent, secret).await
+}
+
+/// Creates a Secret of an Agent unless it is there. One that belongs to somebody else is left alone.
+pub async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Result<(), Error> {
+    let key = Key::of(&secret);
+    let secrets = ctx.api::<Secret>(&key.namespace);
+    let part = Part::of::<Secret>(&key.namespace, &key.name);
+    if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
+        ctx.parts.learn(part, version_of(&existing));
+        if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
+            return Ok(());
+        }
+        let owner = format!("Agent {}", agent.name_any());
+        return Err(apply::Error::Taken { kind: "Secret".into(), key, owner }.into());
+    }
+    match secrets.create(&PostParams::default(), &secret).await {
+        Ok(made) => {
+            // The Deployment that is built next must already know it, or it would be rolled out twice.
+            ctx.parts.learn(part, version_of(&made));
+            Ok(())
+        }
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,152 @@
+//! What the status of an Agent says.
+
+use api::{
+    Agent, AgentStatus,
+    conditions::{reasons, types},
+    kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubeopencode_core::{
+    agent_workload::agent_url,
+    names,
+    share::ShareLink,
+    standby::{StandbyPlan, Suspension},
+    status,
+};
+use observe::Key;
+
+use super::{Applied, Error, is_ready, share};
+use crate::{
+    context::{Context, now},
+    task::target::Target,
+};
+
+/// Writes it if it differs, and tells who waits for the Agent.
+pub(super) async fn report(
+    ctx: &Context,
+    agent: &Agent,
+    done: Result<Applied, Error>,
+    idle: &StandbyPlan,
+    link: ShareLink,
+) -> Result<(), kube::Error> {
+    let key = Key::of(agent);
+    let before = agent.status.clone().unwrap_or_default();
+    let mut after = status_of(ctx, agent, &before, &done);
+    after.idle_since = idle.idle_since.map(Time);
+    after.share = share::status(agent, link);
+    note_extras(agent, &mut after, idle, link);
+    if let Ok(applied) = done {
+        if applied.held {
+            ctx.events.normal(agent, "RolloutHeld", "a change waits until no Task runs on this Agent");
+        }
+        applied.followed.note(agent, &mut after);
+    }
+    if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
+        ctx.seen.agents.learn(written);
+    }
+    if before.ready != after.ready || before.url != after.url {
+        let what = if after.ready == Some(true) { "Ready" } else { "NotReady" };
+        ctx.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
+        // Tasks may have gone while it could not be told.
+        ctx.work.sweeps.add(key.clone());
+        ctx.work.admissions.add(Target::agent(key));
+    }
+    Ok(())
+}
+
+/// The conditions that only some Agents have.
+fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link: ShareLink) {
+    let (generation, now) = (agent.metadata.generation, now());
+    let conditions = after.conditions.get_or_insert_default();
+    match &idle.warning {
+        Some(warning) => {
+            let (kind, reason) = (types::STANDBY_CONFIG_WARNING, reasons::IDLE_TIMEOUT_TOO_SHORT);
+            status::set(conditions, kind, true, reason, warning, generation, now);
+        }
+        None => status::remove(conditions, types::STANDBY_CONFIG_WARNING),
+    }
+    match link.reason() {
+        Some(reason) => {
+            let message = match link {
+                ShareLink::Active { .. } => "the share link opens",
+                ShareLink::Expired => "the share link has expired; set share.expiresAt to a later time",
+                ShareLink::AgentNotReady { .. } | ShareLink::Off => "the share link opens when the Agent is ready",
+            };
+            let active = link.is_active();
+            status::set(conditions, types::SHARE_READY, active, reason, message, generation, now);
+        }
+        None => status::remove(conditions, types::SHARE_READY),
+    }
+}
+
+fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
+    let (key, generation, now) = (Key::of(agent), agent.metadata.generation, now());
+    let platform = ctx.platform();
+    let mut after = before.clone();
+    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let service = ctx.seen.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
+    let suspended = agent.spec.suspend;
+    let ready = is_ready(ctx, agent);
+
+    after.observed_generation = generation;
+    after.deployment_name = Some(names::agent_deployment(&key.name));
+    after.service_name = Some(names::agent_service(&key.name));
+    let port = agent.spec.port.unwrap_or(api::names::defaults::PORT);
+    after.url = agent_url(&platform, &key.namespace, &key.name, port, service.as_deref());
+    after.ready = Some(ready);
+    after.suspended = Some(suspended);
+    after.phase = Some(match done {
+        Err(error) if error.waits_for_change() && !error.is_missing() => AgentPhase::Failed,
+        Ok(_) if suspended => AgentPhase::Suspended,
+        Ok(_) if ready => AgentPhase::Running,
+        Ok(_) | Err(_) => AgentPhase::Pending,
+    });
+    let mut conditions = after.conditions.take().unwrap_or_default();
+    let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
+        status::set(&mut conditions, type_, holds, reason, message, generation, now);
+    };
+    match done {
+        Ok(applied) => {
+            after.config_hash = Some(applied.config.hash.clone());
+            after.resolved_model.clone_from(&applied.config.model);
+            let own_image = applied.resolved.executor_image != platform.executor_image;
+            let mode = if own_image { RuntimeMode::Standard } else { RuntimeMode::Template };
+            after.runtime = Some(RuntimeStatus { mode });
+            set(types::ACCEPTED, true, reasons::VALID, "the spec is valid");
+            set(types::REFERENCES_RESOLVED, true, reasons::RESOLVED, "everything that it refers to was found");
+            set(types::CONFIG_VALID, true, reasons::VALID, "the configuration of OpenCode is valid");
+            match &applied.secrets {
+                None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
+                Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
+            }
+        }
+        Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
+    }
+    match (suspended, &deployment, ready) {
+        (true, ..) => {
+            set(types::SERVER_READY, false, reasons::SUSPENDED, "the Agent is suspended");
+            set(types::SERVER_HEALTHY, false, reasons::SUSPENDED, "the Agent is suspended");
+        }
+        (false, None, _) => {
+            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "the Deployment does not exist yet");
+            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_FOUND, "the Deployment does not exist yet");
+        }
+        (false, Some(_), true) => {
+            set(types::SERVER_READY, true, reasons::DEPLOYMENT_READY, "the server is ready");
+            set(types::SERVER_HEALTHY, true, reasons::DEPLOYMENT_HEALTHY, "the server answers");
+        }
+        (false, Some(_), false) => {
+            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
+            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
+        }
+    }
+    match Suspension::of(agent) {
+        Suspension::ByStandby => {
+            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it");
+        }
+        Suspension::ByUser => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
+        Suspension::Awake => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
+    }
+    after.conditions = Some(conditions);
+    after
+}

@@ -1,0 +1,334 @@
+//! One follower: copies the log of one container to the archive, to its end.
+
+use std::{io, sync::Arc, time::Duration};
+
+use api::kinds::task::LogStatus;
+use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams};
+use kubeopencode_core::pod_progress::TASK_CONTAINER;
+use store::{End, LogArchive, Place, Places, Run, Selection, lines};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::Stage;
+use crate::metrics::Metrics;
+
+/// Lines wait this long for others, so that many become durable at once.
+const GATHER: Duration = Duration::from_millis(300);
+/// So many bytes do not wait.
+const BATCH: usize = 256 << 10;
+/// The rest of a log has to be read within this time after its container ended. The run's slot is taken meanwhile.
+const REST: Duration = Duration::from_secs(20);
+/// Of a Pod that is gone, only what is on its way still comes.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// The archive has this long to say that a log is closed.
+const CLOSE: Duration = Duration::from_secs(10);
+/// A stream that follows a container that has ended, and says nothing for this long, is asked no more.
+const SILENT: Duration = Duration::from_secs(1);
+/// After a failure the log is asked for again this soon, then later and later.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+
+/// How many logs are read at once: while containers run, and after they ended.
+#[derive(Clone, Debug)]
+pub(super) struct Permits {
+    pub(super) followed: Arc<Semaphore>,
+    pub(super) closing: Arc<Semaphore>,
+}
+
+/// What a follower got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Captured {
+    complete: bool,
+    lines: u64,
+    bytes: u64,
+    gaps: u32,
+}
+
+impl Captured {
+    pub(super) fn status(&self, run: &Run) -> LogStatus {
+        let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
+        LogStatus {
+            reference: Some(run.to_string()),
+            lines: number(self.lines),
+            bytes: number(self.bytes),
+            complete: Some(self.complete),
+            gaps: i32::try_from(self.gaps).ok().filter(|gaps| *gaps > 0),
+        }
+    }
+}
+
+impl From<End> for Captured {
+    fn from(End { complete, lines, bytes, gaps }: End) -> Self {
+        Self { complete, lines, bytes, gaps }
+    }
+}
+
+/// How far a log was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// More may come.
+    Open,
+    /// To its end.
+    Whole,
+    /// The node does not even have any more what was read before.
+    Lost,
+}
+
+/// Why reading stopped before the end of the log.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("the log cannot be read: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the log broke off: {0}")]
+    Broken(#[from] io::Error),
+    #[error("the node says: {0}")]
+    Words(String),
+    #[error(transparent)]
+    Archive(#[from] store::Error),
+}
+
+/// Copies the log of one run.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) archive: Arc<dyn LogArchive>,
+    pub(super) run: Run,
+    pub(super) pods: Api<Pod>,
+    pub(super) pod: String,
+    pub(super) permits: Permits,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) stage: watch::Receiver<Stage>,
+}
+
+/// What is durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Durable {
+    lines: u64,
+    bytes: u64,
+    last: Option<Place>,
+}
+
+/// What waits to become durable.
+#[derive(Debug, Default)]
+struct Gathered {
+    text: Vec<u8>,
+    lines: u64,
+    last: Option<Place>,
+    since: Option<Instant>,
+}
+
+impl Follower {
+    /// Copies until the end was seen, or cannot be seen any more.
+    pub(super) async fn follow(self) -> Captured {
+        let mut stage = self.stage.clone();
+        let over = async {
+            reaches(&mut stage, Stage::Ended).await;
+            let rest = Instant::now() + REST;
+            tokio::select! {
+                () = sleep_until(rest) => return,
+                () = reaches(&mut stage, Stage::Gone) => {}
+            }
+            sleep_until(rest.min(Instant::now() + ON_ITS_WAY)).await;
+        };
+        let (mut durable, mut gaps) = (None, 0);
+        let complete = tokio::select! {
+            complete = self.copy(&mut durable, &mut gaps) => complete,
+            () = over => false,
+        };
+        // Whoever was interrupted does not know what became of its last append.
+        let known = durable.filter(|_| complete);
+        match timeout(CLOSE, self.close(complete, known, gaps)).await {
+            Ok(Ok(end)) => {
+                if !end.complete {
+                    self.metrics.log_cut();
+                    tracing::warn!(log = %self.run, lines = end.lines, "the end of a log was not seen");
+                }
+                end.into()
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(log = %self.run, %error, "a log cannot be closed");
+                Captured::default()
+            }
+            Err(_) => Captured::default(),
+        }
+    }
+
+    /// Copies until all is copied (true), or the Pod is gone.
+    async fn copy(&self, durable: &mut Option<Durable>, gaps: &mut u32) -> bool {
+        let mut stage = self.stage.clone();
+        let mut pause = FIRST_RETRY;
+        loop {
+            let now = *stage.borrow_and_update();
+            if now == Stage::Gone {
+                // A Pod of its name would be somebody else's.
+                return false;
+            }
+            let before = bytes(*durable);
+            match self.attempt(now == Stage::Ended, durable, gaps).await {
+                Ok(Read::Whole) => return true,
+                Ok(Read::Lost) => return false,
+                Ok(Read::Open) => {}
+                Err(trouble) => {
+                    tracing::debug!(log = %self.run, %trouble, "a log is read again");
+                    if matches!(trouble, Trouble::Archive(_)) {
+                        // What is durable now has to be looked at.
+                        *durable = None;
+                    }
+                }
+            }
+            pause = if bytes(*durable) > before { FIRST_RETRY } else { (pause * 2).min(LAST_RETRY) };
+            tokio::select! {
+                changed = stage.changed() => if changed.is_err() { return false },
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Reads once, from the last line that is durable on; of a container that has `ended`, all there is.
+    async fn attempt(&self, ended: bool, durable: &mut Option<Durable>, gaps: &mut u32) -> Result<Read, Trouble> {
+        let mut stage = self.stage.clone();
+        let known = if let Some(known) = *durable {
+            known
+        } else {
+            if self.archive.find(&self.run).await?.is_some_and(|kept| kept.end.is_some()) {
+                // It was closed by a process that died before it could say so.
+                return Ok(Read::Whole);
+            }
+            self.look().await?
+        };
+        let durable = durable.insert(known);
+        let permits = if ended { &self.permits.closing } else { &self.permits.followed };
+        let _permit = tokio::select! {
+            permit = permits.acquire() => permit,
+            () = reaches(&mut stage, Stage::Ended), if !ended => return Ok(Read::Open),
+        };
+        let params = LogParams {
+            container: Some(TASK_CONTAINER.to_owned()),
+            follow: !ended,
+            timestamps: true,
+            since_time: durable.last.map(|last| whole_second(last.time)),
+            ..LogParams::default()
+        };
+        // A node that does not answer is asked otherwise once the container has ended.
+        let opened = tokio::select! {
+            opened = self.pods.log_stream(&self.pod, &params) => opened?,
+            () = reaches(&mut stage, Stage::Ended), if !ended => return Ok(Read::Open),
+        };
+        let log = lines(opened);
+        pin_mut!(log);
+        let mut places = Places::after(durable.last);
+        let mut gathered = Gathered::default();
+        let mut had_gap = false;
+        loop {
+            let over = *stage.borrow() >= Stage::Ended;
+            let line = tokio::select! {
+                line = log.next() => line,
+                () = due(gathered.since) => {
+                    self.keep(durable, &mut gathered).await?;
+                    continue;
+                }
+                () = reaches(&mut stage, Stage::Ended), if !over => continue,
+                () = sleep(SILENT), if over && !ended => None,
+            };
+            let Some(line) = line else { break };
+            let line = match line {
+                Ok(line) => line,
+                Err(error) => {
+                    self.keep(durable, &mut gathered).await?;
+                    return Err(error.into());
+                }
+            };
+            let Some(time) = line.time else {
+                self.keep(durable, &mut gathered).await?;
+                return Err(Trouble::Words(line.words().into_owned()));
+            };
+            if !line.ended && !ended {
+                // The rest of it may come yet: it is read again when the container has ended.
+                break;
+            }
+            let Some(place) = places.take(time) else { continue };
+            if places.has_gap() && !had_gap {
+                had_gap = true;
+                *gaps += 1;
+            }
+            line.write(&mut gathered.text);
+            gathered.lines += 1;
+            gathered.last = Some(place);
+            gathered.since.get_or_insert_with(Instant::now);
+            if gathered.text.len() >= BATCH {
+                self.keep(durable, &mut gathered).await?;
+            }
+        }
+        self.keep(durable, &mut gathered).await?;
+        Ok(match ended {
+            false => Read::Open,
+            true if places.is_behind() => Read::Lost,
+            true => Read::Whole,
+        })
+    }
+
+    /// Makes durable what was gathered.
+    async fn keep(&self, durable: &mut Durable, gathered: &mut Gathered) -> Result<(), Trouble> {
+        let Gathered { text, lines, last, since: _ } = std::mem::take(gathered);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let bytes = text.len() as u64;
+        self.archive.append(&self.run, durable.bytes, text).await?;
+        self.metrics.log_kept(bytes);
+        *durable = Durable { lines: durable.lines + lines, bytes: durable.bytes + bytes, last };
+        Ok(())
+    }
+
+    /// What is durable already: of a process that died, or of an append of which we do not know whether it succeeded.
+    async fn look(&self) -> Result<Durable, store::Error> {
+        let kept = self.archive.find(&self.run).await?;
+        let all = store::read(Arc::clone(&self.archive), self.run.clone(), Selection::default());
+        let counted = all.try_fold((0, None), async |(lines, _), (place, _)| Ok((lines + 1, Some(place)))).await;
+        let (lines, last) =
+            counted.map_err(|source| store::Error::Io { what: "read", place: self.run.to_string(), source })?;
+        Ok(Durable { lines, bytes: kept.map_or(0, |kept| kept.bytes), last })
+    }
+
+    async fn close(&self, complete: bool, known: Option<Durable>, gaps: u32) -> Result<End, store::Error> {
+        let Durable { lines, bytes, last: _ } = match known {
+            Some(known) => known,
+            None => self.look().await?,
+        };
+        let end = End { complete, lines, bytes, gaps };
+        // Of what never was there is no end either.
+        if !complete && self.archive.find(&self.run).await?.is_none() {
+            return Ok(end);
+        }
+        self.archive.close(&self.run, end).await
+    }
+}
+
+/// Returns when the run has come so far.
+async fn reaches(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
+    if stage.wait_for(|stage| *stage >= wanted).await.is_err() {
+        // Whoever could tell has given up on this follower, and ends it.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn bytes(durable: Option<Durable>) -> u64 {
+    durable.map_or(0, |durable| durable.bytes)
+}
+
+async fn due(since: Option<Instant>) {
+    match since {
+        Some(since) => sleep_until(since + GATHER).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The Kubernetes API knows no finer moments, and kube would round up, past lines that are wanted.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_nanosecond().div_euclid(1_000_000_000).try_into().unwrap_or_default())
+        .unwrap_or(time)
+}

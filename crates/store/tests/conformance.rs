@@ -1,0 +1,189 @@
+//! What every archive of logs promises, checked on each of them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use futures::TryStreamExt as _;
+use kubeopencode_store::{Directory, End, Error, Kept, LogArchive, Owner, Run, Selection, read};
+
+/// An archive, and the place where a crash can be played.
+struct Case {
+    archive: Arc<dyn LogArchive>,
+    base: tempfile::TempDir,
+}
+
+impl Case {
+    fn directory() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        Self { archive: Arc::new(Directory::open(base.path()).unwrap()), base }
+    }
+
+    /// What the next process sees.
+    fn reopen(&mut self) {
+        self.archive = Arc::new(Directory::open(self.base.path()).unwrap());
+    }
+
+    fn file(&self, run: &Run) -> PathBuf {
+        self.base.path().join(run.to_string())
+    }
+
+    /// Leaves the beginning of a write behind, as a process does that dies in the middle of it.
+    fn tear(&self, run: &Run, bytes: &[u8]) {
+        OpenOptions::new().append(true).open(self.file(run)).unwrap().write_all(bytes).unwrap();
+    }
+
+    async fn texts(&self, run: &Run, wanted: Selection) -> Vec<String> {
+        let lines: Vec<_> = read(Arc::clone(&self.archive), run.clone(), wanted).try_collect().await.unwrap();
+        lines.into_iter().map(|(_, line)| String::from_utf8(line.text).unwrap()).collect()
+    }
+}
+
+fn run(uid: &str, epoch: i64) -> Run {
+    Run { task: Owner::new("default", uid).unwrap(), epoch }
+}
+
+fn lines(seconds: std::ops::Range<u32>) -> Vec<u8> {
+    seconds.flat_map(|second| format!("2026-01-01T00:00:{second:02}Z line {second}\n").into_bytes()).collect()
+}
+
+fn end(lines: u64, bytes: u64) -> End {
+    End { complete: true, lines, bytes, gaps: 0 }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_for_the_next_process() {
+    let mut case = Case::directory();
+    let run = run("u", 1);
+    assert_eq!(case.archive.find(&run).await.unwrap(), None);
+    assert!(case.archive.read(&run, 0, 100).await.unwrap().is_empty());
+    let (first, second) = (lines(0..2), lines(2..5));
+    case.archive.append(&run, 0, first.clone()).await.unwrap();
+    case.archive.append(&run, first.len() as u64, second.clone()).await.unwrap();
+    case.reopen();
+    let all = [first, second].concat();
+    let bytes = all.len() as u64;
+    assert_eq!(case.archive.find(&run).await.unwrap(), Some(Kept { bytes, torn: 0, end: None }));
+    assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), all);
+    assert_eq!(case.archive.read(&run, 7, 9).await.unwrap(), all[7..16]);
+    assert!(case.archive.read(&run, bytes, 9).await.unwrap().is_empty());
+    assert!(case.archive.read(&run, bytes + 9, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_torn_end_is_counted_never_shown_and_written_over() {
+    let case = Case::directory();
+    let run = run("u", 1);
+    let kept = lines(0..2);
+    let bytes = kept.len() as u64;
+    case.archive.append(&run, 0, kept.clone()).await.unwrap();
+    // Longer than what is looked at at once.
+    let torn = [b"2026-01-01T00:00:02Z ".to_vec(), vec![b'x'; 200_000]].concat();
+    case.tear(&run, &torn);
+    let found = case.archive.find(&run).await.unwrap().unwrap();
+    assert_eq!(found, Kept { bytes, torn: torn.len() as u64, end: None });
+    assert!(!found.is_complete());
+    assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), kept);
+    assert_eq!(case.texts(&run, Selection::default()).await, ["line 0", "line 1"]);
+    case.archive.append(&run, bytes, lines(2..3)).await.unwrap();
+    assert_eq!(case.texts(&run, Selection::default()).await, ["line 0", "line 1", "line 2"]);
+    assert_eq!(case.archive.find(&run).await.unwrap().unwrap().torn, 0);
+}
+
+#[tokio::test]
+async fn a_log_that_is_only_a_torn_line_is_empty() {
+    let case = Case::directory();
+    let run = run("u", 1);
+    case.archive.append(&run, 0, Vec::new()).await.unwrap();
+    case.tear(&run, b"2026-01-01T00:");
+    assert_eq!(case.archive.find(&run).await.unwrap(), Some(Kept { bytes: 0, torn: 14, end: None }));
+    assert!(case.texts(&run, Selection::default()).await.is_empty());
+}
+
+#[tokio::test]
+async fn of_two_writers_one_is_told_that_it_is_not_alone() {
+    let case = Case::directory();
+    let run = run("u", 1);
+    let attempts = (0..8).map(|_| case.archive.append(&run, 0, lines(0..3)));
+    let outcomes = futures::future::join_all(attempts).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
+    let refused = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Moved { expected: 0, .. }));
+    assert_eq!(outcomes.iter().filter(|outcome| refused(outcome)).count(), 7, "{outcomes:?}");
+    assert_eq!(case.texts(&run, Selection::default()).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_closed_log_says_how_it_ended_and_does_not_grow() {
+    let mut case = Case::directory();
+    let run = run("u", 1);
+    let kept = lines(0..2);
+    let whole = end(2, kept.len() as u64);
+    case.archive.append(&run, 0, kept).await.unwrap();
+    assert_eq!(case.archive.close(&run, whole).await.unwrap(), whole);
+    case.reopen();
+    assert!(case.archive.find(&run).await.unwrap().unwrap().is_whole());
+    let late = case.archive.append(&run, whole.bytes, lines(2..3)).await;
+    assert!(matches!(late, Err(Error::Closed(_))), "{late:?}");
+    // The first word counts.
+    let other = End { complete: false, ..whole };
+    assert_eq!(case.archive.close(&run, other).await.unwrap(), whole);
+    // A log that lost something since is not whole, whatever its end says.
+    let file = OpenOptions::new().write(true).open(case.file(&run)).unwrap();
+    file.set_len(whole.bytes - 3).unwrap();
+    assert!(!case.archive.find(&run).await.unwrap().unwrap().is_complete());
+    fs::remove_file(case.file(&run)).unwrap();
+    assert!(!case.archive.find(&run).await.unwrap().unwrap().is_complete());
+}
+
+#[tokio::test]
+async fn a_run_that_printed_nothing_has_a_whole_log() {
+    let case = Case::directory();
+    case.archive.close(&run("u", 3), end(0, 0)).await.unwrap();
+    assert!(case.archive.find(&run("u", 3)).await.unwrap().unwrap().is_whole());
+}
+
+#[tokio::test]
+async fn each_run_has_its_own_log_and_they_go_with_their_task() {
+    let case = Case::directory();
+    for (uid, epoch) in [("a", 1), ("a", 2), ("b", 1)] {
+        case.archive.append(&run(uid, epoch), 0, lines(0..1)).await.unwrap();
+    }
+    assert!(case.file(&run("a", 2)).ends_with("default/a/k8s-2.log"));
+    assert_eq!(fs::read(case.file(&run("a", 2))).unwrap(), lines(0..1));
+    let mut owners = case.archive.owners().await.unwrap();
+    owners.sort();
+    assert_eq!(owners, [run("a", 1).task, run("b", 1).task]);
+    case.archive.remove(&run("a", 1).task).await.unwrap();
+    case.archive.remove(&run("a", 1).task).await.unwrap();
+    assert_eq!(case.archive.owners().await.unwrap(), [run("b", 1).task]);
+    assert_eq!(case.archive.find(&run("a", 2)).await.unwrap(), None);
+    case.archive.remove(&run("b", 1).task).await.unwrap();
+    assert!(case.archive.owners().await.unwrap().is_empty());
+    assert_eq!(fs::read_dir(case.base.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_reader_gets_the_lines_that_it_wants() {
+    let case = Case::directory();
+    let run = run("u", 1);
+    case.archive.append(&run, 0, lines(0..9)).await.unwrap();
+    let all: Vec<_> = read(Arc::clone(&case.archive), run.clone(), Selection::default()).try_collect().await.unwrap();
+    let since = Some("2026-01-01T00:00:04Z".parse().unwrap());
+    for (wanted, expected) in [
+        (Selection::default(), 0..9),
+        (Selection { tail: Some(2), ..Selection::default() }, 7..9),
+        (Selection { tail: Some(0), ..Selection::default() }, 9..9),
+        (Selection { tail: Some(99), ..Selection::default() }, 0..9),
+        (Selection { since, ..Selection::default() }, 4..9),
+        (Selection { since, tail: Some(8), ..Selection::default() }, 4..9),
+        (Selection { after: Some(all[5].0), ..Selection::default() }, 6..9),
+        (Selection { after: Some(all[8].0), ..Selection::default() }, 9..9),
+    ] {
+        let expected: Vec<_> = expected.map(|number| format!("line {number}")).collect();
+        assert_eq!(case.texts(&run, wanted).await, expected, "{wanted:?}");
+    }
+}

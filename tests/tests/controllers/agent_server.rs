@@ -1,0 +1,212 @@
+//! What stands at the address of an Agent's server instead of OpenCode: it answers what the controllers ask of one, over a
+//! real directory, with the real helper. How OpenCode itself answers is tried in the suites of `pod` and `cli`.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::{Path as FilePath, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use anyhow::Context as _;
+use axum::{
+    Json, Router,
+    extract::{Path, Query, Request, State},
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{delete, get, post},
+};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Pod, Secret},
+};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, process::Command, task::JoinHandle};
+
+use crate::world::World;
+
+/// A server. It ends with this value.
+pub struct AgentServer {
+    pub port: u16,
+    seen: Arc<Seen>,
+    worker: JoinHandle<()>,
+}
+
+struct Seen {
+    workspace: TempDir,
+    /// As it comes in a request.
+    authorization: Mutex<Option<String>>,
+    asked: Mutex<Vec<Value>>,
+    sessions: Mutex<HashMap<String, Value>>,
+    /// Method and path of each request.
+    requests: Mutex<Vec<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AgentServer {
+    /// Listens on a free port.
+    pub async fn start() -> anyhow::Result<Self> {
+        let seen = Arc::new(Seen {
+            workspace: tempfile::tempdir()?,
+            authorization: Mutex::default(),
+            asked: Mutex::default(),
+            sessions: Mutex::default(),
+            requests: Mutex::default(),
+        });
+        let router = Router::new()
+            .route("/permission", get(async |State(seen): State<Arc<Seen>>| Json(lock(&seen.asked).clone())))
+            .route("/question", get(async || Json(json!([]))))
+            .route("/agent", get(async || Json(json!([{"name": "build", "mode": "primary"}]))))
+            .route("/session", post(async || Json(json!({"id": "ses_helper"}))))
+            .route("/session/{id}", get(session))
+            .route("/session/{id}", delete(async || Json(json!(true))))
+            .route("/session/{id}/shell", post(shell))
+            .route("/file", get(list))
+            .layer(middleware::from_fn_with_state(Arc::clone(&seen), note))
+            .with_state(Arc::clone(&seen));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let worker = tokio::spawn(async move {
+            // The only error is a broken listener; clients then see a refused connection, which says it best.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { port, seen, worker })
+    }
+
+    /// Where its agent works.
+    pub fn workspace(&self) -> &FilePath {
+        self.seen.workspace.path()
+    }
+
+    /// Stands at the address of the Agent's Pod, once that is ready, and takes only the Agent's password.
+    pub async fn stand_in(&self, world: &World, agent: &str) -> anyhow::Result<()> {
+        let secret: Secret = world.api().get(&format!("{agent}-server-auth")).await?;
+        let password = secret.data.and_then(|mut data| data.remove("password")).context("no password")?;
+        let pair = [b"opencode:".to_vec(), password.0].concat();
+        let pair = serde_json::to_value(ByteString(pair))?;
+        *lock(&self.seen.authorization) = Some(format!("Basic {}", pair.as_str().unwrap_or_default()));
+        let of_agent = |pod: &Pod| {
+            let labels = pod.metadata.labels.clone().unwrap_or_default();
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            labels.get("kubeopencode.io/agent").is_some_and(|name| name == agent)
+                && pod.metadata.deletion_timestamp.is_none()
+                && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        };
+        let wanted = format!("a ready Pod of {agent}");
+        let pod = world.pods.until(&wanted, |pods| pods.all().into_iter().find(|pod| of_agent(pod)));
+        let name = pod.await?.metadata.name.clone().unwrap_or_default();
+        let patch = json!({"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}});
+        world.api::<Pod>().patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// A session of the Task with this UID; of one that the session `parent` started if it has none.
+    pub fn session(&self, id: &str, task: Option<&str>, parent: Option<&str>) {
+        let metadata = task.map(|uid| json!({"task": {"uid": uid}}));
+        let about = json!({"id": id, "metadata": metadata, "parentID": parent});
+        lock(&self.seen.sessions).insert(id.to_owned(), about);
+    }
+
+    /// What waits for an answer now: session, permission, pattern.
+    pub fn ask(&self, asked: &[(&str, &str, &str)]) {
+        *lock(&self.seen.asked) = asked
+            .iter()
+            .map(|(session, permission, pattern)| {
+                json!({"id": "per_1", "sessionID": session, "permission": permission, "patterns": [pattern]})
+            })
+            .collect();
+    }
+
+    /// Puts there what a Task would deliver.
+    pub fn deliver(&self, task: &str) -> anyhow::Result<()> {
+        let place = self.tasks().join(task);
+        std::fs::create_dir_all(&place)?;
+        std::fs::write(place.join("notes.md"), "notes")?;
+        Ok(())
+    }
+
+    /// Names of the Tasks whose files are there.
+    pub fn delivered(&self) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.tasks()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Waits until only these are there.
+    pub async fn until_delivered(&self, wanted: &[&str]) -> anyhow::Result<()> {
+        let wanted: BTreeSet<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+        for _ in 0..1200 {
+            if self.delivered() == wanted {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        anyhow::bail!("not {wanted:?} but {:?} are there; it was asked {:?}", self.delivered(), self.requests())
+    }
+
+    /// Method and path of each request so far.
+    pub fn requests(&self) -> Vec<String> {
+        lock(&self.seen.requests).clone()
+    }
+
+    fn tasks(&self) -> PathBuf {
+        self.workspace().join(".kubeopencode/tasks")
+    }
+}
+
+impl Drop for AgentServer {
+    fn drop(&mut self) {
+        self.worker.abort();
+    }
+}
+
+async fn note(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
+    lock(&seen.requests).push(format!("{} {}", request.method(), request.uri().path()));
+    let given = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    if given != lock(&seen.authorization).as_deref() {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    next.run(request).await
+}
+
+async fn session(State(seen): State<Arc<Seen>>, Path(id): Path<String>) -> Response {
+    match lock(&seen.sessions).get(&id) {
+        Some(about) => Json(about.clone()).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn list(State(seen): State<Arc<Seen>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
+    let place = seen.workspace.path().join(query.get("path").cloned().unwrap_or_default());
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let nodes = entries.map(|entry| {
+        let kind = if entry.path().is_dir() { "directory" } else { "file" };
+        json!({"name": entry.file_name().to_string_lossy(), "type": kind, "ignored": false})
+    });
+    Json(nodes.collect())
+}
+
+/// Runs a command as a shell beside the server would, where our program is at another place.
+async fn shell(Json(body): Json<Value>) -> Result<Json<Value>, StatusCode> {
+    let program = program().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let command = body["command"].as_str().unwrap_or_default().replace("/tools/kubeopencode", &program);
+    let output = Command::new("sh").args(["-c", &command]).output().await;
+    let output = output.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&said)}}]})))
+}
+
+/// The program that the controllers of this suite are.
+fn program() -> anyhow::Result<String> {
+    let here = if let Some(path) = std::env::var_os("KUBEOPENCODE_BINARY") {
+        path.into()
+    } else {
+        let test = std::env::current_exe()?;
+        test.parent().and_then(FilePath::parent).context("the test has no directory")?.join("kubeopencode")
+    };
+    Ok(here.display().to_string())
+}
