@@ -5,6 +5,9 @@ pub mod controller;
 pub mod crds;
 pub mod down;
 pub mod helpers;
+pub mod log_archive;
+pub mod oidc;
+pub mod process;
 pub mod server;
 pub mod up;
 
@@ -15,6 +18,16 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+
+/// What the program does, by the name that it was started under and its arguments.
+pub fn main() -> ExitCode {
+    // The node starts containers through this program.
+    if let Some(code) = up::as_container() {
+        return code;
+    }
+    // The attach image holds this binary under the name of the program that it stands in for.
+    helpers::as_opencode().unwrap_or_else(|| Cli::parse().run())
+}
 
 /// Run AI coding agents on Kubernetes.
 #[derive(Debug, Parser)]
@@ -37,7 +50,7 @@ enum Command {
     /// Run the controllers: they do what Tasks, Agents and CronTasks say.
     Controller(controller::Args),
     /// Serve the REST API and the web page.
-    Server(server::Args),
+    Server(Box<server::Args>),
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`.
     Crds(crds::Args),
     /// What runs inside Pods.
@@ -54,7 +67,7 @@ impl Cli {
             Command::Up(args) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
             Command::Down(args) => down::run(args),
             Command::Controller(args) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
-            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(args))),
+            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(*args))),
             Command::Crds(args) => crds::print(&args, &mut io::stdout().lock()),
             Command::Helper(helper) => return helper.run(),
         };

@@ -3,8 +3,14 @@
 use std::{fs, net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context as _, bail};
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
 use server::{Access, Listening, Options, Range};
+
+use crate::{
+    log_archive::LogArchiveArg,
+    oidc::OidcArgs,
+    process::{Log, address, asked_to_end},
+};
 
 /// Arguments of `kubeopencode server`.
 ///
@@ -15,6 +21,8 @@ use server::{Access, Listening, Options, Range};
 /// | `KUBEOPENCODE_BASE_URL` | `--base-url` |
 /// | `KUBEOPENCODE_SESSION_KEY_FILE` | `--session-key-file` |
 /// | `KUBEOPENCODE_TRUSTED_PROXIES` | `--trusted-proxies` |
+/// | `KUBEOPENCODE_OIDC_*` | `--oidc-*` |
+/// | `KUBEOPENCODE_LOG_ARCHIVE` | `--log-archive` |
 /// | `KUBEOPENCODE_LOG`, `KUBEOPENCODE_LOG_FORMAT` | `--log`, `--log-format` |
 /// | `KUBEOPENCODE_ADDRESSING` | nothing: `local` where Agents listen on loopback addresses |
 /// | `KUBEOPENCODE_*_IMAGE` and the like | nothing: the platform's defaults, shown by explain, as for the controller |
@@ -59,23 +67,17 @@ pub struct Args {
     /// people log in again after a restart.
     #[arg(long, env = "KUBEOPENCODE_SESSION_KEY_FILE")]
     session_key_file: Option<PathBuf>,
-    /// Form of the log.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "KUBEOPENCODE_LOG_FORMAT")]
-    log_format: LogFormat,
-    /// What to log, such as `info` or `kubeopencode_server=debug`.
-    #[arg(long, default_value = "info", env = "KUBEOPENCODE_LOG")]
-    log: String,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
+    #[command(flatten)]
+    log_archive: LogArchiveArg,
+    #[command(flatten)]
+    oidc: OidcArgs,
+    #[command(flatten)]
+    log: Log,
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    start_log(&args)?;
+    args.log.start()?;
     let config =
         kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
     let session_key = args.session_key_file.as_ref().map(session_key).transpose()?;
@@ -93,16 +95,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         agents_on_loopback: pod::env::process("KUBEOPENCODE_ADDRESSING")
             .is_some_and(|value| value.eq_ignore_ascii_case("local")),
         environment: pod::env::process,
+        log_archive: args.log_archive.open()?,
     };
-    let listening = Listening::bind(Access::Config(Box::new(config)), options).await?;
-    listening
-        .serve(async {
-            // Without handlers the default action of the signal ends the process, which is as good.
-            if pod::stop::requested().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        })
-        .await?;
+    let provider = args.oidc.provider()?;
+    let listening = Listening::bind_with_provider(Access::Config(Box::new(config)), options, provider).await?;
+    listening.serve(asked_to_end()).await?;
     Ok(())
 }
 
@@ -125,22 +122,6 @@ fn session_key(path: &PathBuf) -> anyhow::Result<[u8; 32]> {
         }
         _ => bail!("{} must hold 32 bytes or 64 hexadecimal digits", path.display()),
     }
-}
-
-fn start_log(args: &Args) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).context("--log cannot be read")?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
-}
-
-/// `HOST:PORT`, or `:PORT` for every address.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
-    full.parse().map_err(|_| "write HOST:PORT or :PORT, such as 127.0.0.1:2746".to_owned())
 }
 
 #[cfg(test)]

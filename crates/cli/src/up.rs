@@ -17,6 +17,7 @@ use local::{
     platform::{API_PORT, Options, Platform},
     state_dir::StateDir,
 };
+use node::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Arguments of `kubeopencode up`.
@@ -82,7 +83,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&args.log).context("--log cannot be read")?;
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
-    refuse_runtime(args.runtime)?;
+    let engine = engine(args.runtime).await?;
     // Before anything is started, so that no signal is missed.
     let mut signals =
         Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
@@ -109,6 +110,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         api_port: args.api_port,
         kubeconfig: args.kubeconfig.clone().map(std::path::absolute).transpose().context("--kubeconfig")?,
         host_images: args.host_images,
+        engine,
         program: env::current_exe().context("this program cannot be found")?,
         opencode: opencode.clone(),
     };
@@ -116,7 +118,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         started = Platform::start(&state, options) => started?,
         () = signals.next() => return Ok(()),
     };
-    let page = match Page::start(platform.kubeconfig(), args.port).await {
+    let page = match Page::start(platform.kubeconfig(), args.port, platform.log_archive()).await {
         Ok(page) => page,
         Err(error) => {
             platform.stop().await;
@@ -179,17 +181,14 @@ impl Signals {
     }
 }
 
-/// Says honestly what is not there yet.
-fn refuse_runtime(runtime: Runtime) -> anyhow::Result<()> {
-    match runtime {
-        Runtime::Process => Ok(()),
-        Runtime::Podman => {
-            bail!("--runtime podman is not available in this version: leave it out to run containers as processes")
-        }
-        Runtime::Docker => {
-            bail!("--runtime docker is not available in this version: leave it out to run containers as processes")
-        }
-    }
+/// What runs containers, if not this program itself. Whether it works is known before anything starts.
+async fn engine(runtime: Runtime) -> anyhow::Result<Option<Engine>> {
+    let program = match runtime {
+        Runtime::Process => return Ok(None),
+        Runtime::Podman => "podman",
+        Runtime::Docker => "docker",
+    };
+    Ok(Some(Engine::find(Path::new(program)).await?))
 }
 
 /// What a person needs to go on.
@@ -241,13 +240,5 @@ mod tests {
     fn a_path_can_be_pasted_into_a_shell() {
         assert_eq!(quoted(Path::new("/home/me/.kubeopencode/kubeconfig")), "/home/me/.kubeopencode/kubeconfig");
         assert_eq!(quoted(Path::new("/home/o'neil a/x")), r"'/home/o'\''neil a/x'");
-    }
-
-    #[test]
-    fn a_runtime_that_is_not_there_is_refused() {
-        assert!(refuse_runtime(Runtime::Process).is_ok());
-        for runtime in [Runtime::Podman, Runtime::Docker] {
-            assert!(refuse_runtime(runtime).is_err_and(|error| error.to_string().contains("as processes")));
-        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::{Agent, CronTask, Task, TaskPhase, names::annotations};
 use axum::{Json, extract::State};
 use http::StatusCode;
+use observe::Key;
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -18,8 +19,7 @@ use crate::{
     list::ListQuery,
     names, random,
     state::Server,
-    watch::Key,
-    wire::{AgentResponse, CronTaskResponse, TaskResponse},
+    wire::{AgentResponse, CronTaskResponse, TaskResponse, Told},
     world::{Target, now},
 };
 
@@ -121,21 +121,22 @@ async fn resume_cron(State(server): State<Arc<Server>>, caller: Caller, at: At) 
 
 /// Creates one Task of a CronTask now, as its policy allows.
 #[utoipa::path(post, path = "/namespaces/{namespace}/crontasks/{name}/trigger", tag = "crontasks",
-    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = Value)))]
+    params(("namespace" = String, Path), ("name" = String, Path), ChangeQuery), responses((status = 200, body = Told)))]
 async fn trigger(
     State(server): State<Arc<Server>>,
     caller: Caller,
     at: At,
     Params(query): Params<ChangeQuery>,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<Told>> {
     let change = annotate(annotations::TRIGGER, "true");
     let _: CronTask = crud::change(&server, &caller, &at, &change, query.manner()).await?;
-    Ok(Json(json!({ "message": format!("CronTask '{}' was told to create a Task", at.name) })))
+    Ok(Json(Told { message: format!("CronTask '{}' was told to create a Task", at.name) }))
 }
 
 /// The Tasks that a CronTask created.
 #[utoipa::path(get, path = "/namespaces/{namespace}/crontasks/{name}/history", tag = "crontasks",
-    params(("namespace" = String, Path), ("name" = String, Path), ListQuery), responses((status = 200, body = Value)))]
+    params(("namespace" = String, Path), ("name" = String, Path), ListQuery),
+    responses((status = 200, content((ref("#/components/schemas/TaskList") = "application/json")))))]
 async fn history(
     State(server): State<Arc<Server>>,
     caller: Caller,

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Request, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use kube::{Client, Config, Resource, client::Body, config::AuthInfo};
+use observe::Readable;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{Caller, Standing},
+    auth::{Caller, Standing, User, oidc::AUTHENTICATED},
     error::{Answer, ApiError},
 };
 
@@ -47,20 +48,56 @@ impl Cluster {
         Ok(Self { own, bare })
     }
 
-    /// A client with the rights of `caller`. Check them first: without a token it has the server's.
-    pub fn client(&self, caller: &Caller) -> Answer<Client> {
-        let Standing::Token(token) = &caller.standing else { return Ok(self.own.clone()) };
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
-            .map_err(|_| ApiError::unauthorized("the token is not valid here"))?;
-        value.set_sensitive(true);
-        let (bare, namespace) = (self.bare.clone(), self.bare.default_namespace().to_owned());
-        let service = tower::service_fn(move |mut request: Request<Body>| {
-            request.headers_mut().insert(header::AUTHORIZATION, value.clone());
-            let bare = bare.clone();
-            async move { bare.send(request).await }
-        });
-        Ok(Client::new(service, namespace))
+    /// A client with the server's own rights whose answers can always be read, for the watches.
+    pub fn readable(&self) -> Client {
+        Client::new(Readable(self.own.clone()), self.own.default_namespace().to_owned())
     }
+
+    /// A client with the rights of `caller`. Check them first: who is not known by a token or a provider has the server's.
+    pub fn client(&self, caller: &Caller) -> Answer<Client> {
+        match &caller.standing {
+            Standing::Open { .. } => Ok(self.own.clone()),
+            Standing::Token(token) => {
+                let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
+                    .map_err(|_| ApiError::unauthorized("the token is not valid here"))?;
+                value.set_sensitive(true);
+                Ok(with_headers(&self.bare, HeaderMap::from_iter([(header::AUTHORIZATION, value)])))
+            }
+            Standing::Vouched { .. } => Ok(with_headers(&self.own, impersonation(&caller.user)?)),
+        }
+    }
+}
+
+/// The client with these headers in every request, instead of any of the same names.
+fn with_headers(client: &Client, headers: HeaderMap) -> Client {
+    let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        for name in headers.keys() {
+            request.headers_mut().remove(name);
+        }
+        for (name, value) in &headers {
+            request.headers_mut().append(name, value.clone());
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, namespace)
+}
+
+/// The headers by which this server acts as `user`, with their rights and no others.
+fn impersonation(user: &User) -> Answer<HeaderMap> {
+    const USER: HeaderName = HeaderName::from_static("impersonate-user");
+    const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+    // A header that got lost on the way would leave the server's own rights.
+    let value = |text: &str| match HeaderValue::from_str(text) {
+        Ok(value) if !text.is_empty() => Ok(value),
+        _ => Err(ApiError::unauthorized("this name cannot be used here")),
+    };
+    let mut headers = HeaderMap::from_iter([(USER, value(&user.name)?)]);
+    for group in user.groups.iter().filter(|group| *group != AUTHENTICATED) {
+        headers.append(GROUP, value(group)?);
+    }
+    Ok(headers)
 }
 
 /// Path of an object, or of all objects of a kind.
@@ -130,5 +167,26 @@ async fn send(client: &Client, method: &str, uri: &str, kind: &str, body: Option
     match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(ApiError::unavailable("the Kubernetes API does not answer; try again")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_impersonated_is_named_with_all_groups() {
+        let groups = ["oidc:dev", "oidc:ops", AUTHENTICATED].map(str::to_owned).to_vec();
+        let user = User { name: "oidc:anna".to_owned(), groups, ..User::default() };
+        let headers = impersonation(&user).unwrap();
+        assert_eq!(headers["impersonate-user"], "oidc:anna");
+        assert_eq!(headers.get_all("impersonate-group").iter().collect::<Vec<_>>(), ["oidc:dev", "oidc:ops"]);
+    }
+
+    #[test]
+    fn a_name_that_no_header_can_carry_acts_as_nobody() {
+        for name in ["", "a\nb"] {
+            assert!(impersonation(&User { name: name.to_owned(), ..User::default() }).is_err(), "{name}");
+        }
     }
 }

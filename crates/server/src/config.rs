@@ -31,7 +31,9 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 /// The settings of the whole platform.
-#[utoipa::path(get, path = "/config", tag = "config", params(Output), responses((status = 200, body = ConfigResponse)))]
+#[utoipa::path(get, path = "/config", operation_id = "readConfig", tag = "config", params(Output),
+    responses((status = 200, content((ConfigResponse = "application/json"),
+        (ref("#/components/schemas/KubeOpenCodeConfig") = "application/yaml")))))]
 async fn read(State(server): State<Arc<Server>>, caller: Caller, Params(output): Params<Output>) -> Answer<Response> {
     server.reviews.require(&caller, &ours("get", PLURAL, None, Some(NAME))).await?;
     let client = server.cluster.client(&caller)?;
@@ -43,8 +45,12 @@ async fn read(State(server): State<Arc<Server>>, caller: Caller, Params(output):
 }
 
 /// Replaces the settings of the whole platform; creates them if there are none.
-#[utoipa::path(put, path = "/config", tag = "config", params(ChangeQuery), request_body = Value,
-    responses((status = 200, body = ConfigResponse)))]
+#[utoipa::path(put, path = "/config", operation_id = "replaceConfig", tag = "config", params(ChangeQuery),
+    request_body(content(
+        (ref("#/components/schemas/KubeOpenCodeConfig") = "application/json"),
+        (ref("#/components/schemas/KubeOpenCodeConfig") = "application/yaml"))),
+    responses((status = 200, content((ConfigResponse = "application/json"),
+        (ref("#/components/schemas/KubeOpenCodeConfig") = "application/yaml")))))]
 async fn replace(
     State(server): State<Arc<Server>>,
     caller: Caller,

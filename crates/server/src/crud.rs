@@ -21,6 +21,7 @@ use crate::{
     kind::Served,
     list::{Filter, ListQuery},
     state::Server,
+    wire::Word,
 };
 
 /// A change that lost a race against another change is tried again this often, if nobody asked for a certain version.
@@ -280,7 +281,7 @@ pub async fn put(client: &kube::Client, path: &str, wanted: &Value, manner: Mann
             None => object["spec"] = wanted.get("spec").cloned().unwrap_or_else(|| json!({})),
         }
         match cluster::replace(client, path, &object, manner).await {
-            Err(error) if error.word == "Conflict" && asked_for.is_none() && attempt < ATTEMPTS => {}
+            Err(error) if error.word == Word::Conflict && asked_for.is_none() && attempt < ATTEMPTS => {}
             answer => return answer,
         }
     }

@@ -7,7 +7,7 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use kube::core::response::StatusCause;
 
-use crate::wire::{ErrorBody, FieldError};
+use crate::wire::{ErrorBody, FieldError, Word};
 
 /// Why a request was not done. Its message is for the caller: it never holds the value of a Secret.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub struct ApiError {
     /// HTTP status.
     pub status: StatusCode,
     /// Stable word.
-    pub word: &'static str,
+    pub word: Word,
     /// The same as a sentence.
     pub message: String,
     /// Fields that are wrong.
@@ -29,13 +29,13 @@ pub struct ApiError {
 pub type Answer<T> = Result<T, ApiError>;
 
 impl ApiError {
-    fn new(status: StatusCode, word: &'static str, message: impl Into<String>) -> Self {
+    fn new(status: StatusCode, word: Word, message: impl Into<String>) -> Self {
         Self { status, word, message: message.into(), fields: Vec::new(), retry_after: None }
     }
 
     /// 400: it cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+        Self::new(StatusCode::BAD_REQUEST, Word::BadRequest, message)
     }
 
     /// 400, by one parameter.
@@ -47,17 +47,17 @@ impl ApiError {
 
     /// 401: nobody knows who asks.
     pub fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
+        Self::new(StatusCode::UNAUTHORIZED, Word::Unauthorized, message)
     }
 
     /// 403: who asks may not.
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+        Self::new(StatusCode::FORBIDDEN, Word::Forbidden, message)
     }
 
     /// 404: it is not there.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+        Self::new(StatusCode::NOT_FOUND, Word::NotFound, message)
     }
 
     /// 404 of an object.
@@ -67,29 +67,29 @@ impl ApiError {
 
     /// 405: the path knows other methods.
     pub fn method_not_allowed() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "this path does not know that method")
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Word::MethodNotAllowed, "this path does not know that method")
     }
 
     /// 409: not in the state that it is in.
     pub fn conflict(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "Conflict", message)
+        Self::new(StatusCode::CONFLICT, Word::Conflict, message)
     }
 
     /// 413: the body is too large.
     pub fn too_large() -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", "the body has more than 1 MiB")
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, Word::TooLarge, "the body has more than 1 MiB")
     }
 
     /// 415: the body is of a kind that the route does not read.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Word::UnsupportedMediaType, message)
     }
 
     /// 422: a field is wrong.
     pub fn invalid(field: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         let fields = vec![FieldError { field: field.to_owned(), message: message.clone() }];
-        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("{field}: {message}")) }
+        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, format!("{field}: {message}")) }
     }
 
     /// 422: a body that is well-formed but not what the route reads, by what the reader said.
@@ -99,36 +99,36 @@ impl ApiError {
         let fields = field.map(|field| FieldError { field: field.to_owned(), message: problem.to_owned() });
         Self {
             fields: fields.into_iter().collect(),
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", problem.to_owned())
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, problem.to_owned())
         }
     }
 
     /// 429: too often.
     pub fn too_many(seconds: u32) -> Self {
         let message = format!("too many requests; try again in {seconds} s");
-        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, Word::TooManyRequests, message) }
     }
 
     /// 500: our fault. What happened is in the log, not in the answer.
     pub fn internal(what: &str, error: &dyn std::error::Error) -> Self {
         tracing::error!(%error, "{what}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal", format!("{what}; the server's log says more"))
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Word::Internal, format!("{what}; the server's log says more"))
     }
 
     /// 502: an Agent's server does not answer as it should.
     pub fn bad_gateway(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_GATEWAY, "BadGateway", message)
+        Self::new(StatusCode::BAD_GATEWAY, Word::BadGateway, message)
     }
 
     /// 503: not now.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Word::Unavailable, message)
     }
 
     /// The body of the answer.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
-            error: self.word.to_owned(),
+            error: self.word,
             message: self.message.clone(),
             code: self.status.as_u16(),
             field: self.fields.first().map(|wrong| wrong.field.clone()),
@@ -175,13 +175,16 @@ impl ApiError {
             (401, _) => Self::unauthorized("the Kubernetes API does not accept the token; log in again"),
             (403, _) => Self::forbidden(message),
             (404 | 410, _) => Self::not_found(message),
-            (409, "AlreadyExists") => Self::new(StatusCode::CONFLICT, "AlreadyExists", message),
+            (409, "AlreadyExists") => Self::new(StatusCode::CONFLICT, Word::AlreadyExists, message),
             (409, _) => Self::conflict(message),
             (413, _) => Self::too_large(),
             (415, _) => Self::unsupported(message),
             (422, _) => {
                 let fields = causes.iter().map(wrong_field).collect();
-                Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", sentence(&message, causes)) }
+                Self {
+                    fields,
+                    ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, sentence(&message, causes))
+                }
             }
             (429, _) => {
                 let seconds = status.details.as_ref().map_or(1, |details| details.retry_after_seconds.max(1));
@@ -207,7 +210,7 @@ impl ApiError {
             .collect();
         let listed: Vec<_> = fields.iter().map(|wrong| wrong.field.as_str()).collect();
         let message = format!("no such field, or there twice: {}", listed.join(", "));
-        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
+        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, message) }
     }
 }
 
@@ -240,10 +243,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(status: serde_json::Value, code: u16, word: &str, field: Option<&str>, message: &str) {
+    fn check(status: serde_json::Value, code: u16, word: Word, field: Option<&str>, message: &str) {
         let status = serde_json::from_value(status).unwrap();
         let body = ApiError::from_status(&status).body();
-        assert_eq!((body.code, body.error.as_str(), body.field.as_deref()), (code, word, field));
+        assert_eq!((body.code, body.error, body.field.as_deref()), (code, word, field));
         assert_eq!(body.message, message);
     }
 
@@ -253,7 +256,7 @@ mod tests {
             json!({"code": 422, "reason": "Invalid", "message": "Task \"a\" is invalid", "details": {"causes": [
                 {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: \"object\": either agentRef or templateRef must be specified"}]}}),
             422,
-            "Invalid",
+            Word::Invalid,
             Some("spec"),
             "spec: either agentRef or templateRef must be specified",
         );
@@ -264,7 +267,7 @@ mod tests {
         check(
             json!({"code": 400, "reason": "BadRequest", "message": "Task in version \"v1alpha1\" cannot be handled as a Task: strict decoding error: unknown field \"spec.foo\""}),
             422,
-            "Invalid",
+            Word::Invalid,
             Some("spec.foo"),
             "no such field, or there twice: spec.foo",
         );
@@ -272,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_and_a_stale_version_are_told_apart() {
-        check(json!({"code": 409, "reason": "AlreadyExists", "message": "m"}), 409, "AlreadyExists", None, "m");
-        check(json!({"code": 409, "reason": "Conflict", "message": "m"}), 409, "Conflict", None, "m");
+        check(json!({"code": 409, "reason": "AlreadyExists", "message": "m"}), 409, Word::AlreadyExists, None, "m");
+        check(json!({"code": 409, "reason": "Conflict", "message": "m"}), 409, Word::Conflict, None, "m");
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Caller, Standing, ours},
+    auth::{Caller, is_still_known, ours},
     error::Answer,
     extract::Params,
     feed::Told,
@@ -112,9 +112,7 @@ fn reset() -> Event {
 
 /// Whether `caller` is still known and may list what changed. Both answers are remembered for some seconds.
 async fn may_see(server: &Server, caller: &Caller, told: &Told) -> Answer<bool> {
-    if let Standing::Token(token) = &caller.standing {
-        server.reviews.user(token).await?;
-    }
+    is_still_known(server, caller).await?;
     server.reviews.may(caller, &ours("list", told.plural, Some(&told.namespace), None)).await
 }
 

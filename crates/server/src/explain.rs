@@ -1,6 +1,7 @@
 //! Why a Task or an Agent is where it is: the chain of causes, the queue, and where each setting came from.
 
 mod causes;
+mod crash;
 mod line;
 mod settings;
 
@@ -13,6 +14,7 @@ use kubeopencode_core::{
     dependencies::{End, Other},
     resolve,
 };
+use observe::Key;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
@@ -20,9 +22,7 @@ use crate::{
     crud,
     error::Answer,
     extract::At,
-    kind::Served as _,
     state::Server,
-    watch::Key,
     wire::{AgentExplanation, DependencyState, ObjectName, QueueState, Setting, TaskExplanation},
     world::{Target, World},
 };
@@ -44,7 +44,13 @@ async fn task(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answ
     let status = task.status.clone().unwrap_or_default();
     let line = Target::of(&task).map(|target| Line::of(world, target, &task));
     let waits = !status.phase.unwrap_or_default().is_finished() && status.phase != Some(api::TaskPhase::Running);
-    let chain = causes::of_task(world, &task, line.as_ref().filter(|_| waits), seen);
+    let mut chain = causes::of_task(world, &task, line.as_ref().filter(|_| waits), seen);
+    if let Some(Target::Agent(key)) = Target::of(&task).filter(|target| waits && seen.may_see(target))
+        && let Some(agent) = world.agents.object(&key)
+    {
+        chain.extend(crash::of_server(&server, &caller, &agent).await?);
+    }
+    causes::once_each(&mut chain);
     let (settings, settings_error) = match Target::of(&task) {
         Some(target) if seen.may_see(&target) => task_settings(world, &task, &target),
         Some(_) => (Vec::new(), Some("you may not read what the Task runs on".to_owned())),
@@ -52,7 +58,7 @@ async fn task(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answ
     };
     Ok(Json(TaskExplanation {
         task: ObjectName { kind: None, namespace: Some(at.namespace.clone()), name: at.name },
-        phase: format!("{:?}", status.phase.unwrap_or_default()),
+        phase: status.phase.unwrap_or_default(),
         reason: chain.first().and_then(|cause| cause.reason.clone()).or(status.reason),
         message: chain.first().map(|cause| cause.message.clone()).or(status.message),
         next: causes::next_steps(&chain, &task),
@@ -75,14 +81,16 @@ async fn agent(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Ans
     let target = Target::Agent(Key::new(&at.namespace, &at.name));
     let (settings, settings_error) = agent_settings(world, &agent, &target);
     let line = Line::of_target(world, target);
-    let chain = causes::of_agent(world, &agent);
+    let mut chain = causes::of_agent(world, &agent);
+    chain.extend(crash::of_server(&server, &caller, &agent).await?);
+    causes::once_each(&mut chain);
     let queue = line.empty_state();
     let status = agent.status.clone().unwrap_or_default();
     Ok(Json(AgentExplanation {
         agent: ObjectName { kind: None, namespace: Some(at.namespace.clone()), name: at.name },
-        phase: Some(agent.phase()).filter(|phase| !phase.is_empty()),
+        phase: status.phase,
         ready: status.ready.unwrap_or_default(),
-        next: causes::next_steps_of_agent(&agent),
+        next: causes::next_steps_of_agent(&agent, &chain),
         queue: QueueState { ahead: if seen.tasks { queue.ahead } else { Vec::new() }, ..queue },
         running: if seen.tasks { line.running() } else { Vec::new() },
         quota: line.quota(),
@@ -121,14 +129,14 @@ fn task_settings(world: &World, task: &Task, target: &Target) -> (Vec<Setting>, 
     let platform = world.platform();
     let resolved = match target {
         Target::Agent(key) => {
-            let Some(agent) = world.agents.get(key) else { return missing("Agent", &key.name) };
+            let Some(agent) = world.agents.object(key) else { return missing("Agent", &key.name) };
             let template = template_of(world, &agent);
             let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
             let target = resolve::Target::Agent { agent: &agent, template: template.as_deref(), url: &url };
             resolve::resolve_task(task, target, &platform)
         }
         Target::Template(key) => {
-            let Some(template) = world.templates.get(key) else { return missing("AgentTemplate", &key.name) };
+            let Some(template) = world.templates.object(key) else { return missing("AgentTemplate", &key.name) };
             resolve::resolve_task(task, resolve::Target::Template(&template), &platform)
         }
     };
@@ -148,7 +156,7 @@ fn agent_settings(world: &World, agent: &Agent, target: &Target) -> (Vec<Setting
 
 fn template_of(world: &World, agent: &Agent) -> Option<Arc<AgentTemplate>> {
     let template = agent.spec.template_ref.as_ref()?;
-    world.templates.get(&Key::new(agent.namespace().unwrap_or_default(), &template.name))
+    world.templates.object(&Key::new(agent.namespace().unwrap_or_default(), &template.name))
 }
 
 fn missing(kind: &str, name: &str) -> (Vec<Setting>, Option<String>) {
@@ -159,7 +167,7 @@ fn dependencies(world: &World, task: &Task) -> Vec<DependencyState> {
     use api::run::DependencyCondition::{Failed, Finished, Succeeded};
     let namespace = task.namespace().unwrap_or_default();
     let state = |dependency: &api::run::Dependency| {
-        let other = world.tasks.get(&Key::new(&namespace, &dependency.task));
+        let other = world.tasks.object(&Key::new(&namespace, &dependency.task));
         let end = other.as_ref().and_then(|other| Other::of(other).end);
         let met = match (dependency.condition, end) {
             (Finished, Some(_)) | (Succeeded, Some(End::Succeeded)) => true,
@@ -168,8 +176,10 @@ fn dependencies(world: &World, task: &Task) -> Vec<DependencyState> {
         };
         DependencyState {
             task: dependency.task.clone(),
-            condition: format!("{:?}", dependency.condition),
-            phase: other.as_ref().map(|other| other.phase()),
+            condition: dependency.condition,
+            phase: other
+                .as_ref()
+                .map(|other| other.status.as_ref().and_then(|status| status.phase).unwrap_or_default()),
             met,
             exists: other.is_some(),
         }

@@ -7,6 +7,7 @@ use api::{
     RemoteMCPServer, Task, names,
 };
 use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
+use observe::{Key, Kind};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -15,7 +16,6 @@ use crate::{
     crud::PARTIAL,
     error::ApiError,
     list::Filter,
-    watch::{Key, Kind},
     wire::{
         self, AgentResponse, AgentTemplateResponse, CronTaskResponse, Identity, ObjectResponse, RegistryResponse,
         TaskResponse,
@@ -40,6 +40,8 @@ pub trait Served:
     const KIND: &'static str;
     /// Plural name, in paths and rights.
     const PLURAL: &'static str;
+    /// What its short form looks like.
+    const SHORT: Short = Short::NameAndSpec;
     /// Key of the objects in a list.
     const LIST: &'static str = "items";
 
@@ -80,6 +82,26 @@ pub trait Served:
     }
 }
 
+/// Short forms of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// A [`wire::CreateTask`].
+    Task,
+    /// The spec, or instead of its template some fields of the Task.
+    CronTask,
+    /// Name and labels beside the fields of the spec.
+    Flat,
+    /// Name, labels and spec.
+    NameAndSpec,
+}
+
+/// Fields of a Task that may stand in the short form of a CronTask.
+pub const OF_THE_TASK: [&str; 5] = ["description", "agentRef", "templateRef", "contexts", "timeout"];
+
+/// Fields of a CronTask that can be changed alone, besides the description of its Task.
+pub const CHANGED_ALONE: [&str; 6] =
+    ["schedule", "timeZone", "concurrencyPolicy", "suspend", "startingDeadlineSeconds", "maxRetainedTasks"];
+
 /// Order of two objects by when they were created, then by name.
 pub fn by_age<K: Resource>(a: &K, b: &K) -> Ordering {
     let age = |object: &K| object.meta().creation_timestamp.as_ref().map(|time| time.0);
@@ -92,6 +114,7 @@ impl Served for Task {
     const KIND: &'static str = "Task";
     const PLURAL: &'static str = "tasks";
     const LIST: &'static str = "tasks";
+    const SHORT: Short = Short::Task;
 
     fn kept(world: &World) -> &Kind<Self> {
         &world.tasks
@@ -155,6 +178,7 @@ impl Served for CronTask {
     const KIND: &'static str = "CronTask";
     const PLURAL: &'static str = "crontasks";
     const LIST: &'static str = "cronTasks";
+    const SHORT: Short = Short::CronTask;
 
     fn kept(world: &World) -> &Kind<Self> {
         &world.cron_tasks
@@ -165,7 +189,6 @@ impl Served for CronTask {
     }
 
     fn expand(mut short: Map<String, Value>) -> Result<Value, ApiError> {
-        const OF_THE_TASK: [&str; 5] = ["description", "agentRef", "templateRef", "contexts", "timeout"];
         let name = name_of(&mut short)?;
         let task: Map<String, Value> =
             OF_THE_TASK.iter().filter_map(|field| Some(((*field).to_owned(), short.shift_remove(*field)?))).collect();
@@ -182,10 +205,8 @@ impl Served for CronTask {
     }
 
     fn partial(mut short: Map<String, Value>) -> Result<Value, ApiError> {
-        const KNOWN: [&str; 6] =
-            ["schedule", "timeZone", "concurrencyPolicy", "suspend", "startingDeadlineSeconds", "maxRetainedTasks"];
         let description = short.shift_remove("description");
-        if let Some(unknown) = short.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        if let Some(unknown) = short.keys().find(|key| !CHANGED_ALONE.contains(&key.as_str())) {
             return Err(ApiError::invalid(unknown, "it cannot be changed alone; send the whole object"));
         }
         if let Some(description) = description {
@@ -200,6 +221,7 @@ impl Served for Agent {
     const KIND: &'static str = "Agent";
     const PLURAL: &'static str = "agents";
     const LIST: &'static str = "agents";
+    const SHORT: Short = Short::Flat;
 
     fn kept(world: &World) -> &Kind<Self> {
         &world.agents
@@ -233,6 +255,7 @@ impl Served for AgentTemplate {
     const KIND: &'static str = "AgentTemplate";
     const PLURAL: &'static str = "agenttemplates";
     const LIST: &'static str = "agentTemplates";
+    const SHORT: Short = Short::Flat;
 
     fn kept(world: &World) -> &Kind<Self> {
         &world.templates
@@ -388,7 +411,7 @@ mod tests {
     #[test]
     fn a_task_needs_words() {
         assert_eq!(expand::<Task>(json!({"description": " "})).unwrap_err().fields[0].field, "description");
-        assert_eq!(expand::<Task>(json!({"description": "a", "foo": 1})).unwrap_err().word, "Invalid");
+        assert_eq!(expand::<Task>(json!({"description": "a", "foo": 1})).unwrap_err().word, wire::Word::Invalid);
     }
 
     #[test]

@@ -46,7 +46,6 @@ mod state;
 mod summary;
 mod terminal;
 mod upcoming;
-mod watch;
 mod wire;
 mod world;
 
@@ -67,7 +66,8 @@ use tokio::{
 use utoipa_axum::router::OpenApiRouter;
 
 pub use address::{NoRange, Range};
-use auth::{Codes, Reviews, Sessions};
+pub use auth::oidc::Oidc;
+use auth::{Codes, Reviews, Sessions, oidc};
 pub use cluster::Access;
 use cluster::Cluster;
 use connections::Connections;
@@ -76,6 +76,7 @@ use limits::Limits;
 use metrics::Metrics;
 use share::Shares;
 use state::Server;
+use store::LogArchive;
 use world::World;
 
 /// How to serve.
@@ -105,6 +106,8 @@ pub struct Options {
     pub agents_on_loopback: bool,
     /// Looks up an environment variable.
     pub environment: fn(&str) -> Option<String>,
+    /// Where logs are kept; without one they go with their Pods.
+    pub log_archive: Option<Arc<dyn LogArchive>>,
 }
 
 /// Why the server ended.
@@ -127,6 +130,9 @@ pub enum Error {
     /// There is no randomness or no usable key.
     #[error("sessions cannot be made: {0}")]
     Sessions(String),
+    /// The identity provider cannot be used as it is configured.
+    #[error("the identity provider cannot be used: {0}")]
+    Oidc(String),
 }
 
 /// A server that has its address and is about to serve.
@@ -141,6 +147,11 @@ pub struct Listening {
 impl Listening {
     /// Takes its addresses.
     pub async fn bind(cluster: Access, options: Options) -> Result<Self, Error> {
+        Self::bind_with_provider(cluster, options, None).await
+    }
+
+    /// As [`Self::bind`]; people of `provider` may log in too.
+    pub async fn bind_with_provider(cluster: Access, options: Options, provider: Option<Oidc>) -> Result<Self, Error> {
         let (ending, is_ending) = signal::channel(false);
         let listener = listen(options.address).await?;
         let address = listener.local_addr()?;
@@ -148,7 +159,7 @@ impl Listening {
             Some(address) => Some(listen(address).await?),
             None => None,
         };
-        let server = Arc::new(server(cluster, options, is_ending)?);
+        let server = Arc::new(server(cluster, options, provider, address, is_ending)?);
         Ok(Self { listener, metrics, server, address, ending })
     }
 
@@ -159,15 +170,14 @@ impl Listening {
 
     /// Makes links that log in the owner of this machine, each once.
     pub fn login_links(&self) -> LoginLinks {
-        let base = self.server.options.base_url.clone().unwrap_or_else(|| format!("http://{}", self.address));
-        LoginLinks { codes: Arc::clone(&self.server.codes), base: base.trim_end_matches('/').to_owned() }
+        LoginLinks { codes: Arc::clone(&self.server.codes), base: base(&self.server.options, self.address) }
     }
 
     /// Serves until `stop` is ready and what was begun has ended.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
         let Self { listener, metrics, server, address, ending } = self;
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&server.world).follow(server.cluster.own.clone()));
+        background.spawn(Arc::clone(&server.world).follow(server.cluster.readable()));
         if let Some(listener) = metrics {
             let numbers = Router::new().route("/metrics", get(numbers)).with_state(Arc::clone(&server));
             background.spawn(async move {
@@ -208,7 +218,7 @@ impl LoginLinks {
 /// The description of the API as JSON (OpenAPI 3.1), indented.
 pub fn openapi() -> String {
     let (_, api) = router(None);
-    let mut text = api.to_pretty_json().unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&api).unwrap_or_default();
     text.push('\n');
     text
 }
@@ -217,7 +227,19 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
-fn server(cluster: Access, options: Options, ending: signal::Receiver<bool>) -> Result<Server, Error> {
+/// Address at which browsers reach the server, as far as it knows.
+fn base(options: &Options, address: SocketAddr) -> String {
+    let base = options.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    base.trim_end_matches('/').to_owned()
+}
+
+fn server(
+    cluster: Access,
+    options: Options,
+    provider: Option<Oidc>,
+    address: SocketAddr,
+    ending: signal::Receiver<bool>,
+) -> Result<Server, Error> {
     let failed = |error: &dyn std::error::Error| Error::Sessions(error.to_string());
     let key = match options.session_key {
         Some(key) => key,
@@ -225,11 +247,13 @@ fn server(cluster: Access, options: Options, ending: signal::Receiver<bool>) -> 
     };
     let born = random::text(6).map_err(|error| failed(&error))?;
     let cluster = Cluster::new(cluster)?;
+    let provider = provider.map(|settings| oidc::Provider::new(settings, &base(&options, address)));
     Ok(Server {
         world: Arc::new(World::new(&born, options.environment)),
         reviews: Reviews::new(cluster.own.clone()),
         sessions: Sessions::new(&key, auth::is_secure(options.base_url.as_deref())).map_err(|error| failed(&error))?,
         codes: Arc::default(),
+        oidc: provider.transpose().map_err(|mistake| Error::Oidc(mistake.to_string()))?,
         limits: Limits::new(options.requests_per_second),
         throttle: (options.concurrent_requests > 0).then(|| Semaphore::new(options.concurrent_requests)),
         metrics: Metrics::default(),
@@ -242,7 +266,7 @@ fn server(cluster: Access, options: Options, ending: signal::Receiver<bool>) -> 
 }
 
 /// Every route, and the description of those under `/api/v1`. Without a server there is nobody to guard them.
-fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
+fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, serde_json::Value) {
     let described = OpenApiRouter::new()
         .merge(meta::routes())
         .merge(actions::routes())
@@ -258,7 +282,7 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, utoipa::openapi
     let (known, mut api) = OpenApiRouter::new().nest("/api/v1", described).split_for_parts();
     let (open, open_api) = OpenApiRouter::new().nest("/api/v1", meta::open_routes()).split_for_parts();
     api.merge(open_api);
-    openapi::finish(&mut api);
+    let api = openapi::finish(api);
 
     let agent = "/namespaces/{namespace}/agents/{name}";
     let kinds = crud::routes::<api::Task>()
@@ -277,7 +301,7 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, utoipa::openapi
         .route(&format!("{agent}/proxy/"), any(proxy::pass))
         .route(&format!("{agent}/proxy/{{*rest}}"), any(proxy::pass));
     let mut known = known.merge(Router::new().nest("/api/v1", kinds));
-    let text = api.to_json().unwrap_or_default();
+    let text = api.to_string();
     let description = move || async move { ([(header::CONTENT_TYPE, "application/json")], text) };
     let mut all = open.route("/api/v1/openapi.json", get(description));
     if let Some(server) = server {
@@ -289,6 +313,8 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, utoipa::openapi
     }
     all = all
         .route("/login", get(meta::redeem))
+        .route(oidc::PATH, get(oidc::begin))
+        .route(oidc::CALLBACK, get(oidc::finish))
         .route("/s/{token}", get(share::page))
         .route("/s/{token}/", get(share::page))
         .route("/s/{token}/info", get(share::info))

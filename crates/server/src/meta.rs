@@ -10,17 +10,19 @@ use axum::{
 use http::{StatusCode, header};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Attributes, Caller, Standing, Token, User, Via, is_same_origin},
+    auth::{Attributes, Caller, Holder, LIFE, Token, User, Via, by_token, is_same_origin, oidc},
     error::{Answer, ApiError},
     extract::{Body, Params},
     front::{Client, slow_down},
     span,
     state::Server,
-    wire::{Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, WhoAmI},
+    wire::{
+        Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo, Readiness, Ready,
+        Recognised, WhoAmI,
+    },
 };
 
 /// Most questions about rights in one request.
@@ -52,12 +54,12 @@ async fn health(State(server): State<Arc<Server>>) -> Json<Health> {
 
 /// The server knows the cluster and can answer.
 #[utoipa::path(get, path = "/ready", tag = "server",
-    responses((status = 200, body = Value, description = "ready"), (status = 503, body = Value, description = "not ready")))]
+    responses((status = 200, body = Readiness, description = "ready"), (status = 503, body = Readiness, description = "not ready")))]
 async fn ready(State(server): State<Arc<Server>>) -> Response {
     if server.world.is_complete() && !*server.ending.borrow() {
-        return Json(json!({ "status": "ready" })).into_response();
+        return Json(Readiness { status: Ready::Yes }).into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "not ready" }))).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, Json(Readiness { status: Ready::No })).into_response()
 }
 
 /// About this server, and how to log in.
@@ -68,6 +70,10 @@ async fn info(State(server): State<Arc<Server>>) -> Json<Info> {
         authentication: AuthenticationInfo {
             anonymous: server.options.anonymous,
             anonymous_write: server.options.anonymous && server.options.anonymous_write,
+            oidc: server
+                .oidc
+                .as_ref()
+                .map(|provider| ProviderInfo { name: provider.settings.name.clone(), path: oidc::PATH.to_owned() }),
         },
         features: ["events", "explain", "graph", "permissions", "summary"].map(str::to_owned).to_vec(),
     })
@@ -86,17 +92,13 @@ async fn login(
         return Err(ApiError::forbidden("the request comes from another page"));
     }
     let text = request.token.trim();
-    let token = Token::new(text);
-    let user = server.reviews.user(&token).await?;
+    let (user, standing) = by_token(&server, Token::new(text)).await?;
     let (session, cookie) = server
         .sessions
-        .start(Some(text.to_owned()), Timestamp::now())
+        .start(Holder::Token(text.to_owned()), LIFE, Timestamp::now())
         .map_err(|error| ApiError::invalid("token", error.to_string()))?;
-    let caller = Caller {
-        user,
-        standing: Standing::Token(token),
-        via: Via::Session { csrf: session.csrf, expires: session.expires },
-    };
+    let via = Via::Session { csrf: session.csrf, expires: session.expires };
+    let caller = Caller { user, standing, via };
     Ok(([(header::SET_COOKIE, cookie)], Json(who(&caller))).into_response())
 }
 
@@ -115,26 +117,25 @@ async fn whoami(caller: Caller) -> Json<WhoAmI> {
 fn who(caller: &Caller) -> WhoAmI {
     let User { name, groups, .. } = &*caller.user;
     let (via, csrf_token, expires_at) = match &caller.via {
-        Via::Bearer => ("bearer", None, None),
-        Via::Session { csrf, expires } => ("session", Some(csrf.clone()), Some(*expires)),
-        Via::Anonymous => ("anonymous", None, None),
+        Via::Bearer => (Recognised::Bearer, None, None),
+        Via::Session { csrf, expires } => (Recognised::Session, Some(csrf.clone()), Some(*expires)),
+        Via::Anonymous => (Recognised::Anonymous, None, None),
     };
     WhoAmI {
         user: name.clone(),
         groups: groups.clone(),
         anonymous: caller.via == Via::Anonymous,
         read_only: caller.is_read_only(),
-        via: via.to_owned(),
+        via,
         csrf_token,
         expires_at,
     }
 }
 
 /// The namespaces that the caller may look into.
-#[utoipa::path(get, path = "/namespaces", tag = "server", responses((status = 200, body = Value)))]
-async fn namespaces(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
-    let namespaces = server.namespaces_of(&caller).await?;
-    Ok(Json(json!({ "namespaces": namespaces })))
+#[utoipa::path(get, path = "/namespaces", tag = "server", responses((status = 200, body = Namespaces)))]
+async fn namespaces(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Namespaces>> {
+    server.namespaces_of(&caller).await.map(|namespaces| Json(Namespaces { namespaces }))
 }
 
 /// What the caller may do.
@@ -181,7 +182,7 @@ pub async fn redeem(
     }
     let (_, cookie) = server
         .sessions
-        .start(None, Timestamp::now())
+        .start(Holder::Owner, LIFE, Timestamp::now())
         .map_err(|error| ApiError::internal("no session can be made", &error))?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }

@@ -1,17 +1,21 @@
-//! The description of the API, made from the code.
+//! The description of the API (OpenAPI 3.1), made from the code and from the kinds' definitions.
+
+mod bodies;
+mod tidy;
 
 use api::{
     Agent, AgentTemplate, AgentTool, AgentWorkflow, CronTask, Instruction, MCPServer, Model, ModelProvider, Registry,
     RemoteMCPServer, Task,
 };
+use serde_json::{Map, Value};
 use utoipa::{
     IntoParams, ToSchema,
     openapi::{
-        Components, Content, HttpMethod, Info, License, ObjectBuilder, OpenApi, Ref, RefOr, Required, Response, Schema,
+        Components, Content, HttpMethod, Info, License, ObjectBuilder, OpenApi, Ref, RefOr, Required, Response,
         SecurityRequirement,
-        path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+        path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
         request_body::{RequestBody, RequestBodyBuilder},
-        schema::{ArrayBuilder, Type},
+        schema::Type,
         security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme},
     },
 };
@@ -20,41 +24,15 @@ use crate::{
     crud::{ChangeQuery, Output},
     kind::Served,
     list::ListQuery,
-    wire::{CreateTask, ErrorBody, Pagination},
+    wire::{CreateTask, ErrorBody, Pagination, piece},
 };
 
-/// Answers that every operation can give, besides its own.
-const REFUSALS: [(&str, &str); 10] = [
-    ("400", "It cannot be understood"),
-    ("401", "Nobody knows who asks"),
-    ("403", "The caller may not"),
-    ("404", "It does not exist"),
-    ("409", "It is in another state, or was changed in between"),
-    ("413", "The body is too large"),
-    ("415", "The body is of another type"),
-    ("422", "A field is wrong"),
-    ("429", "Too many requests"),
-    ("503", "Not now; try again"),
-];
-
-/// Adds what is not described where it is written: the kinds, refusals and ways to log in.
-pub fn finish(api: &mut OpenApi) {
+/// The whole description: what is written at the routes, and what is not: the kinds, refusals and ways to log in.
+pub fn finish(mut api: OpenApi) -> Value {
     let mut info = Info::new("KubeOpenCode", env!("CARGO_PKG_VERSION"));
     info.description = Some("Tasks, Agents, CronTasks and everything they need, over HTTP.".to_owned());
     info.license = Some(License::new("Apache-2.0"));
     api.info = info;
-    describe::<Task>(api);
-    describe::<CronTask>(api);
-    describe::<Agent>(api);
-    describe::<AgentTemplate>(api);
-    describe::<Registry>(api);
-    describe::<ModelProvider>(api);
-    describe::<Model>(api);
-    describe::<Instruction>(api);
-    describe::<RemoteMCPServer>(api);
-    describe::<MCPServer>(api);
-    describe::<AgentTool>(api);
-    describe::<AgentWorkflow>(api);
     let components = api.components.get_or_insert_with(Components::default);
     add_schema::<ErrorBody>(components);
     add_schema::<Pagination>(components);
@@ -65,22 +43,63 @@ pub fn finish(api: &mut OpenApi) {
     components.add_security_scheme("session", cookie);
     let ways = ["bearer", "session"].map(|way| SecurityRequirement::new(way, Vec::<String>::new()));
     api.security = Some(ways.to_vec());
-    for item in api.paths.paths.values_mut() {
-        let operations =
-            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().filter_map(Option::as_mut);
-        for operation in operations {
-            refuse(operation);
-        }
+    each_kind(&mut Paths(&mut api));
+
+    let mut document = serde_json::to_value(&api).unwrap_or_default();
+    let schemas = std::mem::take(&mut document["components"]["schemas"]);
+    let mut schemas = if let Value::Object(schemas) = schemas { schemas } else { Map::new() };
+    let crds = api::crds();
+    each_kind(&mut Schemas { schemas: &mut schemas, crds: &crds });
+    schemas.shift_remove("CreateTask");
+    schemas.insert("ObjectMeta".to_owned(), bodies::object_meta());
+    let config = bodies::spec_of(&crds, "KubeOpenCodeConfig");
+    schemas.insert("KubeOpenCodeConfig".to_owned(), bodies::whole("KubeOpenCodeConfig", &config));
+    for (name, schema) in piece::definitions() {
+        schemas.entry(name).or_insert(schema);
+    }
+    schemas.sort_keys();
+    document["components"]["schemas"] = schemas.into();
+    tidy::without_null(&mut document);
+    tidy::operations(&mut document).for_each(|mut operation| operation.complete());
+    document
+}
+
+/// Something to do for every kind.
+trait ForKind {
+    fn kind<K: Served>(&mut self);
+}
+
+fn each_kind(work: &mut impl ForKind) {
+    work.kind::<Task>();
+    work.kind::<CronTask>();
+    work.kind::<Agent>();
+    work.kind::<AgentTemplate>();
+    work.kind::<Registry>();
+    work.kind::<ModelProvider>();
+    work.kind::<Model>();
+    work.kind::<Instruction>();
+    work.kind::<RemoteMCPServer>();
+    work.kind::<MCPServer>();
+    work.kind::<AgentTool>();
+    work.kind::<AgentWorkflow>();
+}
+
+struct Schemas<'a> {
+    schemas: &'a mut Map<String, Value>,
+    crds: &'a [Value],
+}
+
+impl ForKind for Schemas<'_> {
+    fn kind<K: Served>(&mut self) {
+        bodies::add::<K>(self.schemas, self.crds);
     }
 }
 
-fn refuse(operation: &mut Operation) {
-    for (code, description) in REFUSALS {
-        operation.responses.responses.entry(code.to_owned()).or_insert_with(|| {
-            let mut response = Response::new(description);
-            response.content.insert("application/json".to_owned(), reference::<ErrorBody>());
-            response.into()
-        });
+struct Paths<'a>(&'a mut OpenApi);
+
+impl ForKind for Paths<'_> {
+    fn kind<K: Served>(&mut self) {
+        describe::<K>(self.0);
     }
 }
 
@@ -89,75 +108,52 @@ fn describe<K: Served>(api: &mut OpenApi) {
     let all = format!("/api/v1/{}", K::PLURAL);
     let here = format!("/api/v1/namespaces/{{namespace}}/{}", K::PLURAL);
     let one = format!("{here}/{{name}}");
-    let mut add = |path: &str, method: HttpMethod, operation: Operation| {
-        api.paths.add_path_operation(path, vec![method], operation);
+    let mut add = |path: &str, method: HttpMethod, operation: OperationBuilder| {
+        api.paths.add_path_operation(path, vec![method], operation.build());
     };
-    let (kind, namespace, name) = (K::KIND, || part("namespace"), || part("name"));
+    let kind = K::KIND;
+    let operation = |id: &str, summary: String| {
+        OperationBuilder::new().operation_id(Some(format!("{id}{kind}"))).summary(Some(summary)).tag(K::PLURAL)
+    };
     let list = |id: &str, place: &str| {
-        operation::<K>(&format!("list{kind}{id}"), &format!("Lists objects of kind {kind} {place}"), None)
+        operation(id, format!("Lists objects of kind {kind} {place}"))
             .parameters(Some(queries::<ListQuery>()))
-            .response("200", answer("A page of the list", list_schema::<K>()))
+            .response("200", answer("A page of the list", &bodies::list_name(kind), None))
     };
-    let whole = |description: &str| answer(description, RefOr::Ref(Ref::from_schema_name(K::Response::name())));
-    let changes = || Some(queries::<ChangeQuery>());
-    add(&all, HttpMethod::Get, list("Everywhere", "in all namespaces that the caller may see").build());
-    add(&here, HttpMethod::Get, list("", "in a namespace").parameter(namespace()).build());
+    let whole = |description: &str| answer(description, &bodies::response_name::<K>(), Some(kind));
+    let body = |name: &str| Some(body(name));
+    add(&all, HttpMethod::Get, list("listEvery", "in all namespaces that the caller may see"));
+    add(&here, HttpMethod::Get, list("list", "in a namespace").parameter(part("namespace")));
     add(
         &here,
         HttpMethod::Post,
-        operation::<K>(&format!("create{kind}"), &format!("Creates an object of kind {kind}"), Some(body()))
-            .parameters(changes())
-            .parameter(namespace())
-            .response("201", whole("It was created"))
-            .build(),
+        operation("create", format!("Creates an object of kind {kind}"))
+            .request_body(body(&bodies::new_name(kind)))
+            .parameters(Some(queries::<ChangeQuery>()))
+            .parameter(part("namespace"))
+            .response("201", whole("It was created")),
     );
-    add(
-        &one,
-        HttpMethod::Get,
-        operation::<K>(&format!("get{kind}"), &format!("Reads an object of kind {kind}"), None)
-            .parameters(Some(queries::<Output>()))
-            .parameter(namespace())
-            .parameter(name())
-            .response("200", whole("The object"))
-            .build(),
-    );
-    add(
-        &one,
-        HttpMethod::Put,
-        operation::<K>(
-            &format!("replace{kind}"),
-            &format!("Replaces the spec of an object of kind {kind}"),
-            Some(body()),
-        )
-        .parameters(changes())
-        .parameter(namespace())
-        .parameter(name())
-        .response("200", whole("The object as it is now"))
-        .build(),
-    );
-    add(
-        &one,
-        HttpMethod::Delete,
-        operation::<K>(&format!("delete{kind}"), &format!("Deletes an object of kind {kind}"), None)
-            .parameters(changes())
-            .parameter(namespace())
-            .parameter(name())
-            .response("204", Response::new("It is being deleted"))
-            .build(),
-    );
-}
-
-fn operation<K: Served>(id: &str, summary: &str, body: Option<RequestBody>) -> OperationBuilder {
-    OperationBuilder::new().operation_id(Some(id)).summary(Some(summary)).tag(K::PLURAL).request_body(body)
+    let at_one = |operation: OperationBuilder| operation.parameter(part("namespace")).parameter(part("name"));
+    let read = operation("get", format!("Reads an object of kind {kind}"));
+    let read = read.parameters(Some(queries::<Output>())).response("200", whole("The object"));
+    add(&one, HttpMethod::Get, at_one(read));
+    let replace = operation("replace", format!("Replaces the spec of an object of kind {kind}"))
+        .request_body(body(&bodies::changed_name::<K>()))
+        .parameters(Some(queries::<ChangeQuery>()))
+        .response("200", whole("The object as it is now"));
+    add(&one, HttpMethod::Put, at_one(replace));
+    let delete = operation("delete", format!("Deletes an object of kind {kind}"))
+        .parameters(Some(queries::<ChangeQuery>()))
+        .response("204", Response::new("It is being deleted"));
+    add(&one, HttpMethod::Delete, at_one(delete));
 }
 
 fn part(name: &str) -> Parameter {
-    let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"));
     ParameterBuilder::new()
         .name(name)
         .parameter_in(ParameterIn::Path)
         .required(Required::True)
-        .schema(Some(text))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
         .build()
 }
 
@@ -165,38 +161,27 @@ fn queries<Q: IntoParams>() -> Vec<Parameter> {
     Q::into_params(|| Some(ParameterIn::Query))
 }
 
-/// A whole object or its short form; the rules are those of its definition.
-fn body() -> RequestBody {
-    let object =
-        || Content::new(Some(RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::Object).build()))));
+fn content(schema: &str) -> Content {
+    Content::new(Some(RefOr::Ref(Ref::from_schema_name(schema))))
+}
+
+/// A whole object or its short form.
+fn body(schema: &str) -> RequestBody {
     RequestBodyBuilder::new()
         .description(Some("The whole object (apiVersion, kind, metadata, spec), or its short form"))
         .required(Some(Required::True))
-        .content("application/json", object())
-        .content("application/yaml", object())
+        .content("application/json", content(schema))
+        .content("application/yaml", content(schema))
         .build()
 }
 
-fn answer(description: &str, schema: RefOr<Schema>) -> Response {
+fn answer(description: &str, json: &str, yaml: Option<&str>) -> Response {
     let mut response = Response::new(description);
-    response.content.insert("application/json".to_owned(), RefOr::T(Content::new(Some(schema))));
+    response.content.insert("application/json".to_owned(), RefOr::T(content(json)));
+    if let Some(yaml) = yaml {
+        response.content.insert("application/yaml".to_owned(), RefOr::T(content(yaml)));
+    }
     response
-}
-
-fn list_schema<K: Served>() -> RefOr<Schema> {
-    let objects = ArrayBuilder::new().items(Ref::from_schema_name(K::Response::name()));
-    let list = ObjectBuilder::new()
-        .property(K::LIST, objects)
-        .required(K::LIST)
-        .property("total", ObjectBuilder::new().schema_type(Type::Integer))
-        .required("total")
-        .property("pagination", Ref::from_schema_name(Pagination::name()))
-        .required("pagination");
-    RefOr::T(Schema::Object(list.build()))
-}
-
-fn reference<T: ToSchema>() -> RefOr<Content> {
-    RefOr::T(Content::new(Some(RefOr::Ref(Ref::from_schema_name(T::name())))))
 }
 
 fn add_schema<T: ToSchema>(components: &mut Components) {
@@ -204,5 +189,100 @@ fn add_schema<T: ToSchema>(components: &mut Components) {
     T::schemas(&mut schemas);
     for (name, schema) in schemas {
         components.schemas.entry(name).or_insert(schema);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn document() -> Value {
+        serde_json::from_str(&crate::openapi()).unwrap()
+    }
+
+    /// Every object of the document, with where it is.
+    fn walk(value: &Value, path: &str, look: &mut impl FnMut(&str, &Map<String, Value>)) {
+        match value {
+            Value::Object(object) => {
+                look(path, object);
+                object.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}"), look));
+            }
+            Value::Array(list) => {
+                list.iter().enumerate().for_each(|(index, value)| walk(value, &format!("{path}/{index}"), look));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_nothing_is_described_for_nobody() {
+        let document = document();
+        let mut used = BTreeSet::new();
+        walk(&document, "", &mut |path, object| {
+            if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
+                let name = reference.strip_prefix("#/components/schemas/").unwrap();
+                assert!(document["components"]["schemas"].get(name).is_some(), "{path}: {reference}");
+                used.insert(name.to_owned());
+            }
+        });
+        let known: BTreeSet<_> = document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
+        let unused: Vec<_> = known.difference(&used).collect();
+        assert!(unused.is_empty(), "{unused:?}");
+    }
+
+    /// What may be anything: OpenCode's own, Kubernetes' own, and objects of any kind.
+    const FREE: [&str; 13] = [
+        "podSpec",
+        "config",
+        "options",
+        "extra",
+        "metadata",
+        "schema",
+        "value",
+        "spec",
+        "status",
+        "runtime",
+        "params",
+        "RuntimeContext",
+        "openApiSchema",
+    ];
+
+    #[test]
+    fn no_body_of_ours_has_an_object_that_says_nothing() {
+        let document = document();
+        let mut vague = Vec::new();
+        walk(&document["components"]["schemas"], "", &mut |path, object| {
+            let says_nothing = object.get("type").is_some_and(|kind| kind == "object")
+                && !["properties", "additionalProperties", "allOf", "anyOf", "oneOf"]
+                    .iter()
+                    .any(|key| object.contains_key(*key));
+            if says_nothing {
+                vague.push(path.to_owned());
+            }
+        });
+        let unknown: Vec<_> =
+            vague.iter().filter(|path| !FREE.iter().any(|free| path.split('/').any(|part| part == *free))).collect();
+        assert!(unknown.is_empty(), "{unknown:#?}");
+    }
+
+    #[test]
+    fn every_operation_says_how_it_is_refused_and_has_a_name_of_its_own() {
+        let mut names = BTreeSet::new();
+        let mut document = document();
+        for operation in tidy::operations(&mut document) {
+            let id = operation.body["operationId"].as_str().unwrap().to_owned();
+            assert!(names.insert(id.clone()), "{id} is there twice");
+            for (code, answer) in operation.body["responses"].as_object().unwrap() {
+                let refused = !code.starts_with('2') && !operation.path.ends_with("/ready");
+                let schema = answer.pointer("/content/application~1json/schema/$ref");
+                assert!(
+                    !refused || schema.is_some_and(|schema| schema == "#/components/schemas/ErrorBody"),
+                    "{id} {code}"
+                );
+            }
+        }
+        assert!(names.len() > 80, "{}", names.len());
     }
 }

@@ -6,6 +6,7 @@ use api::{Agent, Task};
 use axum::{Json, extract::State};
 use http::StatusCode;
 use kube::ResourceExt as _;
+use observe::Key;
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -16,7 +17,6 @@ use crate::{
     extract::{At, Body, Part},
     opencode,
     state::Server,
-    watch::Key,
     wire::{Permission, PermissionReply, Permissions},
 };
 
@@ -91,7 +91,7 @@ async fn agent_of(server: &Server, caller: &Caller, at: &At) -> Answer<(Arc<Agen
     let Some(reference) = &task.spec.agent_ref else {
         return Err(ApiError::not_found("the Task runs in a Pod of its own, without a server that keeps its session"));
     };
-    let agent = server.world.agents.get(&Key::new(&at.namespace, &reference.name));
+    let agent = server.world.agents.object(&Key::new(&at.namespace, &reference.name));
     let agent = agent.ok_or_else(|| ApiError::no_such("Agent", &at.namespace, &reference.name))?;
     Ok((agent, task))
 }

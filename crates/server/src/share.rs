@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
 use kubeopencode_core::{names, share::ShareLink};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -31,7 +31,7 @@ use crate::{
     front::{Client, slow_down},
     span,
     state::Server,
-    wire::{ShareRequest, ShareResponse, time},
+    wire::{ShareInfo, ShareRequest, ShareResponse, time},
     world::now,
 };
 
@@ -51,7 +51,7 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 /// The share link of an Agent; its token only for those who may read its Secret.
-#[utoipa::path(get, path = "/namespaces/{namespace}/agents/{name}/share", tag = "agents",
+#[utoipa::path(get, path = "/namespaces/{namespace}/agents/{name}/share", operation_id = "readShare", tag = "agents",
     params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = ShareResponse)))]
 async fn read(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<ShareResponse>> {
     let agent: Agent = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
@@ -175,18 +175,15 @@ pub async fn open(server: &Server, token: &str, client: IpAddr) -> Answer<Arc<Ag
 }
 
 /// `/s/{token}/info`: what a link opens.
-pub async fn info(State(server): State<Arc<Server>>, client: Client, Part(token): Part) -> Answer<Json<Value>> {
+pub async fn info(State(server): State<Arc<Server>>, client: Client, Part(token): Part) -> Answer<Json<ShareInfo>> {
     slow_down(&server, client)?;
     let agent = open(&server, &token, client.0).await?;
-    let share = agent.spec.share.as_ref();
-    let mut info = json!({ "agentName": agent.name_any(), "namespace": agent.namespace() });
-    if let Some(profile) = &agent.spec.profile {
-        info["profile"] = profile.as_str().into();
-    }
-    if let Some(until) = share.and_then(|share| time(share.expires_at.as_ref())) {
-        info["expiresAt"] = until.to_string().into();
-    }
-    Ok(Json(info))
+    Ok(Json(ShareInfo {
+        agent_name: agent.name_any(),
+        namespace: agent.namespace().unwrap_or_default(),
+        profile: agent.spec.profile.clone(),
+        expires_at: agent.spec.share.as_ref().and_then(|share| time(share.expires_at.as_ref())),
+    }))
 }
 
 /// `/s/{token}/`: the page of a link.

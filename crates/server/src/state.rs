@@ -3,18 +3,18 @@
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use futures::{StreamExt as _, stream};
+use observe::Key;
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
     Options,
-    auth::{Caller, Codes, Reviews, Sessions, core_resource, ours},
+    auth::{Caller, Codes, Reviews, Sessions, core_resource, oidc, ours},
     cluster::Cluster,
     error::{Answer, ApiError},
     kind::Served,
     limits::Limits,
     metrics::Metrics,
     share::Shares,
-    watch::Key,
     world::World,
 };
 
@@ -29,6 +29,8 @@ pub struct Server {
     pub reviews: Reviews,
     pub sessions: Sessions,
     pub codes: Arc<Codes>,
+    /// The identity provider, if there is one.
+    pub oidc: Option<oidc::Provider>,
     pub limits: Limits,
     pub throttle: Option<Semaphore>,
     pub metrics: Metrics,

@@ -6,6 +6,7 @@ use api::{Agent, CronTask, Task, TaskPhase, kinds::task::TokenUsage};
 use axum::{Json, extract::State};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
+use observe::Key;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -16,7 +17,6 @@ use crate::{
     kind::{Served as _, by_age},
     names,
     state::Server,
-    watch::Key,
     wire::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Slots, Summary, TaskResponse, TaskTotals, UsageTotals},
     world::{Target, World, now},
 };
@@ -189,7 +189,7 @@ fn agent_totals(world: &World, mut agents: Vec<Arc<Agent>>) -> AgentTotals {
         AgentLoad {
             namespace: agent.namespace().unwrap_or_default(),
             name: agent.name_any(),
-            phase: Some(agent.phase()).filter(|phase| !phase.is_empty()),
+            phase: agent.status.as_ref().and_then(|status| status.phase),
             ready: agent.status.as_ref().and_then(|status| status.ready).unwrap_or_default(),
             slots: Slots { used: load.running, total: world.slots(agent) },
             queue_length: load.waiting,

@@ -1,6 +1,6 @@
 //! Terminals: `opencode attach` in the Agent's Pod, over a WebSocket.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use api::{Agent, names};
 use axum::{
@@ -83,8 +83,8 @@ pub async fn open(
     server.reviews.require(&caller, &core_resource("create", "pods/exec", Some(&at.namespace), None)).await?;
     let client = server.cluster.client(&caller)?;
     let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
-    let pod = pod_of(&server.cluster.own, &agent).await?;
-    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, pod, size, None)))
+    let place = place_of(&server.cluster.own, &agent).await?;
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, None)))
 }
 
 /// `/s/{token}/terminal`.
@@ -102,14 +102,20 @@ pub async fn open_shared(
     }
     let agent = share::open(&server, &token, from.0).await?;
     let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
-    let (client, pod) = (server.cluster.own.clone(), pod_of(&server.cluster.own, &agent).await?);
+    let (client, place) = (server.cluster.own.clone(), place_of(&server.cluster.own, &agent).await?);
     let link = Some((token, from.0));
     let agent = Arc::unwrap_or_clone(agent);
-    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, pod, size, link)))
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, link)))
 }
 
-/// The Pod that an Agent's server runs in.
-async fn pod_of(client: &Client, agent: &Agent) -> Answer<String> {
+/// The Pod that an Agent's server runs in, and its address.
+struct Place {
+    pod: String,
+    address: Option<IpAddr>,
+}
+
+/// Where an Agent's server runs.
+async fn place_of(client: &Client, agent: &Agent) -> Answer<Place> {
     let name = agent.name_any();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &agent.namespace().unwrap_or_default());
     let labels = format!("{}={name},{}=server", names::labels::AGENT, names::labels::APP_COMPONENT);
@@ -119,8 +125,19 @@ async fn pod_of(client: &Client, agent: &Agent) -> Answer<String> {
         pod.metadata.deletion_timestamp.is_none()
             && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
     };
-    let pod = found.items.iter().find(is_ready).map(kube::ResourceExt::name_any);
-    pod.ok_or_else(|| ApiError::conflict(format!("Agent '{name}' has no Pod that is ready")))
+    let pod = found.items.iter().find(is_ready);
+    let pod = pod.ok_or_else(|| ApiError::conflict(format!("Agent '{name}' has no Pod that is ready")))?;
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
+    Ok(Place { pod: pod.name_any(), address })
+}
+
+/// What runs in the Pod: OpenCode's own terminal. On one machine a server listens at its Pod's address only.
+fn command(address: Option<IpAddr>, port: i32) -> [String; 3] {
+    let host = address.map_or_else(
+        || "localhost".to_owned(),
+        |address| if address.is_ipv6() { format!("[{address}]") } else { address.to_string() },
+    );
+    ["/tools/opencode".to_owned(), "attach".to_owned(), format!("http://{host}:{port}")]
 }
 
 async fn run(
@@ -128,12 +145,12 @@ async fn run(
     mut socket: WebSocket,
     client: Client,
     agent: Agent,
-    pod: String,
+    place: Place,
     size: Size,
-    link: Option<(String, std::net::IpAddr)>,
+    link: Option<(String, IpAddr)>,
 ) {
     let _open = OpenStream::new(&server.metrics);
-    let (code, reason) = match attach(&client, &agent, &pod).await {
+    let (code, reason) = match attach(&client, &agent, &place).await {
         Ok(process) => talk(&server, &mut socket, process, &agent, size, link).await,
         Err(error) => {
             tracing::info!(agent = agent.name_any(), error = error.message, "no terminal");
@@ -147,12 +164,12 @@ async fn run(
     let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
 }
 
-async fn attach(client: &Client, agent: &Agent, pod: &str) -> Answer<AttachedProcess> {
+async fn attach(client: &Client, agent: &Agent, place: &Place) -> Answer<AttachedProcess> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &agent.namespace().unwrap_or_default());
     let port = agent.spec.port.unwrap_or(names::defaults::PORT);
-    let command = ["/tools/opencode".to_owned(), "attach".to_owned(), format!("http://localhost:{port}")];
+    let command = command(place.address, port);
     let params = AttachParams::interactive_tty().container(CONTAINER);
-    let process = timeout(CONNECT, pods.exec(pod, command, &params)).await;
+    let process = timeout(CONNECT, pods.exec(&place.pod, command, &params)).await;
     Ok(process.map_err(|_| ApiError::unavailable("the Pod does not answer"))??)
 }
 
@@ -162,7 +179,7 @@ async fn talk(
     mut process: AttachedProcess,
     agent: &Agent,
     size: Size,
-    link: Option<(String, std::net::IpAddr)>,
+    link: Option<(String, IpAddr)>,
 ) -> Ended {
     let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else { return (1011, "exec failed") };
     let mut sizes = process.terminal_size();
@@ -226,5 +243,18 @@ async fn beat(server: &Server, agent: &Agent) {
         json!({ "metadata": { "annotations": { names::annotations::LAST_CONNECTION_ACTIVE: now().to_string() } } });
     if let Err(error) = cluster::merge(&server.cluster.own, &path, &change, cluster::Manner::default()).await {
         tracing::warn!(agent = agent.name_any(), error = error.message, "no heartbeat");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_attaches_where_the_server_listens() {
+        let url = |address: Option<&str>| command(address.map(|address| address.parse().unwrap()), 4096)[2].clone();
+        assert_eq!(url(Some("127.1.0.3")), "http://127.1.0.3:4096");
+        assert_eq!(url(Some("fd00::1")), "http://[fd00::1]:4096");
+        assert_eq!(url(None), "http://localhost:4096");
     }
 }

@@ -11,15 +11,15 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Client, ResourceExt as _};
+use kube::{Client, ResourceExt, runtime::watcher};
 use kubeopencode_core::{merge, platform::Platform};
+use observe::{Change, Key, Kind};
 use serde_json::value::to_raw_value;
 use tokio::task::JoinSet;
 
 use crate::{
     feed::{Feed, Message, What},
     kind::Served,
-    watch::{Change, Key, Kind},
 };
 
 /// Everything that is watched.
@@ -101,9 +101,9 @@ impl World {
     /// Watches everything for ever.
     pub async fn follow(self: Arc<Self>, client: Client) {
         let mut watches = JoinSet::new();
-        let world = Arc::clone(&self);
-        let tasks = client.clone();
-        watches.spawn(async move { world.tasks.follow(tasks, slim_task, |change| world.task_changed(change)).await });
+        let told = Arc::clone(&self);
+        let tell = move |change: &Change<'_, Task>| told.task_changed(change);
+        watches.spawn(self.tasks.follow(client.clone(), watcher::Config::default(), slim_task, tell));
         self.follow_kind::<CronTask>(&client, &mut watches);
         self.follow_kind::<Agent>(&client, &mut watches);
         self.follow_kind::<AgentTemplate>(&client, &mut watches);
@@ -115,16 +115,15 @@ impl World {
         self.follow_kind::<MCPServer>(&client, &mut watches);
         self.follow_kind::<AgentTool>(&client, &mut watches);
         self.follow_kind::<AgentWorkflow>(&client, &mut watches);
-        let (world, configs) = (Arc::clone(&self), client.clone());
-        watches.spawn(async move { world.configs.follow(configs, |_| (), |_| ()).await });
-        let world = Arc::clone(&self);
-        watches.spawn(async move { world.namespaces.follow(client, slim_namespace, |_| ()).await });
+        watches.spawn(self.configs.follow(client.clone(), watcher::Config::default(), |_| (), |_| ()));
+        watches.spawn(self.namespaces.follow(client, watcher::Config::default(), slim_namespace, |_| ()));
         while watches.join_next().await.is_some() {}
     }
 
     fn follow_kind<K: Served>(self: &Arc<Self>, client: &Client, watches: &mut JoinSet<()>) {
-        let (world, client) = (Arc::clone(self), client.clone());
-        watches.spawn(async move { K::kept(&world).follow(client, |_| (), |change| world.changed(change)).await });
+        let told = Arc::clone(self);
+        let tell = move |change: &Change<'_, K>| told.changed(change);
+        watches.spawn(K::kept(self).follow(client.clone(), watcher::Config::default(), |_| (), tell));
     }
 
     /// Whether every kind was listed once.
@@ -147,7 +146,7 @@ impl World {
 
     /// The platform's settings now.
     pub fn platform(&self) -> Platform {
-        Platform::from(self.configs.get(&Key::new("", "cluster")).as_deref(), &self.environment)
+        Platform::from(self.configs.object(&Key::new("", "cluster")).as_deref(), &self.environment)
     }
 
     /// Unfinished Tasks of an Agent or template.
@@ -158,8 +157,9 @@ impl World {
     /// How many Tasks may run on an Agent at once, its template merged in.
     pub fn slots(&self, agent: &Agent) -> Option<u32> {
         let template = agent.spec.template_ref.as_ref();
-        let template = template
-            .and_then(|template| self.templates.get(&Key::new(agent.namespace().unwrap_or_default(), &template.name)));
+        let template = template.and_then(|template| {
+            self.templates.object(&Key::new(agent.namespace().unwrap_or_default(), &template.name))
+        });
         let most = match template {
             Some(template) => merge::merge(&agent.spec.settings, &template.spec.settings).max_concurrent_tasks,
             None => agent.spec.settings.max_concurrent_tasks,
@@ -168,14 +168,14 @@ impl World {
     }
 
     fn changed<K: Served>(&self, change: &Change<'_, K>) {
-        if !change.first_list {
-            self.tell(change.before, change.now);
+        if is_news(change) {
+            self.tell(change.was(), change.object());
         }
     }
 
     fn task_changed(&self, change: &Change<'_, Task>) {
-        let before = change.before.and_then(|task| Some((Target::of(task)?, share(task))));
-        let now = change.now.and_then(|task| Some((Target::of(task)?, share(task))));
+        let before = change.was().and_then(|task| Some((Target::of(task)?, share(task))));
+        let now = change.object().and_then(|task| Some((Target::of(task)?, share(task))));
         if before != now {
             let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((target, share)) = &before {
@@ -192,20 +192,20 @@ impl World {
                 load.waiting += share.waiting;
             }
         }
-        if change.first_list {
+        if !is_news(change) {
             return;
         }
-        self.tell(change.before, change.now);
+        self.tell(change.was(), change.object());
         // Slots and queue of an Agent are part of how it looks.
         let moved = if before == now { None } else { now.or(before) };
         if let Some((Target::Agent(key), _)) = moved
-            && let Some(agent) = self.agents.get(&key)
+            && let Some(agent) = self.agents.object(&key)
         {
-            self.tell(Some(&agent), Some(&agent));
+            self.tell(Some(&*agent), Some(&*agent));
         }
     }
 
-    fn tell<K: Served>(&self, before: Option<&Arc<K>>, now: Option<&Arc<K>>) {
+    fn tell<K: Served>(&self, before: Option<&K>, now: Option<&K>) {
         let Some(object) = now.or(before) else { return };
         let what = match (before, now) {
             (_, None) => What::Deleted,
@@ -224,6 +224,13 @@ impl World {
             object: now.and_then(|object| to_raw_value(&object.short(self)).ok()),
         });
     }
+}
+
+/// Whether people need to hear of a change: not of what was there before anybody could look, nor of what a new list only
+/// repeats.
+fn is_news<K: Served>(change: &Change<'_, K>) -> bool {
+    let version = |object: Option<&K>| object.and_then(ResourceExt::resource_version);
+    !change.first_list && version(change.was()) != version(change.object())
 }
 
 /// What a Task adds to the load of its target.

@@ -59,9 +59,3 @@ fn a_state_that_cannot_be_read_is_named() {
     let said = refusal(&["up", "--state-dir", dir.path().to_str().unwrap(), "--api-port", "0"]);
     assert!(said.contains(dir.path().to_str().unwrap()), "{said}");
 }
-
-#[test]
-fn a_runtime_that_is_not_there_is_refused() {
-    let said = refusal(&["up", "--runtime", "podman"]);
-    assert!(said.contains("not available in this version"), "{said}");
-}

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, fmt::Write as _, fs, thread, time::Duration};
 
 use crate::command::{Up, run};
 
@@ -11,6 +11,7 @@ fn it_says_what_one_needs_and_down_stops_it() {
     for word in ["https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"] {
         assert!(text.contains(word), "{text}");
     }
+    // In two seconds on a machine with nothing else to do.
     assert!(up.took < Duration::from_secs(20), "{:?}", up.took);
     let said = up.kubectl(&["get", "nodes"]);
     assert!(said.contains("local") && said.contains(" Ready "), "{said}");
@@ -46,4 +47,78 @@ fn nothing_is_left_of_a_platform_in_memory() {
     up.kill();
     let up = Up::start(dir.path(), &["--in-memory"]);
     assert!(!up.try_kubectl(&["get", "configmap", "fleeting"]).status.success());
+}
+
+/// Tasks that leave a line on a claim, one each time they start.
+fn diary(tasks: usize) -> String {
+    let mut manifest = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: diary}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: writer}
+spec:
+  maxConcurrentTasks: 4
+  command: [sh, -c, 'echo $TASK_NAME $TASK_EPOCH >> /diary/starts; sleep 0.3']
+  podSpec:
+    extraVolumes: [{name: diary, persistentVolumeClaim: {claimName: diary}}]
+    extraVolumeMounts: [{name: diary, mountPath: /diary}]
+"
+    .to_owned();
+    for number in 0..tasks {
+        write!(
+            manifest,
+            "---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {{name: entry-{number:02}}}
+spec: {{description: write, templateRef: {{name: writer}}}}
+"
+        )
+        .unwrap();
+    }
+    manifest
+}
+
+#[test]
+fn no_task_runs_twice_whenever_the_platform_is_killed() {
+    const TASKS: usize = 24;
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let manifest = dir.path().join("diary.yaml");
+    fs::write(&manifest, diary(TASKS)).unwrap();
+    let up = Up::start(&state, &["--host-images"]);
+    up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    up.kill();
+    // Milliseconds after the greeting: while it finds out what there is, while Pods start, run and end.
+    for moment in [0, 90, 250, 400, 550, 700, 850, 1000, 1300] {
+        let up = Up::start(&state, &["--host-images"]);
+        thread::sleep(Duration::from_millis(moment));
+        up.kill();
+    }
+    let up = Up::start(&state, &["--host-images"]);
+    let ends = "jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.reason}{\"\\n\"}{end}";
+    let finished = |said: &str| {
+        said.lines().filter(|line| line.contains(" Completed ") || line.contains(" Failed ")).count() == TASKS
+    };
+    let said = up.until(&["get", "tasks", "-o", ends], finished);
+    let diary = fs::read_to_string(state.join("node/claims/default/diary/starts")).unwrap();
+    let mut starts: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in diary.lines() {
+        *starts.entry(line).or_default() += 1;
+    }
+    assert!(starts.values().all(|count| *count == 1), "{diary}");
+    for line in said.lines() {
+        let [task, phase, reason] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let started = starts.contains_key(format!("{task} 1").as_str());
+        match phase {
+            "Completed" => assert!(started, "{task} did not run"),
+            _ => assert!(["NodeLost", "PodLost"].contains(&reason), "{line}"),
+        }
+    }
+    assert!(said.contains(" Completed "), "{said}");
+    assert!(starts.len() <= TASKS, "{diary}");
 }

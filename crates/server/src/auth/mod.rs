@@ -1,13 +1,16 @@
 //! Who asks, and what they may do.
 //!
-//! Closed by default. A bearer token is reviewed by the Kubernetes API; a session cookie holds such a token, sealed;
-//! anonymous access exists only where the server was started with it. Each right is asked for by a
-//! SubjectAccessReview. What is then done at the Kubernetes API is done with the caller's own token; without one (a
-//! one-time login of the embedded mode, anonymous access) with the server's rights, for exactly what was checked.
+//! Closed by default. A bearer token is reviewed by the Kubernetes API, or verified if it is of the identity provider
+//! that the server was started with; a session cookie holds such a token or such a person, sealed; anonymous access
+//! exists only where the server was started with it. Each right is asked for by a SubjectAccessReview. What is then
+//! done at the Kubernetes API is done with the caller's own token, or by impersonating them; without either (a one-time
+//! login of the embedded mode, anonymous access) with the server's rights, for exactly what was checked.
 
 mod codes;
+pub mod oidc;
 mod origin;
 mod review;
+mod seal;
 mod session;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -19,11 +22,12 @@ use axum::{
 };
 use http::{HeaderMap, Method, header, request::Parts};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 pub use codes::Codes;
 pub use origin::{is_expected_host, is_same_origin, is_secure};
 pub use review::{Attributes, Reviews, core_resource, ours};
-pub use session::Sessions;
+pub use session::{Holder, LIFE, Sessions};
 
 use crate::{
     error::{Answer, ApiError},
@@ -34,7 +38,7 @@ use crate::{
 pub const CSRF_HEADER: &str = "x-kubeopencode-csrf";
 
 /// A person or program, as the Kubernetes API knows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct User {
     /// Its name.
     pub name: String,
@@ -73,6 +77,11 @@ impl fmt::Debug for Token {
 pub enum Standing {
     /// Every right is reviewed, and used with this token.
     Token(Token),
+    /// Every right is reviewed, and used by impersonating the user.
+    Vouched {
+        /// Until when the identity provider, or the session that it led to, vouches for them.
+        until: Timestamp,
+    },
     /// The server's rights; nothing may be changed unless `write`.
     Open {
         /// Changes are allowed.
@@ -141,21 +150,23 @@ async fn recognise(server: &Server, headers: &HeaderMap) -> Answer<Caller> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let token =
             bearer(value).ok_or_else(|| ApiError::unauthorized("Authorization has the form: Bearer <token>"))?;
-        let user = server.reviews.user(&token).await?;
-        return Ok(Caller { user, standing: Standing::Token(token), via: Via::Bearer });
+        let (user, standing) = by_token(server, token).await?;
+        return Ok(Caller { user, standing, via: Via::Bearer });
     }
-    if let Some(sealed) = session::cookie(headers).and_then(|value| server.sessions.open(&value, Timestamp::now())) {
-        let via = Via::Session { csrf: sealed.csrf.clone(), expires: sealed.expires };
-        let caller = match sealed.token {
-            Some(token) => {
-                let token = Token::new(&token);
-                let user = server.reviews.user(&token).await?;
-                Caller { user, standing: Standing::Token(token), via }
+    if let Some(session) = server.sessions.of(headers, Timestamp::now()) {
+        let until = session.expires;
+        let via = Via::Session { csrf: session.csrf, expires: until };
+        let (user, standing) = match session.holder {
+            Holder::Token(token) => by_token(server, Token::new(&token)).await?,
+            Holder::Person { issuer, user } => {
+                if server.oidc.as_ref().is_none_or(|provider| provider.settings.issuer != issuer) {
+                    return Err(log_in());
+                }
+                (Arc::new(user), Standing::Vouched { until })
             }
-            // Only a one-time code of this machine's own makes such a session.
-            None => Caller { user: Arc::new(owner()), standing: Standing::Open { write: true }, via },
+            Holder::Owner => (Arc::new(owner()), Standing::Open { write: true }),
         };
-        return Ok(caller);
+        return Ok(Caller { user, standing, via });
     }
     if server.options.anonymous
         && is_expected_host(headers, server.options.address.ip(), server.options.base_url.as_deref())
@@ -164,6 +175,31 @@ async fn recognise(server: &Server, headers: &HeaderMap) -> Answer<Caller> {
         return Ok(Caller { user: Arc::new(anonymous()), standing, via: Via::Anonymous });
     }
     Err(log_in())
+}
+
+/// Whose token it is: of the identity provider by its signature, any other by the Kubernetes API's word.
+pub async fn by_token(server: &Server, token: Token) -> Answer<(Arc<User>, Standing)> {
+    let Some(provider) = server.oidc.as_ref().filter(|provider| provider.issued(&token)) else {
+        let user = server.reviews.user(&token).await?;
+        return Ok((user, Standing::Token(token)));
+    };
+    let vouched = provider.vouched(token.reveal(), None, Timestamp::now()).await.map_err(|mistake| {
+        tracing::info!(issuer = provider.settings.issuer, %mistake, "a token was refused");
+        match mistake {
+            oidc::Mistake::Token(_) | oidc::Mistake::Claims(_) => ApiError::unauthorized("the token is not valid here"),
+            _ => ApiError::unavailable("who you are cannot be checked now; try again"),
+        }
+    })?;
+    Ok((Arc::new(vouched.user), Standing::Vouched { until: vouched.until }))
+}
+
+/// Whether a caller whose request lasts long is still known.
+pub async fn is_still_known(server: &Server, caller: &Caller) -> Answer<()> {
+    match &caller.standing {
+        Standing::Token(token) => server.reviews.user(token).await.map(|_| ()),
+        Standing::Vouched { until } if *until <= Timestamp::now() => Err(log_in()),
+        Standing::Vouched { .. } | Standing::Open { .. } => Ok(()),
+    }
 }
 
 /// A change needs proof that the page asked for it, and not another page in the same browser. A bearer token is such a

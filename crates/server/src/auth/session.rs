@@ -1,29 +1,48 @@
-//! Sessions of the page: what a person logged in with, sealed into their cookie.
+//! Sessions of the page: who somebody is, or what they logged in with, sealed into their cookie.
 //!
 //! The server keeps nothing, so sessions survive a restart and any number of servers can share them, as long as they
 //! have the same key. Only this server can read or make such a cookie.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderValue, header};
 use jiff::{SignedDuration, Timestamp};
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::{
+    User,
+    seal::{Error, Seal},
+};
 use crate::random;
 
 /// Name of the cookie.
 const COOKIE: &str = "kubeopencode-session";
 /// How long a session lasts. Its token may end earlier.
-const LIFE: SignedDuration = SignedDuration::from_hours(12);
-/// Browsers keep no cookie larger than this.
-const LARGEST: usize = 4000;
+pub const LIFE: SignedDuration = SignedDuration::from_hours(12);
+
+/// Whose session it is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Holder {
+    /// Whoever this token belongs to; it is reviewed again and again.
+    #[serde(rename = "t")]
+    Token(String),
+    /// A person that an identity provider told of.
+    #[serde(rename = "p")]
+    Person {
+        /// The provider. Another one's people are strangers.
+        issuer: String,
+        /// Who they are.
+        user: User,
+    },
+    /// The owner of the machine, by a one-time code of its own.
+    #[serde(rename = "o")]
+    Owner,
+}
 
 /// What a cookie holds.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Sealed {
-    /// The token; none for the owner of the machine.
-    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+pub struct Session {
+    /// Whose it is.
+    #[serde(rename = "h")]
+    pub holder: Holder,
     /// What the page must send with every change.
     #[serde(rename = "c")]
     pub csrf: String,
@@ -32,77 +51,71 @@ pub struct Sealed {
     pub expires: Timestamp,
 }
 
-/// Makes and reads sessions.
+/// Makes and reads sessions, and other cookies that only this server can read.
 pub struct Sessions {
-    key: LessSafeKey,
+    seal: Seal,
     secure: bool,
-}
-
-/// Why no session can be made.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No randomness.
-    #[error(transparent)]
-    Random(#[from] random::NoRandomness),
-    /// The key is not one.
-    #[error("the session key must have 32 bytes")]
-    Key,
-    /// The token does not fit.
-    #[error("the token is too long for a cookie; use it as a bearer token instead")]
-    TooLong,
 }
 
 impl Sessions {
     /// Sessions under `key`. With `secure`, cookies travel by https only.
     pub fn new(key: &[u8; 32], secure: bool) -> Result<Self, Error> {
-        let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| Error::Key)?;
-        Ok(Self { key: LessSafeKey::new(key), secure })
+        Ok(Self { seal: Seal::new(key)?, secure })
     }
 
     /// A new session, and the header that gives it to the browser.
-    pub fn start(&self, token: Option<String>, now: Timestamp) -> Result<(Sealed, HeaderValue), Error> {
-        let expires = now.checked_add(LIFE).unwrap_or(now);
-        let sealed = Sealed { token, csrf: random::text(24)?, expires };
-        let mut bytes = serde_json::to_vec(&sealed).map_err(|_| Error::TooLong)?;
-        let nonce = random::bytes::<NONCE_LEN>()?;
-        self.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(COOKIE), &mut bytes)
-            .map_err(|_| Error::TooLong)?;
-        let value = URL_SAFE_NO_PAD.encode([nonce.as_slice(), &bytes].concat());
-        if value.len() > LARGEST {
-            return Err(Error::TooLong);
-        }
-        let header = self.header(&value, LIFE.as_secs());
-        Ok((sealed, header))
+    pub fn start(&self, holder: Holder, life: SignedDuration, now: Timestamp) -> Result<(Session, HeaderValue), Error> {
+        let expires = now.checked_add(life).unwrap_or(now);
+        let session = Session { holder, csrf: random::text(24)?, expires };
+        let value = self.seal.close(COOKIE, &session)?;
+        Ok((session, self.header(COOKIE, "/", "Strict", &value, life.as_secs())))
     }
 
-    /// The session in a cookie; `None` for one that is forged, damaged or over.
-    pub fn open(&self, value: &str, now: Timestamp) -> Option<Sealed> {
-        let mut bytes = URL_SAFE_NO_PAD.decode(value).ok()?;
-        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let plain = self.key.open_in_place(nonce, Aad::from(COOKIE), sealed).ok()?;
-        let session: Sealed = serde_json::from_slice(plain).ok()?;
+    /// The session in the cookie of a request; `None` for one that is forged, damaged or over.
+    pub fn of(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
+        let session: Session = self.seal.open(COOKIE, &cookie(headers, COOKIE)?)?;
         (session.expires > now).then_some(session)
     }
 
     /// The header that takes a session away.
     pub fn end(&self) -> HeaderValue {
-        self.header("", 0)
+        self.header(COOKIE, "/", "Strict", "", 0)
     }
 
-    fn header(&self, value: &str, seconds: i64) -> HeaderValue {
+    /// A header that has the browser keep `value` under seal and bring it back below `path`, also when another site
+    /// sends it there.
+    pub fn keep(
+        &self,
+        name: &str,
+        path: &str,
+        value: &impl Serialize,
+        life: SignedDuration,
+    ) -> Result<HeaderValue, Error> {
+        Ok(self.header(name, path, "Lax", &self.seal.close(name, value)?, life.as_secs()))
+    }
+
+    /// What a browser brought back.
+    pub fn kept<T: DeserializeOwned>(&self, headers: &HeaderMap, name: &str) -> Option<T> {
+        self.seal.open(name, &cookie(headers, name)?)
+    }
+
+    /// The header that takes what was kept away.
+    pub fn forget(&self, name: &str, path: &str) -> HeaderValue {
+        self.header(name, path, "Lax", "", 0)
+    }
+
+    fn header(&self, name: &str, path: &str, same_site: &str, value: &str, seconds: i64) -> HeaderValue {
         let secure = if self.secure { "; Secure" } else { "" };
-        let text = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+        let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite={same_site}; Max-Age={seconds}{secure}");
         HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 }
 
-/// The value of our cookie.
-pub fn cookie(headers: &HeaderMap) -> Option<String> {
+/// The value of a cookie.
+fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
 }
 
 #[cfg(test)]
@@ -113,39 +126,34 @@ mod tests {
         Sessions::new(&[key; 32], false).unwrap()
     }
 
-    fn value(header: &HeaderValue) -> String {
-        let headers = HeaderMap::from_iter([(header::COOKIE, header.clone())]);
-        cookie(&headers).unwrap()
+    /// A request of the browser that got this header.
+    fn brought(header: &HeaderValue) -> HeaderMap {
+        HeaderMap::from_iter([(header::COOKIE, header.clone())])
     }
 
     #[test]
     fn a_session_comes_back_as_it_was_made() {
-        let (made, header) = sessions(1).start(Some("token".to_owned()), Timestamp::UNIX_EPOCH).unwrap();
+        let holder = Holder::Token("token".to_owned());
+        let (made, header) = sessions(1).start(holder.clone(), LIFE, Timestamp::UNIX_EPOCH).unwrap();
         let text = header.to_str().unwrap();
         assert!(text.contains("HttpOnly") && text.contains("SameSite=Strict") && !text.contains("token"), "{text}");
-        let opened = sessions(1).open(&value(&header), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!((opened.token.as_deref(), opened.csrf), (Some("token"), made.csrf));
+        let opened = sessions(1).of(&brought(&header), Timestamp::UNIX_EPOCH).unwrap();
+        assert!(opened.holder == holder && opened.csrf == made.csrf);
     }
 
     #[test]
-    fn what_another_made_what_was_changed_and_what_is_over_is_worthless() {
-        let (made, header) = sessions(1).start(None, Timestamp::UNIX_EPOCH).unwrap();
-        let good = value(&header);
-        assert!(sessions(2).open(&good, Timestamp::UNIX_EPOCH).is_none());
-        assert!(sessions(1).open(&good, made.expires).is_none());
-        let mut bytes = URL_SAFE_NO_PAD.decode(&good).unwrap();
-        for index in 0..bytes.len() {
-            bytes[index] ^= 1;
-            assert!(sessions(1).open(&URL_SAFE_NO_PAD.encode(&bytes), Timestamp::UNIX_EPOCH).is_none(), "{index}");
-            bytes[index] ^= 1;
-        }
-        for text in ["", "AAAA", "not base64!"] {
-            assert!(sessions(1).open(text, Timestamp::UNIX_EPOCH).is_none());
-        }
+    fn what_another_made_and_what_is_over_is_worthless() {
+        let (made, header) = sessions(1).start(Holder::Owner, LIFE, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(sessions(2).of(&brought(&header), Timestamp::UNIX_EPOCH).is_none());
+        assert!(sessions(1).of(&brought(&header), made.expires).is_none());
     }
 
     #[test]
-    fn a_token_that_no_browser_would_keep_is_refused() {
-        assert!(matches!(sessions(1).start(Some("x".repeat(4000)), Timestamp::UNIX_EPOCH), Err(Error::TooLong)));
+    fn what_is_kept_for_a_login_is_no_session() {
+        let kept = sessions(1).keep("login", "/login", &"state", LIFE).unwrap();
+        assert!(kept.to_str().unwrap().contains("SameSite=Lax"));
+        assert_eq!(sessions(1).kept::<String>(&brought(&kept), "login").as_deref(), Some("state"));
+        let renamed = kept.to_str().unwrap().replacen("login=", "kubeopencode-session=", 1);
+        assert!(sessions(1).of(&brought(&renamed.parse().unwrap()), Timestamp::UNIX_EPOCH).is_none());
     }
 }

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt as _};
 use kubeopencode_core::queue::Wait;
+use observe::Key;
 
 use super::{Line, See};
 use crate::{
     kind::Served as _,
-    watch::Key,
     wire::{Cause, Level, ObjectName},
     world::World,
 };
@@ -99,7 +99,7 @@ fn behind(world: &World, task: &Task, line: &Line, wait: &Wait, seen: See, chain
         }
         Wait::Suspended | Wait::Waking | Wait::ServerNotReady if seen.agents => {
             let key = Key::new(target.namespace.unwrap_or_default(), target.name);
-            chain.extend(world.agents.get(&key).map(|agent| of_agent(world, &agent)).unwrap_or_default());
+            chain.extend(world.agents.object(&key).map(|agent| of_agent(world, &agent)).unwrap_or_default());
         }
         Wait::Missing { .. } => {
             let kind = target.kind.clone().unwrap_or_default();
@@ -116,7 +116,7 @@ fn behind(world: &World, task: &Task, line: &Line, wait: &Wait, seen: See, chain
                     namespace: Some(namespace.clone()),
                     name: name.clone(),
                 };
-                let Some(other) = world.tasks.get(&Key::new(&namespace, &name)) else {
+                let Some(other) = world.tasks.object(&Key::new(&namespace, &name)) else {
                     let message = format!("Task '{name}' does not exist");
                     chain.push(cause(Level::Error, reasons::REFERENCE_NOT_FOUND, &message, object, None));
                     break;
@@ -161,7 +161,7 @@ pub fn of_agent(world: &World, agent: &Agent) -> Vec<Cause> {
         let namespace = model.namespace.clone().or_else(|| agent.namespace()).unwrap_or_default();
         let object =
             ObjectName { kind: Some("Model".to_owned()), namespace: Some(namespace.clone()), name: model.name.clone() };
-        match world.models.get(&Key::new(namespace, &model.name)) {
+        match world.models.object(&Key::new(namespace, &model.name)) {
             None => {
                 let message = format!("Model '{}' does not exist", model.name);
                 chain.push(cause(Level::Error, reasons::REFERENCE_NOT_FOUND, &message, object, None));
@@ -177,6 +177,17 @@ pub fn of_agent(world: &World, agent: &Agent) -> Vec<Cause> {
         chain.push(cause(Level::Wait, reasons::AGENT_NOT_READY, "its server has not been started yet", about, None));
     }
     chain
+}
+
+/// Takes out what was said before: several conditions often tell the same.
+pub fn once_each(chain: &mut Vec<Cause>) {
+    let mut said: Vec<(String, Option<ObjectName>)> = Vec::new();
+    chain.retain(|cause| {
+        let this = (cause.message.clone(), cause.object.clone());
+        let is_new = !said.contains(&this);
+        said.push(this);
+        is_new
+    });
 }
 
 /// What a person can do about a Task.
@@ -211,7 +222,7 @@ pub fn next_steps(chain: &[Cause], task: &Task) -> Vec<String> {
 }
 
 /// What a person can do about an Agent.
-pub fn next_steps_of_agent(agent: &Agent) -> Vec<String> {
+pub fn next_steps_of_agent(agent: &Agent, chain: &[Cause]) -> Vec<String> {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut steps = Vec::new();
     if agent.spec.suspend {
@@ -222,6 +233,10 @@ pub fn next_steps_of_agent(agent: &Agent) -> Vec<String> {
     }
     if condition(conditions, types::REFERENCES_RESOLVED, "False").is_some() {
         steps.push("create what it refers to, or correct the reference".to_owned());
+    }
+    let pod = chain.iter().filter_map(|cause| cause.object.as_ref());
+    if let Some(pod) = pod.into_iter().find(|object| object.kind.as_deref() == Some("Pod")) {
+        steps.push(format!("read the log of its server: kubectl logs --previous {}", pod.name));
     }
     steps
 }
@@ -244,5 +259,21 @@ fn name(object: &impl Resource, kind: &str) -> ObjectName {
         kind: Some(kind.to_owned()),
         namespace: meta.namespace.clone(),
         name: meta.name.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_of_an_object_is_not_said_again() {
+        let about = |name: &str| ObjectName { kind: Some("Agent".to_owned()), namespace: None, name: name.to_owned() };
+        let say = |reason: &str, message: &str, name: &str| cause(Level::Error, reason, message, about(name), None);
+        let mut chain =
+            vec![say("A", "it is broken", "dev"), say("B", "it is broken", "dev"), say("A", "it is broken", "other")];
+        once_each(&mut chain);
+        let kept: Vec<_> = chain.iter().map(|cause| cause.object.as_ref().unwrap().name.as_str()).collect();
+        assert_eq!(kept, ["dev", "other"]);
     }
 }

@@ -10,10 +10,10 @@ use kubeopencode_core::{
     queue::{Gate, Lane, Limits, Queue, TaskKey, Wait, Waiting},
     resolve,
 };
+use observe::Key;
 
 use crate::{
-    kind::{Served as _, by_age},
-    watch::Key,
+    kind::by_age,
     wire::{Ahead, ObjectName, QueueState, QuotaState},
     world::{Target, World, now},
 };
@@ -50,7 +50,7 @@ impl Line {
         let platform = world.platform();
         let (lane, gate, resolved, history) = match &target {
             Target::Agent(key) => {
-                let agent = world.agents.get(key);
+                let agent = world.agents.object(key);
                 let gate = agent.as_deref().map_or(Gate::Missing { since: now() }, Gate::of);
                 let template = agent.as_deref().and_then(|agent| super::template_of(world, agent));
                 let resolved = agent
@@ -60,7 +60,7 @@ impl Line {
                 (Lane::Agent(key.name.clone()), gate, resolved, history)
             }
             Target::Template(key) => {
-                let template = world.templates.get(key);
+                let template = world.templates.object(key);
                 let gate = template.as_deref().map_or(Gate::Missing { since: now() }, |_| Gate::Ready);
                 let resolved =
                     template.as_deref().and_then(|template| resolve::resolve_template(template, &platform).ok());
@@ -156,7 +156,7 @@ fn waiting(world: &World, task: &Task) -> Waiting {
     let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let status = task.status.as_ref();
     let since = status.and_then(|status| status.timings.as_ref()?.queued_at.as_ref()).map_or(created, |time| time.0);
-    let find = |name: &str| world.tasks.get(&Key::new(&namespace, name)).map(|task| Other::of(&task));
+    let find = |name: &str| world.tasks.object(&Key::new(&namespace, name)).map(|task| Other::of(&task));
     let grace = SignedDuration::try_from(world.platform().reference_grace_period).unwrap_or_default();
     let missing_until = since.checked_add(grace).unwrap_or(Timestamp::MAX);
     Waiting {
@@ -176,7 +176,7 @@ fn phase(task: &Task) -> TaskPhase {
 fn ahead(task: &Task) -> Ahead {
     Ahead {
         name: task.name_any(),
-        phase: task.phase(),
+        phase: phase(task),
         priority: task.spec.priority,
         created_at: task.metadata.creation_timestamp.as_ref().map(|time| time.0),
         start_time: task.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),

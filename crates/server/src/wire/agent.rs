@@ -2,20 +2,20 @@
 
 use api::{
     Agent,
-    context::{ContextType, GitSync, PluginSpec, SkillSource},
-    kinds::agent::{GitSyncStatus, ToolStatus},
-    refs::ObjectRef,
-    settings::AgentSettings,
-    workload::{CredentialSecretRef, Persistence, Quota, Standby},
+    kinds::agent::{AgentPhase, GitSyncStatus, ToolStatus},
+    workload::{Persistence, Standby},
 };
 use jiff::Timestamp;
 use kubeopencode_core::standby::Suspension;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use super::{Condition, Identity, NameRef, conditions, time};
+use super::{
+    Condition, Identity, NameRef, Settings, conditions,
+    piece::{piece, pieces},
+    time,
+};
 
 /// An Agent.
 #[skip_serializing_none]
@@ -27,51 +27,39 @@ pub struct AgentResponse {
     /// What it is for.
     pub profile: Option<String>,
     pub template_ref: Option<NameRef>,
-    pub executor_image: Option<String>,
-    pub agent_image: Option<String>,
-    pub attach_image: Option<String>,
-    pub workspace_dir: Option<String>,
-    pub service_account_name: Option<String>,
-    pub contexts_count: usize,
-    pub credentials_count: usize,
-    pub skills_count: usize,
-    pub plugins_count: usize,
-    pub max_concurrent_tasks: Option<i32>,
-    #[schema(value_type = Option<Object>)]
-    pub quota: Option<Quota>,
-    /// Names of Secrets, never their values.
-    pub credentials: Vec<Credential>,
-    pub contexts: Vec<ContextSummary>,
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub skills: Option<Vec<SkillSource>>,
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub plugins: Option<Vec<PluginSpec>>,
-    /// OpenCode's own configuration.
-    #[schema(value_type = Option<Object>)]
-    pub config: Option<Value>,
-    #[schema(value_type = Option<Object>)]
+    #[serde(flatten)]
+    pub settings: Settings,
+    #[schema(schema_with = piece::<Standby>)]
     pub standby: Option<Standby>,
     pub share: Option<ShareSummary>,
     pub conditions: Vec<Condition>,
     pub server_status: ServerStatus,
-    /// Pending, Running, Failed or Suspended.
-    pub phase: Option<String>,
+    /// Absent before its controller has seen it.
+    #[schema(schema_with = piece::<AgentPhase>)]
+    pub phase: Option<AgentPhase>,
     /// Whether its spec says that it is suspended.
     pub suspend: bool,
-    /// User or Standby, when it is suspended.
-    pub suspended_by: Option<String>,
+    /// Who suspended it, when it is.
+    pub suspended_by: Option<Suspender>,
     /// Tasks that run on it, and how many may.
     pub slots: Slots,
     /// Tasks that wait for it.
     pub queue_length: usize,
-    #[schema(value_type = Option<Object>)]
-    pub model_ref: Option<ObjectRef>,
     /// Model that it uses, as provider/model.
     pub resolved_model: Option<String>,
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(schema_with = pieces::<ToolStatus>)]
     pub tools: Option<Vec<ToolStatus>>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Persistence>)]
     pub persistence: Option<Persistence>,
+}
+
+/// Who suspended an Agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub enum Suspender {
+    /// A person.
+    User,
+    /// Its own standby, because nobody needed it.
+    Standby,
 }
 
 /// Slots of an Agent.
@@ -82,34 +70,6 @@ pub struct Slots {
     pub used: usize,
     /// Tasks that may run at once; any number when absent.
     pub total: Option<u32>,
-}
-
-/// A Secret that an agent gets, by name.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Credential {
-    pub name: String,
-    #[schema(value_type = Object)]
-    pub secret_ref: CredentialSecretRef,
-    pub mount_path: Option<String>,
-    pub env: Option<String>,
-}
-
-/// A context, without its content.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextSummary {
-    pub name: Option<String>,
-    pub description: Option<String>,
-    /// Text, ConfigMap, Git, Runtime or URL.
-    #[serde(rename = "type")]
-    #[schema(value_type = String)]
-    pub kind: ContextType,
-    pub mount_path: Option<String>,
-    #[schema(value_type = Option<Object>)]
-    pub sync: Option<GitSync>,
 }
 
 /// A share link, without its token.
@@ -139,8 +99,21 @@ pub struct ServerStatus {
     pub port: i32,
     pub suspended: bool,
     pub idle_since: Option<Timestamp>,
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(schema_with = pieces::<GitSyncStatus>)]
     pub git_sync_statuses: Option<Vec<GitSyncStatus>>,
+}
+
+/// What a share link opens, for whoever holds it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShareInfo {
+    pub agent_name: String,
+    pub namespace: String,
+    /// What the Agent is for.
+    pub profile: Option<String>,
+    /// The link stops opening then.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A share link with its token, for those who may read its Secret.
@@ -175,28 +148,13 @@ pub struct ShareRequest {
 impl AgentResponse {
     /// The Agent, with so many Tasks on it. `total` is the limit after its template was merged in.
     pub fn of(agent: &Agent, running: usize, waiting: usize, total: Option<u32>) -> Self {
-        let (spec, settings) = (&agent.spec, &agent.spec.settings);
+        let spec = &agent.spec;
         let status = agent.status.clone().unwrap_or_default();
         Self {
             identity: Identity::of(agent),
             profile: spec.profile.clone(),
             template_ref: spec.template_ref.as_ref().map(NameRef::from),
-            executor_image: settings.executor_image.clone(),
-            agent_image: settings.agent_image.clone(),
-            attach_image: settings.attach_image.clone(),
-            workspace_dir: settings.workspace_dir.clone(),
-            service_account_name: settings.service_account_name.clone(),
-            contexts_count: length(settings.contexts.as_ref()),
-            credentials_count: length(settings.credentials.as_ref()),
-            skills_count: length(settings.skills.as_ref()),
-            plugins_count: length(settings.plugins.as_ref()),
-            max_concurrent_tasks: settings.max_concurrent_tasks,
-            quota: settings.quota,
-            credentials: credentials(settings),
-            contexts: contexts(settings),
-            skills: settings.skills.clone(),
-            plugins: settings.plugins.clone(),
-            config: settings.config.clone(),
+            settings: Settings::from(&spec.settings),
             standby: spec.standby.clone(),
             share: spec.share.as_ref().map(|share| ShareSummary {
                 enabled: share.enabled,
@@ -207,16 +165,15 @@ impl AgentResponse {
                 allowed_ips: share.allowed_ips.clone(),
             }),
             conditions: conditions(status.conditions.as_ref()),
-            phase: status.phase.map(|phase| format!("{phase:?}")),
+            phase: status.phase,
             suspend: spec.suspend,
             suspended_by: match Suspension::of(agent) {
                 Suspension::Awake => None,
-                Suspension::ByUser => Some("User".to_owned()),
-                Suspension::ByStandby => Some("Standby".to_owned()),
+                Suspension::ByUser => Some(Suspender::User),
+                Suspension::ByStandby => Some(Suspender::Standby),
             },
             slots: Slots { used: running, total },
             queue_length: waiting,
-            model_ref: settings.model_ref.clone(),
             resolved_model: status.resolved_model.clone(),
             tools: status.tools.clone(),
             persistence: spec.persistence.clone(),
@@ -232,29 +189,4 @@ impl AgentResponse {
             },
         }
     }
-}
-
-pub(super) fn length<T>(list: Option<&Vec<T>>) -> usize {
-    list.map_or(0, Vec::len)
-}
-
-pub(super) fn credentials(settings: &AgentSettings) -> Vec<Credential> {
-    let one = |credential: &api::workload::Credential| Credential {
-        name: credential.name.clone(),
-        secret_ref: credential.secret_ref.clone(),
-        mount_path: credential.mount_path.clone(),
-        env: credential.env.clone(),
-    };
-    settings.credentials.iter().flatten().map(one).collect()
-}
-
-pub(super) fn contexts(settings: &AgentSettings) -> Vec<ContextSummary> {
-    let one = |context: &api::context::ContextItem| ContextSummary {
-        name: context.name.clone(),
-        description: context.description.clone(),
-        kind: context.kind,
-        mount_path: context.mount_path.clone(),
-        sync: context.git.as_ref().and_then(|git| git.sync.clone()),
-    };
-    settings.contexts.iter().flatten().map(one).collect()
 }

@@ -1,12 +1,16 @@
 //! CronTasks on the wire.
 
-use api::{CronTask, context::ContextItem};
+use api::{CronTask, context::ContextItem, kinds::cron_task::ConcurrencyPolicy};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use super::{Condition, Identity, NameRef, conditions, time};
+use super::{
+    Condition, Identity, NameRef, conditions,
+    piece::{piece, pieces},
+    time,
+};
 use crate::span;
 
 /// A CronTask.
@@ -18,8 +22,8 @@ pub struct CronTaskResponse {
     pub identity: Identity,
     pub schedule: String,
     pub time_zone: Option<String>,
-    /// Allow, Forbid or Replace.
-    pub concurrency_policy: String,
+    #[schema(schema_with = piece::<ConcurrencyPolicy>)]
+    pub concurrency_policy: ConcurrencyPolicy,
     pub suspend: bool,
     pub max_retained_tasks: i32,
     pub starting_deadline_seconds: Option<i64>,
@@ -44,7 +48,7 @@ pub struct CronTaskTemplate {
     pub agent_ref: Option<NameRef>,
     pub template_ref: Option<NameRef>,
     pub timeout: Option<String>,
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(schema_with = pieces::<ContextItem>)]
     pub contexts: Option<Vec<ContextItem>>,
 }
 
@@ -58,7 +62,7 @@ impl CronTaskResponse {
             identity: Identity::of(cron),
             schedule: spec.schedule.clone(),
             time_zone: spec.time_zone.clone(),
-            concurrency_policy: format!("{:?}", spec.concurrency_policy),
+            concurrency_policy: spec.concurrency_policy,
             suspend: spec.suspend.unwrap_or_default(),
             max_retained_tasks: spec.max_retained_tasks,
             starting_deadline_seconds: spec.starting_deadline_seconds,

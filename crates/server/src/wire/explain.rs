@@ -1,13 +1,20 @@
 //! Why a Task or an Agent is where it is.
 
+use api::{TaskPhase, kinds::agent::AgentPhase, run::DependencyCondition};
 use jiff::Timestamp;
 use kubeopencode_core::origin::Origin;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{ObjectBuilder, schema::Type},
+};
 
-use super::ObjectName;
+use super::{
+    ObjectName,
+    piece::{anything, one_of, piece},
+};
 
 /// Why a Task is where it is.
 #[skip_serializing_none]
@@ -15,7 +22,8 @@ use super::ObjectName;
 #[serde(rename_all = "camelCase")]
 pub struct TaskExplanation {
     pub task: ObjectName,
-    pub phase: String,
+    #[schema(schema_with = piece::<TaskPhase>)]
+    pub phase: TaskPhase,
     pub reason: Option<String>,
     pub message: Option<String>,
     /// From what is seen to what caused it.
@@ -38,7 +46,8 @@ pub struct TaskExplanation {
 #[serde(rename_all = "camelCase")]
 pub struct AgentExplanation {
     pub agent: ObjectName,
-    pub phase: Option<String>,
+    #[schema(schema_with = piece::<AgentPhase>)]
+    pub phase: Option<AgentPhase>,
     pub ready: bool,
     pub chain: Vec<Cause>,
     pub queue: QueueState,
@@ -100,7 +109,8 @@ pub struct QueueState {
 #[serde(rename_all = "camelCase")]
 pub struct Ahead {
     pub name: String,
-    pub phase: String,
+    #[schema(schema_with = piece::<TaskPhase>)]
+    pub phase: TaskPhase,
     pub priority: i32,
     pub created_at: Option<Timestamp>,
     pub start_time: Option<Timestamp>,
@@ -124,9 +134,10 @@ pub struct QuotaState {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DependencyState {
     pub task: String,
-    /// Succeeded, Failed or Finished.
-    pub condition: String,
-    pub phase: Option<String>,
+    #[schema(schema_with = piece::<DependencyCondition>)]
+    pub condition: DependencyCondition,
+    #[schema(schema_with = piece::<TaskPhase>)]
+    pub phase: Option<TaskPhase>,
     pub met: bool,
     pub exists: bool,
 }
@@ -136,11 +147,18 @@ pub struct DependencyState {
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
     pub path: String,
-    #[schema(value_type = Value)]
+    #[schema(schema_with = anything)]
     pub value: Value,
     /// `{"from": "Template", "name": "base"}`.
-    #[schema(value_type = Object)]
+    #[schema(schema_with = origin)]
     pub origin: Origin,
     /// The origin in words.
     pub origin_text: String,
+}
+
+/// Where a setting came from.
+fn origin() -> ObjectBuilder {
+    let from = one_of(["Task", "Agent", "Template", "Config", "Environment", "BuiltIn"]);
+    let name = ObjectBuilder::new().schema_type(Type::String).description(Some("Of the Agent or template."));
+    ObjectBuilder::new().property("from", from).required("from").property("name", name)
 }

@@ -1,5 +1,7 @@
 //! Who somebody is and what they may do.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -13,6 +15,27 @@ pub struct Health {
     pub uptime: String,
 }
 
+/// Whether the server can answer.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Readiness {
+    pub status: Ready,
+}
+
+/// Whether a server knows the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub enum Ready {
+    #[serde(rename = "ready")]
+    Yes,
+    #[serde(rename = "not ready")]
+    No,
+}
+
+/// Namespaces, in order.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Namespaces {
+    pub namespaces: BTreeSet<String>,
+}
+
 /// About this server.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Info {
@@ -22,6 +45,7 @@ pub struct Info {
 }
 
 /// How to log in here.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthenticationInfo {
@@ -29,6 +53,17 @@ pub struct AuthenticationInfo {
     pub anonymous: bool,
     /// Neither does writing.
     pub anonymous_write: bool,
+    /// The identity provider, if there is one.
+    pub oidc: Option<ProviderInfo>,
+}
+
+/// An identity provider to log in with.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ProviderInfo {
+    /// Its name, for a button: Sign in with …
+    pub name: String,
+    /// Where a browser begins; `?next=` is the page to go to afterwards.
+    pub path: String,
 }
 
 /// A token to log in with.
@@ -48,12 +83,23 @@ pub struct WhoAmI {
     pub anonymous: bool,
     /// Nothing can be changed.
     pub read_only: bool,
-    /// bearer, session or anonymous.
-    pub via: String,
+    pub via: Recognised,
     /// Send it as X-KubeOpenCode-CSRF with every change.
     pub csrf_token: Option<String>,
     /// The session ends then.
     pub expires_at: Option<Timestamp>,
+}
+
+/// How somebody was recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Recognised {
+    /// By a token in the request.
+    Bearer,
+    /// By a cookie.
+    Session,
+    /// Not at all.
+    Anonymous,
 }
 
 /// Questions about rights.

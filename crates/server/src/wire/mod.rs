@@ -11,7 +11,9 @@ mod explain;
 mod graph;
 mod login;
 mod object;
+pub mod piece;
 mod registry;
+mod settings;
 mod summary;
 mod task;
 mod template;
@@ -23,17 +25,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
 
-pub use agent::{AgentResponse, Credential, ShareRequest, ShareResponse, Slots};
+pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime};
 pub use explain::{
     AgentExplanation, Ahead, Cause, DependencyState, Level, QueueState, QuotaState, Setting, TaskExplanation,
 };
 pub use graph::{Edge, Graph, Node};
-pub use login::{Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, WhoAmI};
+pub use login::{
+    Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo, Readiness, Ready,
+    Recognised, WhoAmI,
+};
 pub use object::{ConfigResponse, ObjectResponse, ready};
 pub use registry::RegistryResponse;
+pub use settings::Settings;
 pub use summary::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Summary, TaskTotals, UsageTotals};
 pub use task::{ContainerState, Containers, CreateTask, Permission, PermissionReply, Permissions, TaskResponse};
 pub use template::AgentTemplateResponse;
@@ -42,8 +51,8 @@ pub use template::AgentTemplateResponse;
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// Stable word, such as NotFound.
-    pub error: String,
+    /// Stable word.
+    pub error: Word,
     /// The same as a sentence.
     pub message: String,
     /// HTTP status code.
@@ -54,12 +63,37 @@ pub struct ErrorBody {
     pub fields: Option<Vec<FieldError>>,
 }
 
+/// What went wrong, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub enum Word {
+    AlreadyExists,
+    BadGateway,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Internal,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    UnsupportedMediaType,
+}
+
 /// One field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
     /// Its path, such as `spec.contexts[0].text`.
     pub field: String,
     /// What is wrong with it.
+    pub message: String,
+}
+
+/// What was done, in words.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Told {
     pub message: String,
 }
 
@@ -110,7 +144,7 @@ pub struct Condition {
     /// What it tells of.
     #[serde(rename = "type")]
     pub kind: String,
-    /// True, False or Unknown.
+    #[schema(schema_with = condition_status)]
     pub status: String,
     /// Stable word.
     pub reason: String,
@@ -118,6 +152,10 @@ pub struct Condition {
     pub message: String,
     /// Since when.
     pub last_transition_time: Option<Timestamp>,
+}
+
+fn condition_status() -> RefOr<Schema> {
+    piece::one_of(["True", "False", "Unknown"])
 }
 
 /// Conditions as the wire has them.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use super::{Condition, Identity, conditions};
+use super::{Condition, Identity, conditions, piece::piece};
 
 /// An object of any kind: identity, spec and status as in its definition.
 #[skip_serializing_none]
@@ -54,16 +54,16 @@ pub fn ready(conditions: &[Condition]) -> Option<bool> {
 pub struct ConfigResponse {
     #[serde(flatten)]
     pub identity: Identity,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<SystemImage>)]
     pub system_image: Option<SystemImage>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Cleanup>)]
     pub cleanup: Option<Cleanup>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Proxy>)]
     pub proxy: Option<Proxy>,
     pub cluster_domain: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Observability>)]
     pub observability: Option<Observability>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Defaults>)]
     pub defaults: Option<Defaults>,
     pub conditions: Vec<Condition>,
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use super::{Condition, Identity, conditions, time};
+use super::{Condition, Identity, conditions, piece::piece, time};
 use crate::span;
 
 /// A Registry.
@@ -26,7 +26,7 @@ pub struct RegistryResponse {
     pub images: Vec<Image>,
     pub skills: Vec<Skill>,
     pub plugins: Vec<Plugin>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<RegistrySummary>)]
     pub summary: Option<RegistrySummary>,
     pub conditions: Vec<Condition>,
 }
@@ -36,8 +36,9 @@ pub struct RegistryResponse {
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Found {
-    /// Ready or Unavailable; absent before the first look.
-    pub phase: Option<String>,
+    /// Absent before the first look.
+    #[schema(schema_with = piece::<AssetPhase>)]
+    pub phase: Option<AssetPhase>,
     pub last_checked: Option<Timestamp>,
     /// Why it is not there.
     pub message: Option<String>,
@@ -49,7 +50,7 @@ pub struct Found {
 pub struct Image {
     pub name: String,
     pub image: String,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<ImageMetadata>)]
     pub metadata: Option<ImageMetadata>,
     pub digest: Option<String>,
     #[serde(flatten)]
@@ -62,9 +63,9 @@ pub struct Image {
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
     pub name: String,
-    #[schema(value_type = Object)]
+    #[schema(schema_with = piece::<GitSkillSource>)]
     pub git: GitSkillSource,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<SkillMetadata>)]
     pub metadata: Option<SkillMetadata>,
     pub latest_commit: Option<String>,
     #[serde(flatten)]
@@ -77,9 +78,9 @@ pub struct Skill {
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
     pub name: String,
-    #[schema(value_type = Object)]
+    #[schema(schema_with = piece::<PluginSpec>)]
     pub plugin: PluginSpec,
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<SkillMetadata>)]
     pub metadata: Option<SkillMetadata>,
     pub resolved_version: Option<String>,
     #[serde(flatten)]
@@ -141,5 +142,5 @@ impl RegistryResponse {
 }
 
 fn found(phase: AssetPhase, last_checked: Option<Timestamp>, message: Option<String>) -> Found {
-    Found { phase: Some(format!("{phase:?}")), last_checked, message }
+    Found { phase: Some(phase), last_checked, message }
 }

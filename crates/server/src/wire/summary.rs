@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api::kinds::task::TokenUsage;
+use api::kinds::{agent::AgentPhase, task::TokenUsage};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use super::{Slots, TaskResponse};
+use super::{Slots, TaskResponse, piece::piece};
 
 /// What goes on.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -43,7 +43,7 @@ pub struct TaskTotals {
 /// Tokens and cost.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct UsageTotals {
-    #[schema(value_type = Object)]
+    #[schema(schema_with = piece::<TokenUsage>)]
     pub tokens: TokenUsage,
     /// Decimal number.
     pub cost: String,
@@ -78,7 +78,8 @@ pub struct AgentTotals {
 pub struct AgentLoad {
     pub namespace: String,
     pub name: String,
-    pub phase: Option<String>,
+    #[schema(schema_with = piece::<AgentPhase>)]
+    pub phase: Option<AgentPhase>,
     pub ready: bool,
     pub slots: Slots,
     pub queue_length: usize,

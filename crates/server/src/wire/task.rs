@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{
-    Task,
+    Task, TaskPhase,
     conditions::types,
     context::ContextItem,
     kinds::task::{Session, Usage},
@@ -12,12 +12,20 @@ use api::{
     tools::ToolBinding,
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
 
-use super::{Condition, Identity, NameRef, conditions, time};
+use super::{
+    Condition, Identity, NameRef, conditions,
+    piece::{one_of, piece, pieces},
+    time,
+};
 use crate::span;
 
 /// In lists a description is cut after this many characters.
@@ -30,8 +38,8 @@ const SHORT: usize = 1000;
 pub struct TaskResponse {
     #[serde(flatten)]
     pub identity: Identity,
-    /// Pending, Queued, Running, Completed or Failed.
-    pub phase: String,
+    #[schema(schema_with = piece::<TaskPhase>)]
+    pub phase: TaskPhase,
     /// What to do. Lists show the beginning.
     pub description: Option<String>,
     /// Agent that it runs on.
@@ -43,7 +51,7 @@ pub struct TaskResponse {
     /// Pod of the current run.
     pub pod_name: Option<String>,
     /// The OpenCode session.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Session>)]
     pub session: Option<Session>,
     /// When the work began.
     pub start_time: Option<Timestamp>,
@@ -74,7 +82,7 @@ pub struct TaskResponse {
     /// When the stages before the start were reached.
     pub timings: Option<Timings>,
     /// Tokens and cost.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = piece::<Usage>)]
     pub usage: Option<Usage>,
     /// What the run produced.
     pub result: Option<TaskOutcome>,
@@ -83,10 +91,10 @@ pub struct TaskResponse {
     /// CronTask that created it.
     pub cron_task: Option<String>,
     /// Tasks that must end first.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(schema_with = pieces::<Dependency>)]
     pub depends_on: Option<Vec<Dependency>>,
     /// What the agent is told besides; only in details.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(schema_with = pieces::<ContextItem>)]
     pub contexts: Option<Vec<ContextItem>>,
     /// Somebody asked to stop it.
     pub stop_requested: bool,
@@ -104,6 +112,26 @@ pub struct Timings {
     pub pod_created_at: Option<Timestamp>,
     pub scheduled_at: Option<Timestamp>,
     pub prepared_at: Option<Timestamp>,
+}
+
+impl Timings {
+    /// The stages in order. Kubernetes rounds some of these times down to a second, which would put a stage before the
+    /// one that it follows.
+    fn of(known: &api::kinds::task::TaskTimings) -> Self {
+        let mut latest = Timestamp::MIN;
+        let mut stage = |at: Option<&Time>| {
+            let at = time(at)?.max(latest);
+            latest = at;
+            Some(at)
+        };
+        Self {
+            queued_at: stage(known.queued_at.as_ref()),
+            admitted_at: stage(known.admitted_at.as_ref()),
+            pod_created_at: stage(known.pod_created_at.as_ref()),
+            scheduled_at: stage(known.scheduled_at.as_ref()),
+            prepared_at: stage(known.prepared_at.as_ref()),
+        }
+    }
 }
 
 /// What a run produced.
@@ -155,7 +183,7 @@ impl TaskResponse {
         };
         Self {
             identity: Identity::of(task),
-            phase: format!("{:?}", status.phase.unwrap_or_default()),
+            phase: status.phase.unwrap_or_default(),
             description: spec.description.as_deref().map(shortened),
             agent_ref: spec.agent_ref.as_ref().map(NameRef::from),
             template_ref: spec.template_ref.as_ref().map(NameRef::from),
@@ -174,13 +202,7 @@ impl TaskResponse {
             priority: spec.priority,
             run_epoch: status.run_epoch,
             attempt: status.attempt,
-            timings: status.timings.as_ref().map(|timings| Timings {
-                queued_at: time(timings.queued_at.as_ref()),
-                admitted_at: time(timings.admitted_at.as_ref()),
-                pod_created_at: time(timings.pod_created_at.as_ref()),
-                scheduled_at: time(timings.scheduled_at.as_ref()),
-                prepared_at: time(timings.prepared_at.as_ref()),
-            }),
+            timings: status.timings.as_ref().map(Timings::of),
             usage: status.usage.clone(),
             result: status.result.as_ref().map(|result| TaskOutcome { summary: result.summary.clone(), outputs: None }),
             logs: status.logs.as_ref().map(|logs| LogState {
@@ -266,10 +288,14 @@ pub struct ContainerState {
     pub name: String,
     /// Whether it prepares the work.
     pub init: bool,
-    /// waiting, running or terminated.
+    #[schema(schema_with = container_state)]
     pub state: String,
     /// How it ended.
     pub exit_code: Option<i32>,
+}
+
+fn container_state() -> RefOr<Schema> {
+    one_of(["waiting", "running", "terminated"])
 }
 
 /// Permissions that an agent asks for.
@@ -335,6 +361,21 @@ mod tests {
         let short = TaskResponse::short(&task, Timestamp::UNIX_EPOCH).description.unwrap();
         assert_eq!(short.chars().count(), SHORT + 1);
         assert_eq!(TaskResponse::detail(&task, Timestamp::UNIX_EPOCH).description, Some(text));
+    }
+
+    #[test]
+    fn a_rounded_time_puts_no_stage_before_the_one_that_it_follows() {
+        let task: Task = serde_json::from_value(json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"agentRef": {"name": "dev"}},
+            "status": {"timings": {"queuedAt": "2026-01-01T00:00:00.2Z", "admittedAt": "2026-01-01T00:00:00.7Z",
+                "podCreatedAt": "2026-01-01T00:00:00Z", "preparedAt": "2026-01-01T00:00:03Z"}},
+        }))
+        .unwrap();
+        let timings = TaskResponse::short(&task, Timestamp::UNIX_EPOCH).timings.unwrap();
+        assert_eq!(timings.pod_created_at, timings.admitted_at);
+        assert_eq!(timings.prepared_at, Some("2026-01-01T00:00:03Z".parse().unwrap()));
+        assert_eq!(timings.scheduled_at, None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kube::{
 };
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
-use server::{Access, Listening, LoginLinks, Options};
+use server::{Access, Listening, LoginLinks, Oidc, Options};
 use tokio::{sync::OnceCell, task::JoinHandle, time::timeout};
 
 /// Nothing here takes longer, even on a loaded machine.
@@ -50,6 +50,7 @@ pub fn options() -> Options {
         session_key: None,
         agents_on_loopback: true,
         environment: |_| None,
+        log_archive: None,
     }
 }
 
@@ -59,12 +60,17 @@ pub async fn start() -> Harness {
 }
 
 pub async fn start_with(options: Options) -> Harness {
+    start_for(options, None).await
+}
+
+/// As [`start_with`], for people of `provider` too.
+pub async fn start_for(options: Options, provider: Option<Oidc>) -> Harness {
     let cluster = testenv::shared().await.unwrap();
     let admin = cluster.client().await.unwrap();
     install(&admin).await;
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig_path()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    let listening = Listening::bind(Access::Config(Box::new(config)), options).await.unwrap();
+    let listening = Listening::bind_with_provider(Access::Config(Box::new(config)), options, provider).await.unwrap();
     let (url, links) = (format!("http://{}", listening.address()), listening.login_links());
     let serving = tokio::spawn(async move {
         listening.serve(std::future::pending()).await.unwrap();

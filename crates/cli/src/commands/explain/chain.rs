@@ -4,7 +4,7 @@ use api::{
     TaskPhase, TaskStatus,
     conditions::{reasons, types},
 };
-use controller::task::queues::{joins_later, stop_requested};
+use controller::task::standing::{joins_later, stop_requested};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{ContainerStatus, Pod},

@@ -1,7 +1,10 @@
 //! Where a Task stands in the queue of its Agent or template, computed as the controllers do.
 
 use api::{Task, TaskPhase, kinds::agent::TaskStart};
-use controller::task::queues::{self, Standing as Stage, joins_later, stop_requested};
+use controller::task::{
+    standing::{Standing as Stage, joins_later, stop_requested},
+    target::Target,
+};
 use jiff::{SignedDuration, Timestamp};
 use kubeopencode_core::{
     dependencies::{self, Other},
@@ -77,7 +80,7 @@ pub struct Standing {
 impl Standing {
     /// Computes it.
     pub fn of(facts: &Facts) -> Self {
-        let Some(target) = queues::Target::of(&facts.task) else { return Self::default() };
+        let Some(target) = Target::of(&facts.task) else { return Self::default() };
         let (lane, gate, limits, history) = circumstances(facts);
         let mut queue = Queue::new(lane.clone(), facts.platform.reference_grace_period);
         queue.set_limits(limits);
@@ -85,7 +88,7 @@ impl Standing {
         queue.restore(&history);
         let find = |name: &str| facts.neighbour(name).map(Other::of);
         let others: Vec<_> =
-            facts.neighbours.iter().filter(|task| queues::Target::of(task).as_ref() == Some(&target)).collect();
+            facts.neighbours.iter().filter(|task| Target::of(task).as_ref() == Some(&target)).collect();
         for task in &others {
             match Stage::of(task) {
                 Stage::Running { epoch, admitted_at } => queue.running(TaskKey::of(task), epoch, admitted_at),

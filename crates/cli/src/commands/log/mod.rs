@@ -1,6 +1,7 @@
 //! The log of one container, read to its end whatever happens to the connection.
 
 mod container;
+pub mod kept;
 mod position;
 
 use std::{future::Future, time::Duration};

@@ -7,12 +7,15 @@ use kubeopencode_core::names;
 use tokio::sync::mpsc;
 
 use super::follow::{Follow, find};
-use crate::commands::{
-    connect::{Cluster, ClusterArgs},
-    exit::Exit,
-    log::{self, LogArgs},
-    problem::{Answer, Problem},
-    tunnel,
+use crate::{
+    commands::{
+        connect::{Cluster, ClusterArgs},
+        exit::Exit,
+        log::{self, LogArgs, kept::KeptLog},
+        problem::{Answer, Problem},
+        tunnel,
+    },
+    log_archive::LogArchiveArg,
 };
 
 /// Arguments of `logs`.
@@ -33,6 +36,8 @@ pub struct Args {
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
+    log_archive: LogArchiveArg,
+    #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }
 
@@ -46,18 +51,43 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
     let task = find(&cluster, &args.name).await?;
     let name = task.metadata.name.clone().unwrap_or_default();
-    match wanted(&task, args.previous, args.run)? {
-        Wanted::Current(_) | Wanted::None if args.follow => {
-            let follow = Follow { log: Some(args.log.clone()), stages: true, after_run: None };
-            follow.to_the_end(&cluster, &name).await?;
-            Ok(Exit::Success)
+    let Some(wanted) = wanted(&task, args.previous, args.run)? else {
+        if args.follow {
+            return follow(&cluster, &name, &args).await;
         }
-        Wanted::Current(pod) | Wanted::Earlier(pod) => show(&pods, &pod, &args)
-            .await
-            .map_err(|problem| problem.or_next(format!("see what is known: kubeopencode explain {name}"))),
-        Wanted::None => Err(Problem::new(format!("Task '{name}' has not started, so it has no log"))
-            .next(format!("wait for it with --follow, or ask why: kubeopencode explain {name}"))),
+        return Err(Problem::new(format!("Task '{name}' has not started, so it has no log"))
+            .next(format!("wait for it with --follow, or ask why: kubeopencode explain {name}")));
+    };
+    let is_over = !wanted.current || Exit::of_task(&task).is_some();
+    let kept = if is_over {
+        KeptLog::find(&cluster, &args.log_archive, &task, wanted.run, args.log.container.as_deref()).await?
+    } else {
+        None
+    };
+    if let Some(kept) = kept
+        && (kept.is_whole() || pods.get_metadata_opt(&wanted.pod).await?.is_none())
+    {
+        kept.show(&args.log).await?;
+        return Ok(Exit::Success);
     }
+    if args.follow && wanted.current {
+        return follow(&cluster, &name, &args).await;
+    }
+    let is_archived = task.status.as_ref().is_some_and(|status| status.logs.is_some());
+    show(&pods, &wanted.pod, &args).await.map_err(|problem| {
+        problem.or_next(if is_archived {
+            "read it in the page, or name the log archive with --log-archive".to_owned()
+        } else {
+            format!("see what is known: kubeopencode explain {name}")
+        })
+    })
+}
+
+/// Follows the current run, or the one that comes.
+async fn follow(cluster: &Cluster, name: &str, args: &Args) -> Answer<Exit> {
+    let follow = Follow { log: Some(args.log.clone()), stages: true, after_run: None };
+    follow.to_the_end(cluster, name).await?;
+    Ok(Exit::Success)
 }
 
 async fn show(pods: &Api<Pod>, pod: &str, args: &Args) -> Answer<Exit> {
@@ -67,18 +97,19 @@ async fn show(pods: &Api<Pod>, pod: &str, args: &Args) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// Which Pod has the log.
+/// Which run has the log.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
-    /// The Pod of the current run.
-    Current(String),
-    /// The Pod of an earlier run.
-    Earlier(String),
-    /// There is none yet.
-    None,
+struct Wanted {
+    /// Its number.
+    run: i64,
+    /// Its Pod, there or gone.
+    pod: String,
+    /// Whether it is the latest one.
+    current: bool,
 }
 
-fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Wanted> {
+/// The run that is wanted, if there is one yet.
+fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Option<Wanted>> {
     let status = task.status.as_ref();
     let current = status.and_then(|status| status.run_epoch).unwrap_or(0);
     let name = task.metadata.name.as_deref().unwrap_or_default();
@@ -100,9 +131,10 @@ fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Wanted> {
         });
     }
     if run < current {
-        return Ok(Wanted::Earlier(names::task_pod(name, run)));
+        return Ok(Some(Wanted { run, pod: names::task_pod(name, run), current: false }));
     }
-    Ok(status.and_then(|status| status.pod_name.clone()).map_or(Wanted::None, Wanted::Current))
+    let pod = status.and_then(|status| status.pod_name.clone());
+    Ok(pod.map(|pod| Wanted { run, pod, current: true }))
 }
 
 #[cfg(test)]
@@ -119,7 +151,8 @@ mod tests {
         }))
         .unwrap();
         let found = match wanted(&task, previous, run) {
-            Ok(wanted) => format!("{wanted:?}"),
+            Ok(Some(Wanted { run, pod, current })) => format!("{run} {pod} {current}"),
+            Ok(None) => "none".to_owned(),
             Err(problem) => problem.to_string(),
         };
         assert_eq!(found, expected);
@@ -128,16 +161,16 @@ mod tests {
     #[test]
     fn each_run_has_its_own_log() {
         let third = json!({"runEpoch": 3, "podName": "fix-pod-3"});
-        check(&third, false, None, r#"Current("fix-pod-3")"#);
-        check(&third, true, None, r#"Earlier("fix-pod-2")"#);
-        check(&third, false, Some(1), r#"Earlier("fix-pod")"#);
-        check(&third, false, Some(3), r#"Current("fix-pod-3")"#);
+        check(&third, false, None, "3 fix-pod-3 true");
+        check(&third, true, None, "2 fix-pod-2 false");
+        check(&third, false, Some(1), "1 fix-pod false");
+        check(&third, false, Some(3), "3 fix-pod-3 true");
         check(&third, false, Some(4), "Task 'fix' has 3 runs");
     }
 
     #[test]
     fn a_task_that_waits_has_no_log() {
-        check(&json!({"phase": "Queued"}), false, None, "None");
+        check(&json!({"phase": "Queued"}), false, None, "none");
         check(&json!({"phase": "Queued"}), true, None, "Task 'fix' has no run yet");
         check(&json!({"runEpoch": 1, "podName": "fix-pod"}), true, None, "Task 'fix' has one run");
     }

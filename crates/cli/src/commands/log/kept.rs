@@ -1,0 +1,85 @@
+//! Logs of Pods that are gone, from the archive: that of the platform on this machine, or one that was named.
+
+use std::{path::Path, sync::Arc};
+
+use api::Task;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use store::{Kept, LogArchive, Owner, Run, Selection};
+
+use super::{LogArgs, write};
+use crate::{
+    commands::{
+        connect::{Cluster, Source},
+        output::note,
+        problem::{Answer, Problem},
+    },
+    log_archive::LogArchiveArg,
+};
+
+/// The container whose log is kept.
+const AGENT: &str = "agent";
+
+/// A log in an archive.
+pub struct KeptLog {
+    archive: Arc<dyn LogArchive>,
+    run: Run,
+    kept: Kept,
+}
+
+impl KeptLog {
+    /// What is kept of a run; nothing if nothing is, or no archive is known.
+    pub async fn find(
+        cluster: &Cluster,
+        named: &LogArchiveArg,
+        task: &Task,
+        epoch: i64,
+        container: Option<&str>,
+    ) -> Answer<Option<Self>> {
+        if container.is_some_and(|container| container != AGENT) {
+            return Ok(None);
+        }
+        let named = named.open().map_err(|error| Problem::new(error.to_string()))?;
+        let Some(archive) = named.or_else(|| of_this_machine(&cluster.source)) else { return Ok(None) };
+        let meta = &task.metadata;
+        let owner = meta.namespace.as_deref().zip(meta.uid.as_deref());
+        let Some(task) = owner.and_then(|(namespace, uid)| Owner::new(namespace, uid)) else { return Ok(None) };
+        let run = Run { task, epoch };
+        let kept = archive.find(&run).await.map_err(|error| Problem::new(error.to_string()))?;
+        Ok(kept.map(|kept| Self { archive, run, kept }))
+    }
+
+    /// Whether nothing of it is missing, so that there is no reason to ask the cluster.
+    pub fn is_whole(&self) -> bool {
+        self.kept.is_whole()
+    }
+
+    /// Shows what is wanted of it, and says if something is missing.
+    pub async fn show(&self, args: &LogArgs) -> Answer<()> {
+        let since = args.since.and_then(|span| Timestamp::now().checked_sub(span).ok());
+        let wanted = Selection { after: None, since, tail: args.tail.map(u64::from) };
+        let mut lines = Box::pin(store::read(Arc::clone(&self.archive), self.run.clone(), wanted));
+        while let Some(line) = lines.next().await {
+            let (place, line) = line?;
+            let stamp = if args.timestamps { format!("{} ", place.time) } else { String::new() };
+            write(&[stamp.as_bytes(), &line.text, b"\n"].concat())?;
+        }
+        if !self.kept.is_complete() {
+            note("the end of this log is lost: its Pod went before all of it was kept");
+        } else if !self.kept.is_whole() {
+            note("lines are missing in this log: the node had thrown them away before they were kept");
+        }
+        Ok(())
+    }
+}
+
+/// The archive of the platform whose kubeconfig is used, if it is one on this machine.
+fn of_this_machine(source: &Source) -> Option<Arc<dyn LogArchive>> {
+    let Source::Files(files) = source else { return None };
+    let [kubeconfig] = files.as_slice() else { return None };
+    let state = kubeconfig.canonicalize().ok()?.parent().map(Path::to_owned)?;
+    let logs = state.join(local::platform::LOGS);
+    // Nothing is made where nothing is.
+    let ours = local::state_dir::is_state_dir(&state) && logs.is_dir();
+    ours.then(|| store::Directory::open(&logs).ok()).flatten().map(|archive| Arc::new(archive) as Arc<dyn LogArchive>)
+}

@@ -1,0 +1,21 @@
+//! `--log-archive`: where logs outlive Pods.
+
+use std::sync::Arc;
+
+use store::{LogArchive, OpenError};
+
+/// Where logs outlive Pods.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LogArchiveArg {
+    /// Directory in which logs of Tasks outlive their Pods, as a path or as file:///PATH. Controller and server need the
+    /// same one, and each cluster its own: logs of Tasks that the cluster does not have are removed from it.
+    #[arg(long, value_name = "URL", env = "KUBEOPENCODE_LOG_ARCHIVE")]
+    log_archive: Option<String>,
+}
+
+impl LogArchiveArg {
+    /// The archive, if one was named.
+    pub fn open(&self) -> Result<Option<Arc<dyn LogArchive>>, OpenError> {
+        self.log_archive.as_deref().filter(|url| !url.is_empty()).map(store::open).transpose()
+    }
+}

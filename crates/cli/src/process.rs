@@ -1,0 +1,62 @@
+//! What the long-running commands have in common: their log, and addresses to serve at.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+
+/// How a process tells what it does.
+#[derive(Debug, clap::Args)]
+pub struct Log {
+    /// Form of the log.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "KUBEOPENCODE_LOG_FORMAT")]
+    log_format: LogFormat,
+    /// What to log, such as `info` or `kubeopencode_server=debug`.
+    #[arg(long, default_value = "info", env = "KUBEOPENCODE_LOG")]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Log {
+    /// Starts to log to standard error.
+    pub fn start(&self) -> anyhow::Result<()> {
+        let filter = tracing_subscriber::EnvFilter::try_new(&self.log).context("--log cannot be read")?;
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        match self.log_format {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().init(),
+        }
+        Ok(())
+    }
+}
+
+/// `HOST:PORT`, or `:PORT` for every address.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
+    full.parse().map_err(|_| "write HOST:PORT or :PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+/// Returns when the process is asked to end.
+pub async fn asked_to_end() {
+    // Without handlers the default action of the signal ends the process, which is as good.
+    if pod::stop::requested().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_host_is_every_address() {
+        assert_eq!(address(":80").unwrap().to_string(), "[::]:80");
+        assert_eq!(address("127.0.0.1:80").unwrap().to_string(), "127.0.0.1:80");
+        assert!(address("80").is_err() && address("localhost:80").is_err());
+    }
+}

@@ -1,0 +1,245 @@
+//! Logs that outlive their Pods.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::command::Up;
+
+/// A machine that builds at the same time is slow.
+const LIMIT: Duration = Duration::from_mins(1);
+
+const MANIFEST: &str = "
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: many}
+spec: {command: [seq, -f, 'line %.0f', '1', '10000']}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: slow}
+spec: {command: [sh, -c, 'i=0; while :; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done']}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {name: many}
+spec: {description: print, templateRef: {name: many}}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {name: slow}
+spec: {description: print, templateRef: {name: slow}}
+";
+
+/// A platform on which Tasks print.
+struct Printing {
+    up: Up,
+    dir: PathBuf,
+}
+
+impl Printing {
+    fn start(dir: &Path) -> Self {
+        let up = Up::start(&dir.join("state"), &["--host-images", "--port", "0"]);
+        Self { up, dir: dir.to_owned() }
+    }
+
+    fn apply(&self) {
+        let manifest = self.dir.join("print.yaml");
+        fs::write(&manifest, MANIFEST).unwrap();
+        self.up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    }
+
+    fn field(&self, task: &str, path: &str) -> String {
+        self.up.kubectl(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")])
+    }
+
+    fn until(&self, task: &str, path: &str, wanted: &str) {
+        self.up.until(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")], |said| said == wanted);
+    }
+
+    /// The archive of a Task.
+    fn folder(&self, task: &str) -> PathBuf {
+        self.dir.join("state/logs/default").join(self.field(task, ".metadata.uid"))
+    }
+
+    /// What the command line shows.
+    fn command(&self, words: &[&str]) -> String {
+        let kubeconfig = self.dir.join("state/kubeconfig");
+        // Read while it runs: a long log does not fit into a pipe.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
+        let output = command.args(words).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn token(&self) -> String {
+        self.up.kubectl(&["create", "serviceaccount", "reader"]);
+        let role = ["create", "clusterrolebinding", "reader", "--clusterrole=cluster-admin"];
+        self.up.kubectl(&[role.as_slice(), &["--serviceaccount=default:reader"]].concat());
+        self.up.kubectl(&["create", "token", "reader"])
+    }
+
+    /// What the REST API answers: its head and its body.
+    fn rest(&self, token: &str, path: &str) -> (String, String) {
+        let page = self.up.greeting.iter().find_map(|line| line.split_once("http://")).unwrap().1;
+        let address = page.split_once('/').unwrap().0;
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(LIMIT)).unwrap();
+        // This version knows no chunks: the body ends with the connection.
+        let request = format!(
+            "GET /api/v1/namespaces/default/tasks/{path} HTTP/1.0\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
+        (head.to_owned(), body.to_owned())
+    }
+
+    /// What the stream tells: ids and messages.
+    fn stream(&self, token: &str, path: &str) -> Vec<(String, Value)> {
+        let (_, body) = self.rest(token, path);
+        let field = |message: &str, name: &str| {
+            message.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned).unwrap_or_default()
+        };
+        let messages = body.split("\n\n").filter(|message| message.contains("data: "));
+        messages
+            .map(|message| (field(message, "id: "), serde_json::from_str(&field(message, "data: ")).unwrap()))
+            .collect()
+    }
+}
+
+/// The lines of a log that the Task itself printed.
+fn printed(log: &str) -> Vec<&str> {
+    log.lines().filter_map(|line| line.split_once("line ")).map(|(_, number)| number).collect()
+}
+
+/// Lines that follow each other from the first on: none is missing, none is there twice.
+fn in_order(numbers: &[&str]) -> bool {
+    numbers.iter().enumerate().all(|(index, number)| *number == (index + 1).to_string())
+}
+
+/// Waits until the archive has so many lines.
+fn archived(file: &Path, lines: usize) -> String {
+    let started = Instant::now();
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        if printed(&text).len() >= lines {
+            return text;
+        }
+        assert!(started.elapsed() < LIMIT, "{} has {} lines", file.display(), text.lines().count());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn logs_outlive_their_pods_and_go_with_their_tasks() {
+    let dir = tempfile::tempdir().unwrap();
+    let it = Printing::start(dir.path());
+    it.apply();
+    let token = it.token();
+    // One is stopped in the middle of its work.
+    archived(&it.folder("slow").join("k8s-1.log"), 20);
+    it.command(&["stop", "slow"]);
+    it.until("slow", ".status.reason", "UserStopped");
+    it.until("many", ".status.phase", "Completed");
+    let mut logs = Vec::new();
+    for task in ["many", "slow"] {
+        assert_eq!(it.field(task, ".status.logs.complete"), "true", "{task}");
+        let log = it.up.kubectl(&["logs", &format!("{task}-pod"), "-c", "agent"]);
+        assert_eq!(it.field(task, ".status.logs.lines"), log.lines().count().to_string());
+        let numbers = printed(&log);
+        assert!(numbers.len() >= 20 && in_order(&numbers), "{log}");
+        logs.push(log);
+    }
+    assert_eq!(printed(&logs[0]).len(), 10_000);
+    it.up.kubectl(&["delete", "pods", "--all"]);
+    for (task, log) in ["many", "slow"].into_iter().zip(&logs) {
+        let (head, text) = it.rest(&token, &format!("{task}/logs?format=text"));
+        assert!(text == *log, "{task}: {} bytes instead of {}", text.len(), log.len());
+        assert!(head.to_lowercase().contains("x-kubeopencode-log-complete: true"), "{head}");
+        assert!(it.command(&["logs", task]) == *log, "{task}");
+        assert!(it.command(&["logs", "-f", task]) == *log, "{task}");
+    }
+    assert_eq!(it.command(&["logs", "many", "--tail", "2"]).lines().count(), 2);
+    assert_eq!(it.rest(&token, "many/logs?format=text&tail=3").1.lines().count(), 3);
+
+    // A stream goes on where it broke off.
+    let all = it.stream(&token, "many/logs");
+    let lines: Vec<_> = all.iter().filter(|(_, message)| message["type"] == "log").collect();
+    assert_eq!(lines.len(), logs[0].lines().count());
+    let (last, message) = all.last().unwrap();
+    assert!(last.is_empty() && message["type"] == "complete" && message["complete"].is_null(), "{message}");
+    let (id, _) = lines[lines.len() - 101];
+    let rest = it.stream(&token, &format!("many/logs?lastEventId={}", id.replace('+', "%2B")));
+    let rest: Vec<_> = rest.iter().filter(|(_, message)| message["type"] == "log").collect();
+    assert!(rest == lines[lines.len() - 100..], "{} lines after {id}", rest.len());
+
+    // Each run has its own.
+    it.up.kubectl(&["annotate", "task", "many", "kubeopencode.io/rerun=again"]);
+    it.until("many", ".status.runEpoch", "2");
+    it.until("many", ".status.phase", "Completed");
+    assert!(it.field("many", ".status.logs.ref").ends_with("/k8s-2.log"));
+    assert!(it.command(&["logs", "many", "--run", "1"]) == logs[0]);
+    assert!(it.rest(&token, "many/logs?format=text&run=1").1 == logs[0]);
+
+    let folder = it.folder("many");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "two logs and how they ended");
+    it.up.kubectl(&["delete", "task", "many"]);
+    let started = Instant::now();
+    while folder.exists() {
+        assert!(started.elapsed() < LIMIT, "the logs stay");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let it = Printing::start(dir.path());
+    it.apply();
+    let folder = it.folder("slow");
+    let file = folder.join("k8s-1.log");
+    archived(&file, 20);
+    it.up.kill();
+    // What is on disk was acknowledged, but for what a write that died in the middle leaves behind.
+    let kept = fs::read_to_string(&file).unwrap();
+    let mut torn = fs::OpenOptions::new().append(true).open(&file).unwrap();
+    torn.write_all(b"2026-01-01T00:00:00Z line of which only a par").unwrap();
+    // The machine was away for long, and the node cleaned up.
+    for pod in fs::read_dir(dir.path().join("state/node/pods")).unwrap().flatten() {
+        let logs = pod.path().join("logs/agent");
+        if logs.exists() {
+            fs::remove_dir_all(logs).unwrap();
+        }
+    }
+    let orphan = dir.path().join("state/logs/default/a-task-that-went-meanwhile");
+    fs::create_dir(&orphan).unwrap();
+    fs::write(orphan.join("k8s-1.log"), "2026-01-01T00:00:00Z lost\n").unwrap();
+
+    let it = Printing::start(dir.path());
+    it.until("slow", ".status.phase", "Failed");
+    assert_eq!(it.field("slow", ".status.logs.complete"), "false");
+    assert_eq!(it.field("slow", ".status.logs.lines"), kept.lines().count().to_string());
+    let token = it.token();
+    it.up.kubectl(&["delete", "pods", "--all"]);
+    let shown = it.command(&["logs", "slow"]);
+    assert_eq!(shown.lines().count(), kept.lines().count());
+    assert!(in_order(&printed(&shown)), "{shown}");
+    let (head, text) = it.rest(&token, "slow/logs?format=text");
+    assert_eq!(text, shown);
+    assert!(head.to_lowercase().contains("x-kubeopencode-log-complete: false"), "{head}");
+    let told = it.stream(&token, "slow/logs");
+    let (_, last) = told.last().unwrap();
+    assert_eq!((last["type"].as_str(), last["complete"].as_bool()), (Some("complete"), Some(false)));
+    assert!(!orphan.exists(), "logs of a Task that is gone stay");
+}

@@ -1,0 +1,154 @@
+//! What holds for every schema and every operation.
+
+use serde_json::{Value, json};
+
+use super::bodies::reference;
+
+/// Nothing is ever null: what is unset is left out.
+pub fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|one| one != "null");
+                if let [one] = types.as_slice() {
+                    let one = one.clone();
+                    object.insert("type".to_owned(), one);
+                }
+            }
+            for key in ["oneOf", "anyOf"] {
+                let Some(Value::Array(choices)) = object.get_mut(key) else { continue };
+                choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    object.shift_remove(key);
+                    // What is said here is closer than what is said there.
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            if let Some(Value::Array(words)) = object.get_mut("enum") {
+                words.retain(|word| !word.is_null());
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.shift_remove("default");
+            }
+            object.values_mut().for_each(without_null);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_null),
+        _ => {}
+    }
+}
+
+/// One operation.
+pub struct Operation<'a> {
+    pub path: &'a str,
+    pub method: &'a str,
+    pub body: &'a mut Value,
+}
+
+/// Every operation of a document.
+pub fn operations(document: &mut Value) -> impl Iterator<Item = Operation<'_>> {
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    paths.flat_map(|(path, item)| {
+        let item = item.as_object_mut().into_iter().flatten();
+        let known = item.filter(|(method, _)| ["get", "put", "post", "delete"].contains(&method.as_str()));
+        known.map(move |(method, body)| Operation { path, method, body })
+    })
+}
+
+/// Paths that need no login.
+const OPEN: [&str; 4] = ["/api/v1/health", "/api/v1/ready", "/api/v1/info", "/api/v1/login"];
+
+impl Operation<'_> {
+    /// Describes names in the path, who may ask, and how it can be refused.
+    pub fn complete(&mut self) {
+        self.name_parts();
+        let open = OPEN.contains(&self.path);
+        if open {
+            self.body["security"] = json!([]);
+        }
+        for (code, description) in self.refusals(open) {
+            let answer = &mut self.body["responses"][code];
+            if answer.get("content").is_some() {
+                continue;
+            }
+            let said = answer.get("description").and_then(Value::as_str).filter(|said| !said.is_empty());
+            *answer = json!({
+                "description": said.unwrap_or(description),
+                "content": { "application/json": { "schema": reference("ErrorBody") } },
+            });
+            if code == "429" {
+                answer["headers"] = json!({ "Retry-After": {
+                    "description": "Seconds to wait.", "schema": { "type": "integer", "minimum": 1 } } });
+            }
+        }
+    }
+
+    fn refusals(&self, open: bool) -> Vec<(&'static str, &'static str)> {
+        let changes = self.method != "get";
+        let (sends, named) = (self.body.get("requestBody").is_some(), self.path.contains("{name}"));
+        let asks_agent = self.path.contains("/session") || self.path.contains("/permissions");
+        let login = self.path.ends_with("/login");
+        let all = [
+            ("400", "It cannot be understood", true),
+            ("401", "Nobody knows who asks", !open || login),
+            ("403", "The caller may not", !open || login),
+            ("404", "It does not exist", named || self.path.ends_with("/config") || changes && !open),
+            ("409", "It is in another state, or was changed in between", changes && !open || asks_agent),
+            ("413", "The body is too large", sends),
+            ("415", "The body is of another type", sends),
+            ("422", "A field is wrong", changes || self.path.ends_with("/upcoming")),
+            ("429", "Too many requests", true),
+            ("500", "It cannot be done, by a fault of the server", true),
+            ("502", "The Agent's server does not answer as it should", asks_agent),
+            ("503", "Not now; try again", true),
+        ];
+        all.into_iter().filter(|(_, _, holds)| *holds).map(|(code, description, _)| (code, description)).collect()
+    }
+
+    /// Names in paths have a form.
+    fn name_parts(&mut self) {
+        for parameter in self.body["parameters"].as_array_mut().into_iter().flatten() {
+            if parameter["in"] != "path" {
+                continue;
+            }
+            let schema = match parameter["name"].as_str() {
+                Some("namespace") => {
+                    json!({ "type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" })
+                }
+                Some("name") => json!({ "type": "string", "maxLength": 253,
+                    "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" }),
+                _ => continue,
+            };
+            parameter["schema"] = schema;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(mut schema: Value, expected: &Value) {
+        without_null(&mut schema);
+        assert_eq!(schema, *expected);
+    }
+
+    #[test]
+    fn what_can_be_left_out_is_not_null() {
+        check(json!({"type": ["string", "null"]}), &json!({"type": "string"}));
+        check(json!({"type": ["string", "integer", "null"]}), &json!({"type": ["string", "integer"]}));
+        check(
+            json!({"description": "d", "oneOf": [{"type": "null"}, {"$ref": "#/x", "description": "e"}]}),
+            &json!({"description": "d", "$ref": "#/x"}),
+        );
+        check(
+            json!({"anyOf": [{"$ref": "#/x"}, {"$ref": "#/y"}]}),
+            &json!({"anyOf": [{"$ref": "#/x"}, {"$ref": "#/y"}]}),
+        );
+        check(json!({"enum": ["a", null], "default": null}), &json!({"enum": ["a"]}));
+        check(json!({"items": {"type": ["null", "boolean"]}}), &json!({"items": {"type": "boolean"}}));
+    }
+}

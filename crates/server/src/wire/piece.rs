@@ -1,0 +1,78 @@
+//! Pieces of our kinds inside bodies: described once, where the kinds are defined.
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value};
+use utoipa::openapi::{
+    ObjectBuilder, Ref, RefOr, Schema,
+    schema::{ArrayBuilder, SchemaType, Type},
+};
+
+/// A piece of a kind.
+pub fn piece<T: JsonSchema>() -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(T::schema_name()))
+}
+
+/// A list of pieces of a kind.
+pub fn pieces<T: JsonSchema>() -> RefOr<Schema> {
+    ArrayBuilder::new().items(piece::<T>()).into()
+}
+
+/// Whatever JSON can say.
+pub fn anything() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(SchemaType::AnyValue).into()
+}
+
+/// A text that is one of some words.
+pub fn one_of<const N: usize>(words: [&str; N]) -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+}
+
+/// The schemas of all pieces that bodies refer to, by name.
+pub fn definitions() -> Map<String, Value> {
+    use api::{context, kinds, refs, run, workload};
+    fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+        let schema = generator.subschema_for::<T>();
+        // Kinds' own definitions hold no references, so the types of rules are written out in them. Here they have names.
+        if T::inline_schema() {
+            generator.definitions_mut().insert(T::schema_name().into_owned(), schema.to_value());
+        }
+    }
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator =
+        settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator();
+    for add in [
+        add::<api::TaskPhase>,
+        add::<context::ContextItem>,
+        add::<context::ContextType>,
+        add::<context::GitSkillSource>,
+        add::<context::GitSync>,
+        add::<context::PluginSpec>,
+        add::<context::SkillSource>,
+        add::<kinds::agent::AgentPhase>,
+        add::<kinds::agent::GitSyncStatus>,
+        add::<kinds::agent::ToolStatus>,
+        add::<kinds::config::Cleanup>,
+        add::<kinds::config::Defaults>,
+        add::<kinds::config::Observability>,
+        add::<kinds::config::SystemImage>,
+        add::<kinds::cron_task::ConcurrencyPolicy>,
+        add::<kinds::registry::AssetPhase>,
+        add::<kinds::registry::ImageMetadata>,
+        add::<kinds::registry::RegistrySummary>,
+        add::<kinds::registry::SkillMetadata>,
+        add::<kinds::task::Session>,
+        add::<kinds::task::TokenUsage>,
+        add::<kinds::task::Usage>,
+        add::<refs::ObjectRef>,
+        add::<run::Dependency>,
+        add::<run::DependencyCondition>,
+        add::<workload::CredentialSecretRef>,
+        add::<workload::Persistence>,
+        add::<workload::Proxy>,
+        add::<workload::Quota>,
+        add::<workload::Standby>,
+    ] {
+        add(&mut generator);
+    }
+    generator.take_definitions(true)
+}
