@@ -25,9 +25,19 @@ export default defineConfig({
     },
   },
   test: {
-    environment: "jsdom",
-    include: ["src/**/*.test.{ts,tsx}"],
-    setupFiles: ["src/test/setup.ts"],
-    css: { modules: { classNameStrategy: "non-scoped" } },
+    projects: [
+      // Decisions need no page; most of the time of a small test would go into making one.
+      { extends: true, test: { name: "logic", environment: "node", include: ["src/**/*.test.ts"], isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: "parts",
+          environment: "jsdom",
+          include: ["src/**/*.test.tsx"],
+          setupFiles: ["src/test/setup.ts"],
+          css: { modules: { classNameStrategy: "non-scoped" } },
+        },
+      },
+    ],
   },
 });

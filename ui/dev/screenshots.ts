@@ -2,13 +2,14 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { launch, openContext } from "../e2e/browser";
-import { openTarget } from "../e2e/target";
+import { startMock } from "./server";
 
 /** Pages to show: name of the file, address, and what to wait for. */
 const PAGES: [string, string, string][] = [
   ["dashboard", "/", ".recharts-surface"],
   ["tasks", "/tasks", "[data-row='3']"],
   ["task", "/tasks/shop/fix-login-timeout", "text=212 tests passed (18.4 s)"],
+  ["task-changes", "/tasks/shop/fix-login-timeout-0240?tab=changes", "[aria-label^='Change 1']"],
   ["task-overview", "/tasks/shop/fix-login-timeout?tab=overview", "text=What to do"],
   ["task-waiting", "/tasks/shop/speed-up-search?tab=explain", "text=What you can do"],
   ["task-yaml", "/tasks/shop/speed-up-search?tab=yaml", ".cm-line"],
@@ -105,7 +106,8 @@ const shots = readme
 const out = readme ? README_DIRECTORY : (process.env.OUT ?? "screenshots");
 
 mkdirSync(out, { recursive: true });
-const target = await openTarget();
+const given = process.env.E2E_URL;
+const target = given ? { url: given.replace(/\/$/, ""), close: async () => {} } : await startMock(0, 240);
 const browser = await launch();
 let missed = 0;
 try {

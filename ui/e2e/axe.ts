@@ -1,20 +1,29 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { AxeResults } from "axe-core";
+import type { AxeResults, RunOptions } from "axe-core";
 import type { Page } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** What axe finds on the page, one line each. */
-export async function violations(page: Page): Promise<string[]> {
+async function run(page: Page, runOnly: RunOptions["runOnly"]): Promise<string[]> {
   // Evaluated over the debugging protocol, so the page's own policy does not stand in the way.
-  await page.evaluate(AXE);
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
   const { violations: found } = await page.evaluate(
-    (tags) => (window as unknown as { axe: { run: (o: object) => Promise<AxeResults> } }).axe.run({ runOnly: tags }),
-    RULES,
+    (options) => (window as unknown as { axe: { run: (o: object) => Promise<AxeResults> } }).axe.run(options),
+    { runOnly, resultTypes: ["violations"] },
   );
   return found.flatMap((rule) =>
     rule.nodes.map((node) => `${rule.id}: ${node.html.slice(0, 140)} ${node.failureSummary ?? ""}`),
   );
+}
+
+/** What axe finds on the page, one line each. */
+export function violations(page: Page): Promise<string[]> {
+  return run(page, { type: "tag", values: RULES });
+}
+
+/** The same for what another theme can change. */
+export function contrastViolations(page: Page): Promise<string[]> {
+  return run(page, { type: "rule", values: ["color-contrast"] });
 }

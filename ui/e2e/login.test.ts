@@ -1,45 +1,114 @@
-import { describe, expect, test } from "vitest";
-import { TOKEN } from "../dev/api";
-import { useBrowser } from "./session";
+import { beforeAll, describe, expect, inject, test } from "vitest";
+import { violations } from "./axe";
+import { NS } from "./seed";
+import { ownerCookies, useBrowser } from "./session";
 
-const token = process.env.E2E_TOKEN ?? TOKEN;
+describe("signing in", () => {
+  const session = useBrowser({ signedOut: true });
+  const login = () => session.page.getByRole("heading", { name: "Sign in to KubeOpenCode" }).waitFor();
+  let everything: string;
+  let tasksOnly: string;
 
-// An open server has no login to test.
-describe.skipIf(process.env.E2E_URL && !process.env.E2E_TOKEN)("signing in", () => {
-  const session = useBrowser({ closed: true });
+  async function signIn(token: string): Promise<void> {
+    await login();
+    await session.page.getByLabel("Token").fill(token);
+    await session.page.getByRole("button", { name: "Sign in", exact: true }).click();
+  }
+
+  beforeAll(async () => {
+    const { cluster } = session;
+    const rbac = "rbac.authorization.k8s.io";
+    everything = await cluster.tokenOf(NS, "e2e-everything");
+    await cluster.create({
+      apiVersion: `${rbac}/v1`,
+      kind: "ClusterRoleBinding",
+      metadata: { name: "e2e-everything" },
+      roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "cluster-admin" },
+      subjects: [{ kind: "ServiceAccount", namespace: NS, name: "e2e-everything" }],
+    });
+    tasksOnly = await cluster.tokenOf(NS, "e2e-tasks-only");
+    await cluster.create({
+      apiVersion: `${rbac}/v1`,
+      kind: "Role",
+      metadata: { namespace: NS, name: "e2e-tasks-only" },
+      rules: [{ apiGroups: ["kubeopencode.io"], resources: ["tasks"], verbs: ["get", "list", "watch"] }],
+    });
+    await cluster.create({
+      apiVersion: `${rbac}/v1`,
+      kind: "RoleBinding",
+      metadata: { namespace: NS, name: "e2e-tasks-only" },
+      roleRef: { apiGroup: rbac, kind: "Role", name: "e2e-tasks-only" },
+      subjects: [{ kind: "ServiceAccount", namespace: NS, name: "e2e-tasks-only" }],
+    });
+  });
 
   test("a wrong token is refused, the right one leads to where one wanted to be", async () => {
     const { page, go } = session;
+    session.refusals = [401];
     await go("/agents");
-    await page.getByRole("heading", { name: "Sign in to KubeOpenCode" }).waitFor();
-    await page.getByLabel("Token").fill("wrong");
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await login();
+    expect(await violations(page)).toEqual([]);
+    await signIn("wrong");
     await page.getByRole("alert").waitFor();
-    await page.getByLabel("Token").fill(token);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(everything);
     await page.getByRole("heading", { level: 1, name: "Agents" }).waitFor();
     expect(new URL(page.url()).pathname).toBe("/agents");
   });
 
+  test("signing out ends the session", async () => {
+    const { page, go } = session;
+    session.refusals = [401];
+    await go("/");
+    await page.getByRole("button", { name: /^Signed in as .*e2e-everything/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await login();
+  });
+
   test("a session that ends while the page is open leads to the login at the same address", async () => {
     const { page, go, context } = session;
+    session.refusals = [401];
     await go("/agents");
-    await page.getByLabel("Token").fill(token);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(everything);
     await page.getByRole("heading", { level: 1, name: "Agents" }).waitFor();
     await context.clearCookies();
     await page.getByRole("link", { name: "Graph" }).click();
-    await page.getByRole("heading", { name: "Sign in to KubeOpenCode" }).waitFor();
+    await login();
     expect(new URL(page.url()).pathname).toBe("/graph");
   });
 
-  test("signing out ends the session", async () => {
-    const { page, go } = session;
-    await go("/");
-    await page.getByLabel("Token").fill(token);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("button", { name: /^Signed in as/ }).click();
-    await page.getByRole("menuitem", { name: "Sign out" }).click();
-    await page.getByRole("heading", { name: "Sign in to KubeOpenCode" }).waitFor();
+  test("who may only look at Tasks sees them, cannot change them, and is told so", async () => {
+    const { page, go, context } = session;
+    session.refusals = [401, 403];
+    await go(`/tasks?namespace=${NS}`);
+    await signIn(tasksOnly);
+    await page.getByRole("link", { name: "hello", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "hello" }).waitFor();
+    await page.getByRole("button", { name: "Duplicate", disabled: true }).waitFor();
+    await page.getByRole("button", { name: /^(Stop|Run again)$/, disabled: true }).waitFor();
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Delete", disabled: true }).waitFor();
+    await page.keyboard.press("Escape");
+
+    await go(`/agents?namespace=${NS}`);
+    await page.getByRole("heading", { name: "You may not see this" }).waitFor();
+    expect(await violations(page)).toEqual([]);
+
+    // What the page does not offer, the server refuses, and the page shows its sentence.
+    await go(`/tasks/create?namespace=${NS}&agent=helper`);
+    await page.getByLabel("Description").fill("Do it anyway.");
+    await page.getByRole("button", { name: "Create Task" }).click();
+    await page
+      .getByRole("alert")
+      .filter({ hasText: /may not|cannot|forbidden|not allowed/i })
+      .first()
+      .waitFor();
+    await context.clearCookies();
+  });
+
+  test("the owner's link signs in, and works once", async () => {
+    const cookies = await ownerCookies();
+    expect(cookies.map((cookie) => cookie.httpOnly)).toContain(true);
+    const again = await session.context.request.get(inject("platform").loginLink, { maxRedirects: 0 });
+    expect(again.status()).toBe(401);
   });
 });

@@ -1,24 +1,83 @@
-import { describe, expect, test } from "vitest";
-import { violations } from "./axe";
-import { PAGES } from "./pages";
-import { type Session, useBrowser } from "./session";
+import { beforeAll, describe, expect, test } from "vitest";
+import { contrastViolations, violations } from "./axe";
+import { AGENT, CRON_TASK, MODEL, NS, ours, REGISTRY, TEMPLATE } from "./seed";
+import { useBrowser } from "./session";
 
-async function settle({ page }: Session, heading: string): Promise<void> {
-  await page.getByRole("heading", { level: 1, name: heading }).waitFor();
-  await page.locator("[aria-label^='Loading']").first().waitFor({ state: "detached" });
-  await page.waitForTimeout(150);
-}
+const WAITING = "waits-for-nobody";
 
-for (const look of [{}, { dark: true }, { phone: true }]) {
-  const name = "dark" in look ? "dark" : "phone" in look ? "phone" : "light";
-  describe(`every page, ${name}`, () => {
-    const session = useBrowser({ look });
-    test.each(PAGES)("%s is there, fits and is accessible", async (address, heading) => {
-      await session.go(address);
-      await settle(session, heading);
-      const overflow = await session.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-      expect(overflow).toBeLessThanOrEqual(0);
-      expect(await violations(session.page)).toEqual([]);
+/** Every page: its address, and a heading that it must show. */
+const PAGES: [string, string][] = [
+  ["/", "Dashboard"],
+  ["/tasks", "Tasks"],
+  ["/tasks/create", "New Task"],
+  [`/tasks/${NS}/write-a-file`, "write-a-file"],
+  [`/tasks/${NS}/on-the-agent`, "on-the-agent"],
+  [`/tasks/${NS}/on-the-agent?tab=changes`, "on-the-agent"],
+  [`/tasks/${NS}/on-the-agent?tab=overview`, "on-the-agent"],
+  [`/tasks/${NS}/${WAITING}?tab=explain`, WAITING],
+  [`/tasks/${NS}/${WAITING}?tab=yaml`, WAITING],
+  ["/crontasks", "CronTasks"],
+  ["/crontasks/create", "New CronTask"],
+  [`/crontasks/${NS}/${CRON_TASK}`, CRON_TASK],
+  ["/agents", "Agents"],
+  ["/agents/create", "New Agent"],
+  [`/agents/${NS}/${AGENT}`, AGENT],
+  [`/agents/${NS}/${AGENT}?tab=configuration`, AGENT],
+  [`/agents/${NS}/${AGENT}?tab=share`, AGENT],
+  [`/agents/${NS}/${AGENT}?tab=yaml`, AGENT],
+  ["/templates", "Templates"],
+  ["/templates/create", "New AgentTemplate"],
+  [`/templates/${NS}/${TEMPLATE}`, TEMPLATE],
+  ["/registries", "Registries"],
+  ["/registries/create", "New Registry"],
+  [`/registries/${NS}/${REGISTRY}`, REGISTRY],
+  [`/registries/${NS}/${REGISTRY}/assemble`, `Assemble from ${REGISTRY}`],
+  ["/config", "Configuration"],
+  ["/models", "Models"],
+  ["/providers", "Providers"],
+  ["/tools", "Tools"],
+  ["/instructions", "Instructions"],
+  ["/workflows", "Workflows"],
+  ["/kinds/models/create", "New Model"],
+  [`/kinds/models/${NS}/${MODEL}`, MODEL],
+  ["/graph", "Graph"],
+  ["/nowhere", "Not found"],
+];
+
+describe("every page", () => {
+  const session = useBrowser();
+
+  beforeAll(() =>
+    session.cluster.create(ours("Task", WAITING, { agentRef: { name: "nobody" }, description: "Wait." })),
+  );
+
+  async function settled(heading: string): Promise<void> {
+    await session.page.getByRole("heading", { level: 1, name: heading }).waitFor();
+    await session.page.locator("[aria-label^='Loading']").first().waitFor({ state: "detached" });
+  }
+  const overflow = () => session.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+
+  /** Colours that fade into others have arrived. */
+  const still = () =>
+    session.page.evaluate(async () => {
+      await new Promise(requestAnimationFrame);
+      await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
     });
+
+  // One visit for all looks: the page changes its look while it is open, as it does for a person.
+  test.each(PAGES)("%s is there, fits and is accessible: light, dark and on a phone", async (address, heading) => {
+    const { page, go } = session;
+    session.refusals = [404];
+    await go(address);
+    await settled(heading);
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    expect(await violations(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await still();
+    expect(await contrastViolations(page)).toEqual([]);
+    await page.setViewportSize({ width: 360, height: 760 });
+    await settled(heading);
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    expect(await violations(page)).toEqual([]);
   });
-}
+});

@@ -1,176 +1,179 @@
 import { describe, expect, test } from "vitest";
-import { freshName, NAMES } from "./names";
-import { useBrowser } from "./session";
+import { violations } from "./axe";
+import { AGENT, ASKING_AGENT, NS, ours } from "./seed";
+import { deleteShown, freshName, useBrowser, WORK } from "./session";
 
-const { namespace: ns } = NAMES;
-
+/** Real Pods and a real OpenCode; its model does what the [[words in brackets]] of a prompt say. */
 describe("Tasks", () => {
   const session = useBrowser();
-  const toast = (text: string | RegExp) => session.page.getByRole("status").filter({ hasText: text }).first().waitFor();
+  const status = (text: string) => session.page.locator("h1", { hasText: text }).waitFor(WORK);
+  const h1 = (name: string) => session.page.getByRole("heading", { level: 1, name }).waitFor();
+  const tab = (name: string) => session.page.getByRole("tab", { name, exact: true }).click();
 
-  test("one is created in the form and can be watched until it ends", async () => {
+  test("who has never been here makes one, watches it, and reads what it changed", WORK, async () => {
     const { page, go } = session;
-    const name = freshName("e2e");
-    await go(`/tasks/create?namespace=${ns}`);
-    await page.getByRole("textbox", { name: /^Name/ }).first().fill(name);
-    await page.getByLabel("Description").fill("Say hello.");
-    await page.locator("select", { hasText: NAMES.agent }).selectOption(NAMES.agent);
-    await page.getByLabel("YAML of the new Task").getByText("Say hello.").waitFor();
+    await go("/");
+    await page.getByRole("link", { name: "New Task" }).click();
+    await h1("New Task");
+    await page
+      .getByLabel("Description")
+      .fill('Take a note. [[write path=note.md text="buy milk\\nbuy bread\\n"]] [[say Noted.]]');
+    // Where and by whom is proposed: nothing else must be filled in, except who of two Agents does it.
+    await page.getByLabel("Agent", { exact: true }).selectOption(AGENT);
     await page.getByRole("button", { name: "Create Task" }).click();
-    await page.getByRole("heading", { level: 1, name }).waitFor();
-    // No reload: the feed of changes and the log bring everything.
-    await page.getByText("Running", { exact: true }).first().waitFor();
-    await page.getByRole("log").getByText("[session]").waitFor();
-    await page.locator("h1", { hasText: "Completed" }).waitFor({ timeout: 25_000 });
+    await page.getByRole("heading", { level: 1, name: /^task-/ }).waitFor();
+    // No reload from here on.
+    await page.getByRole("log").getByText("[session]").waitFor(WORK);
+    const transcript = page.getByRole("group", { name: "Session", exact: true });
+    await transcript.getByText("Take a note.").waitFor(WORK);
+    await status("Completed");
+    await transcript.getByText("Noted.", { exact: true }).waitFor();
     await page.getByText("The log is complete").waitFor();
-    await page.getByRole("button", { name: "Run again" }).waitFor();
+    await tab("Changes");
+    await page
+      .getByRole("group", { name: /^Change 1 of .*note\.md/ })
+      .getByText("buy bread")
+      .waitFor();
+    await page.getByText("+2").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await tab("Overview");
+    await page.getByText("Noted.", { exact: true }).waitFor();
   });
 
-  test("problems that the server finds stand at their fields", async () => {
+  test("the dashboard tells what happened", WORK, async () => {
     const { page, go } = session;
-    await go(`/tasks/create?namespace=${ns}&agent=${NAMES.agent}`);
-    await page.getByLabel("Description").fill("Do it.");
-    await page.getByRole("button", { name: "Git repository" }).click();
-    await page.getByRole("button", { name: "Check only" }).click();
-    await page.getByText(/need a look|needs a look/).waitFor();
-    expect(await page.locator("[aria-invalid=true], [role=alert]").count()).toBeGreaterThan(0);
+    await go("/");
+    await page.locator(".recharts-surface").first().waitFor();
+    await page.getByRole("link", { name: "write-a-file" }).waitFor();
+    await page.getByRole("link", { name: AGENT }).first().waitFor();
+    await page.getByText("Model error").first().waitFor(WORK);
   });
 
-  test("the list is filtered by what is typed, and the address remembers it", async () => {
+  test("one on a template shows its log, which can be searched and downloaded", WORK, async () => {
     const { page, go } = session;
-    await go(`/tasks?namespace=${ns}`);
-    await page.locator("[data-row='0'] a").first().waitFor();
-    await page.keyboard.press("/");
-    await page.keyboard.type(NAMES.waitingTask);
-    await page.waitForURL(/name=/);
-    const onlyMatches = (name: string) => {
-      const rows = [...document.querySelectorAll("[data-row]")];
-      return rows.length > 0 && rows.every((row) => row.querySelector("a")?.textContent?.includes(name));
-    };
-    await page.waitForFunction(onlyMatches, NAMES.waitingTask);
-    await page.reload();
-    await page.waitForFunction(onlyMatches, NAMES.waitingTask);
-    await page.getByRole("button", { name: "Clear" }).click();
-    await page.waitForURL((url) => !url.search.includes("name="));
-  });
-
-  test("the list asks before it deletes, and a refusal to go on deletes nothing", async () => {
-    const { page, go } = session;
-    await go(`/tasks?namespace=${ns}&name=${NAMES.waitingTask}&sort=name`);
-    await page.getByRole("button", { name: `Delete ${NAMES.waitingTask}`, exact: true }).click();
-    const dialog = page.getByRole("dialog", { name: `Delete Task ${NAMES.waitingTask}?` });
-    await dialog.getByText("its log").waitFor();
-    await dialog.getByRole("button", { name: "Cancel" }).click();
-    await dialog.waitFor({ state: "detached" });
-    await page.getByRole("link", { name: NAMES.waitingTask, exact: true }).waitFor();
-  });
-
-  test("a column sorts both ways", async () => {
-    const { page, go } = session;
-    await go(`/tasks?namespace=${ns}`);
-    const head = page.getByRole("columnheader", { name: "Name", exact: true });
-    await head.getByRole("button").click();
-    await page.waitForURL(/sort=name/);
-    await page.locator("[role=columnheader][aria-sort=ascending]", { hasText: "Name" }).waitFor();
-    await head.getByRole("button").click();
-    await page.waitForURL(/sort=-name/);
-    await page.locator("[role=columnheader][aria-sort=descending]", { hasText: "Name" }).waitFor();
-  });
-
-  test("j and k move through the rows, Enter opens one, g t leads back", async () => {
-    const { page, go } = session;
-    await go(`/tasks?namespace=${ns}`);
-    await page.locator("[data-row='1'] a").first().waitFor();
-    await page.keyboard.press("j");
-    await page.waitForFunction(() => document.activeElement?.closest("[data-row='0']"));
-    await page.keyboard.press("j");
-    await page.waitForFunction(() => document.activeElement?.closest("[data-row='1']"));
-    await page.keyboard.press("k");
-    await page.waitForFunction(() => document.activeElement?.closest("[data-row='0']"));
-    await page.keyboard.press("Enter");
-    await page.waitForURL(new RegExp(`/tasks/${ns}/`));
-    await page.keyboard.press("g");
-    await page.keyboard.press("t");
-    await page.waitForURL(/\/tasks(\?|$)/);
-    await page.keyboard.press("?");
-    await page.getByRole("dialog", { name: "Keys" }).waitFor();
-  });
-
-  test("the log can be searched, and the session shows what was changed", async () => {
-    const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.finishedTask}`);
-    await page.getByRole("log").getByText("[session]").waitFor();
-    await page.getByLabel("Search in the log").fill("login");
+    await go(`/tasks/${NS}/write-a-file`);
+    await status("Completed");
+    const log = page.getByRole("log");
+    await log.getByText("The haiku is in haiku.md.").waitFor();
+    await page.getByText("The log is complete").waitFor();
+    await page.getByLabel("Search in the log").fill("haiku");
     await page.locator("mark").first().waitFor();
     await page.getByText(/^1 of \d+$/).waitFor();
-    await page.getByRole("group", { name: /^Change of/ }).waitFor();
     const [download] = await Promise.all([
       page.waitForEvent("download"),
       page.getByRole("link", { name: "Download the log" }).click(),
     ]);
-    expect(download.suggestedFilename()).toBe(`${NAMES.finishedTask}.log`);
+    expect(download.suggestedFilename()).toBe("write-a-file.log");
   });
 
-  test("a waiting Task says why it waits and what to do", async () => {
+  test("one that failed says why, and where its settings come from", WORK, async () => {
     const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.waitingTask}?tab=explain`);
-    await page.getByText("because").first().waitFor();
-    await page.getByRole("heading", { name: "What you can do" }).waitFor();
+    await go(`/tasks/${NS}/fails-on-purpose?tab=explain`);
+    await status("Failed");
+    await page.getByText("the model answered HTTP 401").first().waitFor();
     await page
-      .getByRole("cell", { name: /executorImage/ })
+      .getByRole("cell", { name: /agentImage/ })
       .first()
       .waitFor();
   });
 
-  test("a permission is answered", async () => {
+  test("problems that the server finds stand at their fields", async () => {
     const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.askingTask}`);
-    const request = page.getByRole("region", { name: /^Permission/ });
-    await request.waitFor();
-    await request.getByRole("button", { name: "Allow once" }).click();
-    await request.waitFor({ state: "detached" });
+    session.refusals = [422];
+    await go(`/tasks/create?namespace=${NS}&agent=${AGENT}`);
+    await page.getByLabel("Description").fill("Do it.");
+    await page.getByRole("button", { name: "Git repository" }).click();
+    await page.getByRole("button", { name: "Check only" }).click();
+    await page.getByText(/needs? a look/).waitFor();
+    expect(await page.locator("[aria-invalid=true], [role=alert]").count()).toBeGreaterThan(0);
   });
 
-  test("a changed YAML is shown as a difference before it is saved", async () => {
-    const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.waitingTask}?tab=yaml`);
-    await page.getByText("description:").click();
-    await page.keyboard.press("Home");
-    await page.keyboard.type("priority: 9");
-    await page.keyboard.press("Enter");
+  test("one at work is stopped; one that waits for it says so, is corrected, and is stopped too", WORK, async () => {
+    const { page, go, cluster } = session;
+    const slow = freshName("slow");
+    const next = freshName("next");
+    await cluster.create(
+      ours("Task", slow, { agentRef: { name: AGENT }, description: "[[delay 60s]] [[say Too late.]]" }),
+    );
+    await go(`/tasks/${NS}/${slow}`);
+    await page.getByRole("log").getByText("[session]").waitFor(WORK);
+    await cluster.create(ours("Task", next, { agentRef: { name: AGENT }, description: "[[say Never.]]" }));
+
+    await go(`/tasks/${NS}/${next}?tab=explain`);
+    await status("Queued");
+    await page.getByRole("heading", { name: "What you can do" }).waitFor();
+    await page.getByRole("link", { name: slow }).first().waitFor();
+    await tab("YAML");
+    await page.getByText("priority: 0").click();
+    await page.keyboard.press("End");
+    await page.keyboard.press("Backspace");
+    await page.keyboard.type("9");
     await page.getByRole("button", { name: "Review changes" }).click();
     const dialog = page.getByRole("dialog", { name: "Save these changes?" });
     await dialog.getByText("priority: 9").waitFor();
     await dialog.getByText("it is valid").waitFor();
     await dialog.getByRole("button", { name: "Save" }).click();
-    await toast(/was saved/);
-  });
+    await session.toast(/was saved/);
 
-  test("a Task is duplicated, stopped and deleted", async () => {
-    const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.finishedTask}`);
-    await page.getByRole("button", { name: "Duplicate" }).click();
-    await page.getByText(`A copy of ${NAMES.finishedTask}`).waitFor();
-    const name = freshName("copy");
-    await page.getByRole("textbox", { name: /^Name/ }).first().fill(name);
-    await page.waitForFunction(() => (document.querySelector("textarea")?.value ?? "") !== "");
-    await page.getByRole("button", { name: "Create Task" }).click();
-    await page.getByRole("heading", { level: 1, name }).waitFor();
+    await go(`/tasks?namespace=${NS}&name=${next}`);
+    await page.getByRole("button", { name: `Stop ${next}`, exact: true }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop the Task" }).click();
+    await page.locator("[data-row='0']", { hasText: "Stopped" }).waitFor(WORK);
+
+    await go(`/tasks/${NS}/${slow}`);
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Stop the Task" }).click();
-    await page.locator("h1", { hasText: "Stopped" }).waitFor({ timeout: 20_000 });
-    await page.getByRole("button", { name: "More actions" }).click();
-    await page.getByRole("menuitem", { name: "Delete" }).click();
-    const dialog = page.getByRole("dialog");
-    await dialog.getByText(`the Task ${name} and its status`).waitFor();
-    await dialog.getByRole("button", { name: "Delete Task" }).click();
-    await page.waitForURL(/\/tasks(\?|$)/);
+    await status("Stopped");
+    expect(await page.getByText("Too late.", { exact: true }).count()).toBe(0);
   });
 
-  test("a Task runs again", async () => {
+  test("one is duplicated, and the copy is deleted", WORK, async () => {
     const { page, go } = session;
-    await go(`/tasks/${ns}/${NAMES.finishedTask}`);
+    const name = freshName("copy");
+    await go(`/tasks/${NS}/hello`);
+    await page.getByRole("button", { name: "Duplicate" }).click();
+    await page.getByText("A copy of hello").waitFor();
+    expect(await page.getByLabel("Description").inputValue()).toContain("Say hello.");
+    await page.getByRole("textbox", { name: /^Name/ }).first().fill(name);
+    await page.getByRole("button", { name: "Create Task" }).click();
+    await h1(name);
+    await deleteShown(session, "Task", new RegExp(`the Task ${name} and its status`));
+    await page.waitForURL(/\/tasks(\?|$)/);
+    await page.getByRole("link", { name, exact: true }).waitFor({ state: "detached", ...WORK });
+  });
+
+  test("one that ended runs again", WORK, async () => {
+    const { page, go } = session;
+    await go(`/tasks/${NS}/waits-its-turn`);
+    await status("Completed");
     await page.getByRole("button", { name: "Run again" }).click();
     await page.getByRole("button", { name: "Stop" }).waitFor();
+    await status("Completed");
+    await tab("Overview");
+    await page.getByText("2", { exact: true }).first().waitFor();
+  });
+
+  test("what an agent asks is allowed, or refused with a reason", WORK, async () => {
+    const { page, go, cluster } = session;
+    const ask = async (command: string): Promise<void> => {
+      const name = freshName("asks");
+      const description = `[[bash cmd="${command}"]] [[say Went on.]]`;
+      await cluster.create(ours("Task", name, { agentRef: { name: ASKING_AGENT }, description }));
+      await go(`/tasks/${NS}/${name}`);
+    };
+    const request = () => page.getByRole("region", { name: "Permission bash" });
+    await ask("echo first");
+    await request().waitFor(WORK);
+    expect(await violations(page)).toEqual([]);
+    await request().getByRole("button", { name: "Allow once" }).click();
+    await request().waitFor({ state: "detached" });
+    await status("Completed");
+
+    await ask("echo second");
+    await request().waitFor(WORK);
+    await request().getByLabel("Reason for a refusal").fill("Not today.");
+    await request().getByRole("button", { name: "Refuse" }).click();
+    await request().waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Run again" }).waitFor(WORK);
   });
 });

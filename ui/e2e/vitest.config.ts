@@ -1,12 +1,28 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** What needs nothing of the demo comes first: the demo goes on meanwhile. What needs a server of its own comes last. */
+const ORDER = ["login", "kinds", "agents", "crontasks", "lists", "tasks", "pages", "restart", "scale"];
+const place = (file: TestSpecification) => ORDER.findIndex((name) => file.moduleId.endsWith(`/${name}.test.ts`));
+
+class InOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const unplaced = files.find((file) => place(file) < 0);
+    if (unplaced) throw new Error(`${unplaced.moduleId} has no place in ORDER of e2e/vitest.config.ts`);
+    return files.sort((a, b) => place(a) - place(b));
+  }
+}
 
 export default defineConfig({
   test: {
     environment: "node",
     include: ["e2e/**/*.test.ts"],
-    testTimeout: 30_000,
+    globalSetup: "e2e/platform.ts",
+    testTimeout: 60_000,
     hookTimeout: 60_000,
-    // One browser at a time: the suites share a server that they change.
+    // One platform, one browser, one after the other: files share both, and change what the platform holds.
     fileParallelism: false,
+    isolate: false,
+    sequence: { sequencer: InOrder },
   },
 });

@@ -1,4 +1,4 @@
-// Sets the theme before the first paint. The page's own switch writes the same key.
+// Sets the theme before the first paint. The page's own switch (app/theme.ts) reads and writes the same key.
 (() => {
   let chosen = null;
   try {
@@ -6,7 +6,6 @@
   } catch {
     // Storage is off: the system's theme it is.
   }
-  if (chosen === "dark" || chosen === "light") {
-    document.documentElement.dataset.theme = chosen;
-  }
+  const dark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
 })();

@@ -93,7 +93,7 @@ export function startLive(cache: QueryClient, namespace: string, onState: (state
       const change = JSON.parse(data) as Change;
       applyChange(cache, change);
       later(change.kind);
-      for (const part of ["yaml", "explain", "permissions"]) {
+      for (const part of ["yaml", "explain", "permissions", "messages", "share"]) {
         void cache.invalidateQueries({ queryKey: [change.kind, part, change.namespace ?? "", change.name] });
       }
       if (change.type === "DELETED") {

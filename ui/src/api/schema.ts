@@ -6,100 +6,1349 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Agent: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "Agent";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["AgentSpec"];
+        };
         /** @description Why an Agent is where it is. */
         AgentExplanation: {
             agent: components["schemas"]["ObjectName"];
-            phase?: string | null;
+            phase?: components["schemas"]["AgentPhase"];
             ready: boolean;
             chain: components["schemas"]["Cause"][];
             queue: components["schemas"]["QueueState"];
             /** @description Tasks that run on it. */
             running: components["schemas"]["Ahead"][];
-            quota?: components["schemas"]["QuotaState"] | null;
+            quota?: components["schemas"]["QuotaState"];
             settings: components["schemas"]["Setting"][];
-            settingsError?: string | null;
+            settingsError?: string;
             next: string[];
+        };
+        AgentList: {
+            agents: components["schemas"]["AgentResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description How busy an Agent is. */
         AgentLoad: {
             namespace: string;
             name: string;
-            phase?: string | null;
+            phase?: components["schemas"]["AgentPhase"];
             ready: boolean;
             slots: components["schemas"]["Slots"];
             queueLength: number;
         };
+        /** @description Stages of an Agent. */
+        AgentPhase: "Pending" | "Running" | "Failed" | "Suspended";
         /** @description An Agent. */
-        AgentResponse: components["schemas"]["Identity"] & {
+        AgentResponse: components["schemas"]["Identity"] & components["schemas"]["Settings"] & {
             /** @description What it is for. */
-            profile?: string | null;
-            templateRef?: components["schemas"]["NameRef"] | null;
-            executorImage?: string | null;
-            agentImage?: string | null;
-            attachImage?: string | null;
-            workspaceDir?: string | null;
-            serviceAccountName?: string | null;
-            contextsCount: number;
-            credentialsCount: number;
-            skillsCount: number;
-            pluginsCount: number;
-            /** Format: int32 */
-            maxConcurrentTasks?: number | null;
-            quota?: Record<string, unknown> | null;
-            /** @description Names of Secrets, never their values. */
-            credentials: components["schemas"]["Credential"][];
-            contexts: components["schemas"]["ContextSummary"][];
-            skills?: Record<string, unknown>[] | null;
-            plugins?: Record<string, unknown>[] | null;
-            /** @description OpenCode's own configuration. */
-            config?: Record<string, unknown> | null;
-            standby?: Record<string, unknown> | null;
-            share?: components["schemas"]["ShareSummary"] | null;
+            profile?: string;
+            templateRef?: components["schemas"]["NameRef"];
+            standby?: components["schemas"]["Standby"];
+            share?: components["schemas"]["ShareSummary"];
             conditions: components["schemas"]["Condition"][];
             serverStatus: components["schemas"]["ServerStatus"];
-            /** @description Pending, Running, Failed or Suspended. */
-            phase?: string | null;
+            phase?: components["schemas"]["AgentPhase"];
             /** @description Whether its spec says that it is suspended. */
             suspend: boolean;
-            /** @description User or Standby, when it is suspended. */
-            suspendedBy?: string | null;
+            /** @description Who suspended it, when it is. */
+            suspendedBy?: components["schemas"]["Suspender"];
             /** @description Tasks that run on it, and how many may. */
             slots: components["schemas"]["Slots"];
             /** @description Tasks that wait for it. */
             queueLength: number;
-            modelRef?: Record<string, unknown> | null;
             /** @description Model that it uses, as provider/model. */
-            resolvedModel?: string | null;
-            tools?: Record<string, unknown>[] | null;
-            persistence?: Record<string, unknown> | null;
+            resolvedModel?: string;
+            tools?: components["schemas"]["ToolStatus"][];
+            persistence?: components["schemas"]["Persistence"];
+        };
+        /** @description An AI agent that keeps running: a Deployment with an OpenCode server, and a Service in front of it. */
+        AgentSpec: {
+            /** @description Offer it to other agents by the A2A protocol. */
+            a2a?: {
+                /** @description Its agent card. */
+                card?: {
+                    /** @description What it does. */
+                    description?: string;
+                    /** @description Where its documentation is. */
+                    documentationURL?: string;
+                    /** @description Who offers it. */
+                    provider?: {
+                        /** @description Name of the organisation. */
+                        organization: string;
+                        /** @description Its page. */
+                        url?: string;
+                    };
+                    /** @description What it can do, one by one. */
+                    skills?: {
+                        /** @description What it does. */
+                        description?: string;
+                        /** @description Requests that it understands. */
+                        examples?: string[];
+                        /** @description Its id. */
+                        id: string;
+                        /** @description Its name. */
+                        name: string;
+                        /** @description Words to find it by. */
+                        tags?: string[];
+                    }[];
+                    /** @description Version of the agent. */
+                    version?: string;
+                };
+                /**
+                 * @description Serve it at our API server.
+                 * @default false
+                 */
+                enabled: boolean;
+            };
+            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
+            agentImage?: string;
+            /** @description From which namespaces it may be used as a tool. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description How its permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Image of the small client of Tasks on an Agent. */
+            attachImage?: string;
+            /** @description What its Tasks may use together. */
+            budget?: {
+                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                maxCost?: string;
+                /**
+                 * Format: int64
+                 * @description Tokens, input and output together.
+                 */
+                maxTokens?: number;
+                /** @description Count over this window; over the run when unset. */
+                window?: string;
+            };
+            /** @description Certificate authorities of private servers. */
+            caBundle?: {
+                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
+                configMapRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+                /** @description From a Secret; key `ca.crt` when unset. */
+                secretRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+            };
+            /** @description Command of Task Pods instead of ours. */
+            command?: string[];
+            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
+            config?: unknown;
+            /** @description What every Task of the agent should know. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Secrets for the agent. */
+            credentials?: {
+                /** @description Name of the environment variable. */
+                env?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of files; 0600 when unset.
+                 */
+                fileMode?: number;
+                /** @description Where to put the file or directory. */
+                mountPath?: string;
+                /** @description Name, for people and messages. */
+                name: string;
+                /** @description The Secret. */
+                secretRef: {
+                    /** @description One key; all of them when unset. */
+                    key?: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Image in which the agent works. */
+            executorImage?: string;
+            /** @description Build the executor image from a repository instead. */
+            executorImageBuild?: {
+                /** @description Arguments of the build. */
+                buildArgs?: {
+                    [key: string]: string;
+                };
+                /** @description Directory of the build context; the whole repository when unset. */
+                context?: string;
+                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                dockerfile?: string;
+                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                ref?: string;
+                /** @description URL of the repository. */
+                repository: string;
+                /** @description Secret with credentials of the repository. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            };
+            /** @description Further ports of the server. */
+            extraPorts?: {
+                /** @description Name of the port. */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                port: number;
+                /**
+                 * @description Protocol of the port.
+                 * @default TCP
+                 * @enum {string}
+                 */
+                protocol: "TCP" | "UDP";
+                /**
+                 * Format: int32
+                 * @description Port of the container, if it differs.
+                 */
+                targetPort?: number;
+            }[];
+            /** @description Framework inside, if it is not OpenCode. */
+            framework?: string;
+            /** @description Secrets for pulling images. */
+            imagePullSecrets?: {
+                /** @description Name of the referent. */
+                name: string;
+            }[];
+            /** @description Instructions, in this order, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /**
+             * Format: int32
+             * @description At most this many of its Tasks run at once; 0 or unset means any number.
+             */
+            maxConcurrentTasks?: number;
+            /** @description Model to use. */
+            modelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description Which network connections its Pods may open. */
+            networkPolicy?: {
+                /** @description Connections that are allowed in Restricted mode. */
+                egress?: {
+                    /** @description Range of addresses. */
+                    cidr?: string;
+                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                    namespaceLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels of the Pods that may be reached. */
+                    podLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Ports; every port when unset. */
+                    ports?: number[];
+                }[];
+                /**
+                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+                 * @default Open
+                 * @enum {string}
+                 */
+                mode: "Open" | "Restricted";
+            };
+            /** @description What outlives its Pods. */
+            persistence?: {
+                /** @description Sessions; 1Gi when no size is given. */
+                sessions?: {
+                    /** @description Size, such as 10Gi. */
+                    size?: string;
+                    /** @description Storage class; the cluster's default when unset. */
+                    storageClassName?: string;
+                };
+                /** @description The workspace; 10Gi when no size is given. */
+                workspace?: {
+                    /** @description Size, such as 10Gi. */
+                    size?: string;
+                    /** @description Storage class; the cluster's default when unset. */
+                    storageClassName?: string;
+                };
+            };
+            /** @description Plugins of OpenCode. */
+            plugins?: {
+                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+                name: string;
+                /** @description Options handed to the plugin. */
+                options?: Record<string, unknown>;
+                /**
+                 * @description Which part of OpenCode loads it.
+                 * @default server
+                 * @enum {string}
+                 */
+                target: "server" | "tui";
+            }[];
+            /** @description Scheduling, security, resources and extras of its Pods. */
+            podSpec?: Record<string, unknown>;
+            /**
+             * Format: int32
+             * @description Port of the OpenCode server.
+             * @default 4096
+             */
+            port: number;
+            /** @description What the agent is for, in a sentence. */
+            profile?: string;
+            /** @description HTTP proxy of every container. */
+            proxy?: {
+                /** @description Proxy of http requests. */
+                httpProxy?: string;
+                /** @description Proxy of https requests. */
+                httpsProxy?: string;
+                /** @description Hosts and domains that are reached directly, separated by commas. */
+                noProxy?: string;
+            };
+            /** @description At most this many of its Tasks start in a window of time. */
+            quota?: {
+                /**
+                 * Format: int32
+                 * @description At most this many Tasks start in the window.
+                 */
+                maxTaskStarts: number;
+                /**
+                 * Format: int32
+                 * @description Length of the window in seconds.
+                 */
+                windowSeconds: number;
+            };
+            /**
+             * @description When a changed Agent restarts.
+             * @default Immediate
+             * @enum {string}
+             */
+            rollout: "Immediate" | "WhenIdle";
+            /** @description Protection of its OpenCode server. */
+            server?: {
+                /**
+                 * @description Generated: a password is made and kept in a Secret. None: anyone who reaches the port has a shell.
+                 * @default Generated
+                 * @enum {string}
+                 */
+                auth: "Generated" | "None";
+                /** @description A password of your own instead of a generated one. */
+                passwordSecretRef?: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            };
+            /** @description ServiceAccount of its Pods; `default` when unset. */
+            serviceAccountName?: string;
+            /** @description Share its terminal by a link. */
+            share?: {
+                /** @description Only from these addresses or ranges. */
+                allowedIPs?: string[];
+                /** @description The link opens. */
+                enabled: boolean;
+                /**
+                 * Format: date-time
+                 * @description It stops opening at this time.
+                 */
+                expiresAt?: string;
+            };
+            /** @description Skills of the agent. */
+            skills?: {
+                /** @description Where it comes from. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Only these skills; all of them when unset. */
+                    names?: string[];
+                    /** @description Directory with the skills. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository. */
+                    repository: string;
+                    /** @description Secret with credentials, as for a Git context. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                };
+                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
+                name: string;
+            }[];
+            /** @description Model for small work such as titles. */
+            smallModelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description Go to sleep when idle. */
+            standby?: {
+                /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
+                idleTimeout: string;
+            };
+            /**
+             * @description Scale to zero.
+             * @default false
+             */
+            suspend: boolean;
+            /** @description Template to take settings from. */
+            templateRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Tools that it may call. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+            /** @description Where the files of its runs live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
+            /** @description Directory in which the agent works; `/workspace` when unset. */
+            workspaceDir?: string;
+        };
+        AgentTemplate: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "AgentTemplate";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["AgentTemplateSpec"];
+        };
+        AgentTemplateList: {
+            agentTemplates: components["schemas"]["AgentTemplateResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description An AgentTemplate. */
-        AgentTemplateResponse: components["schemas"]["Identity"] & {
-            executorImage?: string | null;
-            agentImage?: string | null;
-            attachImage?: string | null;
-            workspaceDir?: string | null;
-            serviceAccountName?: string | null;
-            contextsCount: number;
-            credentialsCount: number;
-            skillsCount: number;
-            pluginsCount: number;
-            /** Format: int32 */
-            maxConcurrentTasks?: number | null;
-            quota?: Record<string, unknown> | null;
-            /** @description Names of Secrets, never their values. */
-            credentials: components["schemas"]["Credential"][];
-            contexts: components["schemas"]["ContextSummary"][];
-            skills?: Record<string, unknown>[] | null;
-            plugins?: Record<string, unknown>[] | null;
-            /** @description OpenCode's own configuration. */
-            config?: Record<string, unknown> | null;
-            modelRef?: Record<string, unknown> | null;
+        AgentTemplateResponse: components["schemas"]["Identity"] & components["schemas"]["Settings"] & {
             conditions: components["schemas"]["Condition"][];
             /** @description Agents that use it. */
             agentCount: number;
             /** @description Tasks that run on it or wait for it. */
             taskCount: number;
+        };
+        /** @description Settings that many Agents share, and the blueprint of Tasks that run without an Agent. */
+        AgentTemplateSpec: {
+            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
+            agentImage?: string;
+            /** @description How its permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Files that are kept after a run. */
+            artifacts?: {
+                /** @description Delete them after this time; kept as long as the Task when unset. */
+                expireAfter?: string;
+                /** @description Name of the artefact. */
+                name: string;
+                /**
+                 * @description Do not fail the Task if nothing matches.
+                 * @default false
+                 */
+                optional: boolean;
+                /** @description Paths or patterns, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description After which end they are kept.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "OnFailure" | "Always";
+            }[];
+            /** @description Image of the small client of Tasks on an Agent. */
+            attachImage?: string;
+            /** @description Certificate authorities of private servers. */
+            caBundle?: {
+                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
+                configMapRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+                /** @description From a Secret; key `ca.crt` when unset. */
+                secretRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+            };
+            /** @description Files that later runs can reuse. */
+            caches?: {
+                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                key: string;
+                /** @description Name of the cache. */
+                name: string;
+                /** @description Paths to keep, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description Restore, save, or both.
+                 * @default PullPush
+                 * @enum {string}
+                 */
+                policy: "PullPush" | "Pull" | "Push";
+                /** @description Beginnings of keys that are good enough, best first. */
+                restoreKeys?: string[];
+            }[];
+            /** @description Command of Task Pods instead of ours. */
+            command?: string[];
+            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
+            config?: unknown;
+            /** @description What every Task of the agent should know. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Secrets for the agent. */
+            credentials?: {
+                /** @description Name of the environment variable. */
+                env?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of files; 0600 when unset.
+                 */
+                fileMode?: number;
+                /** @description Where to put the file or directory. */
+                mountPath?: string;
+                /** @description Name, for people and messages. */
+                name: string;
+                /** @description The Secret. */
+                secretRef: {
+                    /** @description One key; all of them when unset. */
+                    key?: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Image in which the agent works. */
+            executorImage?: string;
+            /** @description Build the executor image from a repository instead. */
+            executorImageBuild?: {
+                /** @description Arguments of the build. */
+                buildArgs?: {
+                    [key: string]: string;
+                };
+                /** @description Directory of the build context; the whole repository when unset. */
+                context?: string;
+                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                dockerfile?: string;
+                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                ref?: string;
+                /** @description URL of the repository. */
+                repository: string;
+                /** @description Secret with credentials of the repository. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            };
+            /** @description Further ports of the server. */
+            extraPorts?: {
+                /** @description Name of the port. */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                port: number;
+                /**
+                 * @description Protocol of the port.
+                 * @default TCP
+                 * @enum {string}
+                 */
+                protocol: "TCP" | "UDP";
+                /**
+                 * Format: int32
+                 * @description Port of the container, if it differs.
+                 */
+                targetPort?: number;
+            }[];
+            /** @description Secrets for pulling images. */
+            imagePullSecrets?: {
+                /** @description Name of the referent. */
+                name: string;
+            }[];
+            /** @description Instructions, in this order, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /**
+             * Format: int32
+             * @description At most this many of its Tasks run at once; 0 or unset means any number.
+             */
+            maxConcurrentTasks?: number;
+            /** @description Model to use. */
+            modelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description Which network connections its Pods may open. */
+            networkPolicy?: {
+                /** @description Connections that are allowed in Restricted mode. */
+                egress?: {
+                    /** @description Range of addresses. */
+                    cidr?: string;
+                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                    namespaceLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels of the Pods that may be reached. */
+                    podLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Ports; every port when unset. */
+                    ports?: number[];
+                }[];
+                /**
+                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+                 * @default Open
+                 * @enum {string}
+                 */
+                mode: "Open" | "Restricted";
+            };
+            /** @description Keys that a result must have. */
+            outputs?: string[];
+            /** @description Plugins of OpenCode. */
+            plugins?: {
+                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+                name: string;
+                /** @description Options handed to the plugin. */
+                options?: Record<string, unknown>;
+                /**
+                 * @description Which part of OpenCode loads it.
+                 * @default server
+                 * @enum {string}
+                 */
+                target: "server" | "tui";
+            }[];
+            /** @description Scheduling, security, resources and extras of its Pods. */
+            podSpec?: Record<string, unknown>;
+            /** @description HTTP proxy of every container. */
+            proxy?: {
+                /** @description Proxy of http requests. */
+                httpProxy?: string;
+                /** @description Proxy of https requests. */
+                httpsProxy?: string;
+                /** @description Hosts and domains that are reached directly, separated by commas. */
+                noProxy?: string;
+            };
+            /** @description At most this many of its Tasks start in a window of time. */
+            quota?: {
+                /**
+                 * Format: int32
+                 * @description At most this many Tasks start in the window.
+                 */
+                maxTaskStarts: number;
+                /**
+                 * Format: int32
+                 * @description Length of the window in seconds.
+                 */
+                windowSeconds: number;
+            };
+            /** @description Whether a failed run is tried again. */
+            retry?: {
+                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                backoff?: string;
+                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                /**
+                 * Format: int32
+                 * @description How often to try again.
+                 * @default 0
+                 */
+                maxRetries: number;
+            };
+            /** @description ServiceAccount of its Pods; `default` when unset. */
+            serviceAccountName?: string;
+            /** @description Containers that run beside a task. */
+            services?: {
+                /** @description Its environment. */
+                env?: {
+                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                    name: string;
+                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                    value?: string;
+                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                    valueFrom?: {
+                        /** @description Selects a key of a ConfigMap. */
+                        configMapKeyRef?: {
+                            /** @description The key to select. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the ConfigMap or its key must be defined */
+                            optional?: boolean;
+                        };
+                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                        fieldRef?: {
+                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                            apiVersion?: string;
+                            /** @description Path of the field to select in the specified API version. */
+                            fieldPath: string;
+                        };
+                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                        resourceFieldRef?: {
+                            /** @description Container name: required for volumes, optional for env vars */
+                            containerName?: string;
+                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                            divisor?: number | string;
+                            /** @description Required: resource to select */
+                            resource: string;
+                        };
+                        /** @description Selects a key of a secret in the pod's namespace */
+                        secretKeyRef?: {
+                            /** @description The key of the secret to select from. Must be a valid secret key. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the Secret or its key must be defined */
+                            optional?: boolean;
+                        };
+                    };
+                }[];
+                /** @description Its image. */
+                image: string;
+                /** @description Name of the container. */
+                name: string;
+                /** @description Its ports, reachable at localhost. */
+                ports?: {
+                    /**
+                     * Format: int32
+                     * @description Number of the port.
+                     */
+                    containerPort: number;
+                    /** @description Name of the port. */
+                    name?: string;
+                    /**
+                     * @description Protocol of the port.
+                     * @default TCP
+                     * @enum {string}
+                     */
+                    protocol: "TCP" | "UDP";
+                }[];
+                /** @description When it is ready; a TCP connection to its first port when unset. */
+                startupProbe?: {
+                    /** @description Exec specifies a command to execute in the container. */
+                    exec?: {
+                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                        command?: string[];
+                    };
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                     */
+                    failureThreshold?: number;
+                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                    grpc?: {
+                        /**
+                         * Format: int32
+                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                         */
+                        port: number;
+                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                        service?: string;
+                    };
+                    /** @description HTTPGet specifies an HTTP GET request to perform. */
+                    httpGet?: {
+                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                        host?: string;
+                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                        httpHeaders?: {
+                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                            name: string;
+                            /** @description The header field value */
+                            value: string;
+                        }[];
+                        /** @description Path to access on the HTTP server. */
+                        path?: string;
+                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                        scheme?: string;
+                    };
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after the container has started before liveness probes are initiated.
+                     */
+                    initialDelaySeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                     */
+                    periodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                     */
+                    successThreshold?: number;
+                    /** @description TCPSocket specifies a connection to a TCP port. */
+                    tcpSocket?: {
+                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                        host?: string;
+                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                    };
+                    /**
+                     * Format: int64
+                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                     */
+                    terminationGracePeriodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after which the probe times out.
+                     */
+                    timeoutSeconds?: number;
+                };
+            }[];
+            /** @description Skills of the agent. */
+            skills?: {
+                /** @description Where it comes from. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Only these skills; all of them when unset. */
+                    names?: string[];
+                    /** @description Directory with the skills. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository. */
+                    repository: string;
+                    /** @description Secret with credentials, as for a Git context. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                };
+                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
+                name: string;
+            }[];
+            /** @description Model for small work such as titles. */
+            smallModelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description Tools that it may call. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+            /** @description Prepared Pods that wait for Tasks. */
+            warmPool?: {
+                /** @description Replace a Pod that waited for this long; 1h when unset. */
+                maxAge?: string;
+                /**
+                 * Format: int32
+                 * @description How many Pods wait.
+                 */
+                size: number;
+            };
+            /** @description Where the files of its runs live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
+            /** @description Directory in which the agent works; `/workspace` when unset. */
+            workspaceDir?: string;
+        };
+        AgentTool: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "AgentTool";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["AgentToolSpec"];
+        };
+        AgentToolList: {
+            items: components["schemas"]["AgentToolResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        AgentToolResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "AgentTool";
+            spec?: components["schemas"]["AgentToolSpec"];
+        };
+        /** @description An HTTP API with an OpenAPI document, offered to agents as tools. */
+        AgentToolSpec: {
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description How calls are authenticated. */
+            auth?: {
+                /** @description Header that carries an API key; `X-API-Key` when unset. */
+                header?: string;
+                /** @description Secret with `key`, `token`, `username` and `password`, or `clientId` and `clientSecret`. */
+                secretRef: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+                /** @description Where OAuth 2 tokens come from. */
+                tokenURL?: string;
+                /**
+                 * @description The scheme.
+                 * @enum {string}
+                 */
+                type: "ApiKey" | "Bearer" | "Basic" | "OAuth2ClientCredentials";
+            };
+            /** @description What the API is for; agents read it. */
+            description?: string;
+            /** @description The API. */
+            openApi: {
+                /** @description Headers to send. */
+                headers?: {
+                    [key: string]: string;
+                };
+                /** @description Its OpenAPI document. */
+                openApiSchema: {
+                    /** @description At the API itself. */
+                    endpointPath?: string;
+                    /** @description Here. */
+                    value?: Record<string, unknown>;
+                    /** @description In a ConfigMap. */
+                    valueFrom?: {
+                        /** @description Key in the ConfigMap. */
+                        key: string;
+                        /** @description Name of the ConfigMap. */
+                        name: string;
+                    };
+                };
+                /** @description Service in front of the API. */
+                serviceRef?: {
+                    /** @description Name of the Service. */
+                    name: string;
+                    /** @description Namespace of the Service; the object's own when unset. */
+                    namespace?: string;
+                    /**
+                     * Format: int32
+                     * @description Number of the port.
+                     */
+                    port?: number;
+                    /** @description Name of the port, as the Service calls it. */
+                    portName?: string;
+                };
+                /**
+                 * Format: int32
+                 * @description Give up a call after this many seconds.
+                 * @default 30
+                 */
+                timeoutSeconds: number;
+                /** @description Address of the API. */
+                url?: string;
+            };
+            /** @description Only these operations, by operationId; all of them when unset. */
+            operations?: string[];
         };
         /** @description Agents in numbers. */
         AgentTotals: {
@@ -108,27 +1357,708 @@ export interface components {
             suspended: number;
             items: components["schemas"]["AgentLoad"][];
         };
+        AgentWorkflow: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "AgentWorkflow";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["AgentWorkflowSpec"];
+        };
+        AgentWorkflowList: {
+            items: components["schemas"]["AgentWorkflowResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        AgentWorkflowResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "AgentWorkflow";
+            spec?: components["schemas"]["AgentWorkflowSpec"];
+        };
+        /** @description Steps of agents, Tasks, containers and HTTP calls as a graph without cycles. */
+        AgentWorkflowSpec: {
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description What it is for. */
+            description?: string;
+            /**
+             * @description Who runs it. Auto: Argo Workflows if the cluster has it, otherwise we do.
+             * @default Auto
+             * @enum {string}
+             */
+            engine: "Auto" | "Argo" | "Native";
+            /** @description Values that a run gives back. */
+            outputs?: {
+                /** @description Its name. */
+                name: string;
+                /** @description The value, such as `{{ steps.review.output }}`. */
+                value: string;
+            }[];
+            /** @description Values that a run takes. */
+            params?: {
+                /** @description What it is. */
+                description?: string;
+                /** @description Its name. */
+                name: string;
+                /** @description Its value if the run gives none. Without it the run must give one. */
+                value?: string;
+            }[];
+            /** @description ServiceAccount of the run's Pods. */
+            serviceAccountName?: string;
+            /** @description The steps. */
+            steps: {
+                /** @description Sends a message to an Agent. */
+                agent?: {
+                    /** @description The Agent. */
+                    ref: {
+                        /** @description Name of the object. */
+                        name: string;
+                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                        namespace?: string;
+                    };
+                    /** @description What to tell it. */
+                    text: string;
+                };
+                /** @description Skip the step unless this expression is true. */
+                condition?: string;
+                /** @description Runs a container. */
+                container?: {
+                    /** @description Arguments of the command. */
+                    args?: string[];
+                    /** @description Its command. */
+                    command?: string[];
+                    /** @description Its environment. */
+                    env?: {
+                        /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                        name: string;
+                        /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                        value?: string;
+                        /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                        valueFrom?: {
+                            /** @description Selects a key of a ConfigMap. */
+                            configMapKeyRef?: {
+                                /** @description The key to select. */
+                                key: string;
+                                /** @description Name of the referent. */
+                                name: string;
+                                /** @description Specify whether the ConfigMap or its key must be defined */
+                                optional?: boolean;
+                            };
+                            /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                            fieldRef?: {
+                                /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                                apiVersion?: string;
+                                /** @description Path of the field to select in the specified API version. */
+                                fieldPath: string;
+                            };
+                            /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                            resourceFieldRef?: {
+                                /** @description Container name: required for volumes, optional for env vars */
+                                containerName?: string;
+                                /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                                divisor?: number | string;
+                                /** @description Required: resource to select */
+                                resource: string;
+                            };
+                            /** @description Selects a key of a secret in the pod's namespace */
+                            secretKeyRef?: {
+                                /** @description The key of the secret to select from. Must be a valid secret key. */
+                                key: string;
+                                /** @description Name of the referent. */
+                                name: string;
+                                /** @description Specify whether the Secret or its key must be defined */
+                                optional?: boolean;
+                            };
+                        };
+                    }[];
+                    /** @description Its image. */
+                    image: string;
+                    /** @description Its resources. */
+                    resources?: {
+                        /** @description Claims lists the names of resources, defined in spec.resourceClaims, that are used by this container. */
+                        claims?: {
+                            /** @description Name must match the name of one entry in pod.spec.resourceClaims of the Pod where this field is used. It makes that resource available inside a container. */
+                            name: string;
+                            /** @description Request is the name chosen for a request in the referenced claim. */
+                            request?: string;
+                        }[];
+                        /** @description Limits describes the maximum amount of compute resources allowed. More info: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
+                        limits?: {
+                            [key: string]: number | string;
+                        };
+                        /** @description Requests describes the minimum amount of compute resources required. */
+                        requests?: {
+                            [key: string]: number | string;
+                        };
+                    };
+                    /** @description Its working directory. */
+                    workingDir?: string;
+                };
+                /** @description Steps that must succeed first. */
+                dependsOn?: string[];
+                /** @description Calls an HTTP endpoint. */
+                http?: {
+                    /** @description The body. */
+                    body?: string;
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /** @description Headers to send whose values are secret. */
+                    headersFrom?: {
+                        /** @description Name of the header. */
+                        name: string;
+                        /** @description Where its value is. */
+                        secretKeyRef: {
+                            /** @description Key in the Secret. */
+                            key: string;
+                            /** @description Name of the Secret. */
+                            name: string;
+                        };
+                    }[];
+                    /**
+                     * @description The method.
+                     * @default GET
+                     * @enum {string}
+                     */
+                    method: "GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "HEAD" | "OPTIONS";
+                    /** @description Expression over `status` and `body` that is true on success; any 2xx when unset. */
+                    successCondition?: string;
+                    /** @description The address. */
+                    url: string;
+                };
+                /** @description Its name. */
+                name: string;
+                /** @description Try again after a failure. Off by default. */
+                retry?: {
+                    /** @description Wait this long before the first retry; twice as long before each further one. */
+                    backoff?: string;
+                    /**
+                     * Format: int32
+                     * @description How often to try again.
+                     */
+                    limit: number;
+                };
+                /** @description Chooses the steps that go on. */
+                switch?: {
+                    /** @description Taken if this expression is true and no earlier case was taken. */
+                    condition?: string;
+                    /** @description Taken if no other case was. */
+                    default?: boolean;
+                    /** @description Step that goes on. */
+                    then: string;
+                }[];
+                /** @description Creates a Task. */
+                task?: {
+                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+                    agentRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description How permission requests are answered. */
+                    approval?: {
+                        /**
+                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                         * @default Never
+                         * @enum {string}
+                         */
+                        mode: "Never" | "Ask" | "Always";
+                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                        timeout?: string;
+                    };
+                    /** @description Files that are kept after the run. */
+                    artifacts?: {
+                        /** @description Delete them after this time; kept as long as the Task when unset. */
+                        expireAfter?: string;
+                        /** @description Name of the artefact. */
+                        name: string;
+                        /**
+                         * @description Do not fail the Task if nothing matches.
+                         * @default false
+                         */
+                        optional: boolean;
+                        /** @description Paths or patterns, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description After which end they are kept.
+                         * @default OnSuccess
+                         * @enum {string}
+                         */
+                        when: "OnSuccess" | "OnFailure" | "Always";
+                    }[];
+                    /** @description What the run may use. */
+                    budget?: {
+                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                        maxCost?: string;
+                        /**
+                         * Format: int64
+                         * @description Tokens, input and output together.
+                         */
+                        maxTokens?: number;
+                        /** @description Count over this window; over the run when unset. */
+                        window?: string;
+                    };
+                    /** @description Files that later runs can reuse. */
+                    caches?: {
+                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                        key: string;
+                        /** @description Name of the cache. */
+                        name: string;
+                        /** @description Paths to keep, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description Restore, save, or both.
+                         * @default PullPush
+                         * @enum {string}
+                         */
+                        policy: "PullPush" | "Pull" | "Push";
+                        /** @description Beginnings of keys that are good enough, best first. */
+                        restoreKeys?: string[];
+                    }[];
+                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
+                    contexts?: {
+                        /** @description The ConfigMap, when type is ConfigMap. */
+                        configMap?: {
+                            /** @description One key; all keys when unset. */
+                            key?: string;
+                            /** @description Name of the ConfigMap. */
+                            name: string;
+                            /** @description Go on without it if the ConfigMap or the key does not exist. */
+                            optional?: boolean;
+                        };
+                        /** @description What it is, for people. */
+                        description?: string;
+                        /**
+                         * Format: int32
+                         * @description Permission bits of the file, such as 0755 (octal) or 493.
+                         */
+                        fileMode?: number;
+                        /** @description The repository, when type is Git. */
+                        git?: {
+                            /**
+                             * Format: int32
+                             * @description How many commits to fetch; 0 fetches the whole history.
+                             * @default 1
+                             */
+                            depth: number;
+                            /** @description Path inside the repository; the whole of it when unset. */
+                            path?: string;
+                            /**
+                             * @description Fetch submodules too.
+                             * @default false
+                             */
+                            recurseSubmodules: boolean;
+                            /**
+                             * @description Branch, tag or commit.
+                             * @default HEAD
+                             */
+                            ref: string;
+                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                            repository: string;
+                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Keep it up to date while an Agent runs. */
+                            sync?: {
+                                /**
+                                 * @description Follow the repository.
+                                 * @default false
+                                 */
+                                enabled: boolean;
+                                /** @description How often to look; 5m when unset. */
+                                interval?: string;
+                                /**
+                                 * @description What to do with a new commit.
+                                 * @default HotReload
+                                 * @enum {string}
+                                 */
+                                policy: "HotReload" | "Rollout";
+                            };
+                        };
+                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                        mountPath?: string;
+                        /** @description Name for logs, messages and the tag around its text. */
+                        name?: string;
+                        /** @description Go on without it if it cannot be had. */
+                        optional?: boolean;
+                        /** @description Nothing to set: the text is generated. */
+                        runtime?: Record<string, unknown>;
+                        /** @description The text, when type is Text. */
+                        text?: string;
+                        /**
+                         * @description What kind of context it is; the field of the same name holds it.
+                         * @enum {string}
+                         */
+                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                        /** @description The document, when type is URL. */
+                        url?: {
+                            /** @description Headers to send. */
+                            headers?: {
+                                [key: string]: string;
+                            };
+                            /**
+                             * @description Accept any certificate. For experiments only.
+                             * @default false
+                             */
+                            insecureSkipTLSVerify: boolean;
+                            /**
+                             * Format: int64
+                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                             */
+                            maxBytes?: number;
+                            /** @description Secret with `token`, or `username` and `password`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Address of the document, http or https. */
+                            source: string;
+                            /**
+                             * Format: int32
+                             * @description Give up after this many seconds.
+                             * @default 30
+                             */
+                            timeout: number;
+                        };
+                    }[];
+                    /** @description Tasks that must end first. */
+                    dependsOn?: {
+                        /**
+                         * @description Which end is good enough.
+                         * @default Succeeded
+                         * @enum {string}
+                         */
+                        condition: "Succeeded" | "Failed" | "Finished";
+                        /** @description Name of the Task, in the same namespace. */
+                        task: string;
+                    }[];
+                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+                    description?: string;
+                    /** @description Build the executor image from a repository. */
+                    executorImageBuild?: {
+                        /** @description Arguments of the build. */
+                        buildArgs?: {
+                            [key: string]: string;
+                        };
+                        /** @description Directory of the build context; the whole repository when unset. */
+                        context?: string;
+                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                        dockerfile?: string;
+                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                        ref?: string;
+                        /** @description URL of the repository. */
+                        repository: string;
+                        /** @description Secret with credentials of the repository. */
+                        secretRef?: {
+                            /** @description Name of the object, in the same namespace. */
+                            name: string;
+                        };
+                    };
+                    /** @description Artefacts of other Tasks, put in place before the start. */
+                    inputs?: {
+                        /** @description Name of the artefact. */
+                        artifact: string;
+                        /** @description Task that made it, in the same namespace. */
+                        fromTask: string;
+                        /** @description Where to put it; a relative path starts at the workspace. */
+                        mountPath: string;
+                        /**
+                         * @description Go on without it.
+                         * @default false
+                         */
+                        optional: boolean;
+                    }[];
+                    /** @description Further instructions, before contexts. */
+                    instructionRefs?: {
+                        /** @description Name of the object. */
+                        name: string;
+                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                        namespace?: string;
+                    }[];
+                    /** @description Keys that the result must have. */
+                    outputs?: string[];
+                    /**
+                     * Format: int32
+                     * @description Higher goes first in the queue; equal priorities go by age.
+                     * @default 0
+                     */
+                    priority: number;
+                    /** @description Whether a failed run is tried again. */
+                    retry?: {
+                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                        backoff?: string;
+                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                        /**
+                         * Format: int32
+                         * @description How often to try again.
+                         * @default 0
+                         */
+                        maxRetries: number;
+                    };
+                    /** @description Containers that run beside the task. */
+                    services?: {
+                        /** @description Its environment. */
+                        env?: {
+                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                            name: string;
+                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                            value?: string;
+                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                            valueFrom?: {
+                                /** @description Selects a key of a ConfigMap. */
+                                configMapKeyRef?: {
+                                    /** @description The key to select. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the ConfigMap or its key must be defined */
+                                    optional?: boolean;
+                                };
+                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                                fieldRef?: {
+                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                                    apiVersion?: string;
+                                    /** @description Path of the field to select in the specified API version. */
+                                    fieldPath: string;
+                                };
+                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                                resourceFieldRef?: {
+                                    /** @description Container name: required for volumes, optional for env vars */
+                                    containerName?: string;
+                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                                    divisor?: number | string;
+                                    /** @description Required: resource to select */
+                                    resource: string;
+                                };
+                                /** @description Selects a key of a secret in the pod's namespace */
+                                secretKeyRef?: {
+                                    /** @description The key of the secret to select from. Must be a valid secret key. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the Secret or its key must be defined */
+                                    optional?: boolean;
+                                };
+                            };
+                        }[];
+                        /** @description Its image. */
+                        image: string;
+                        /** @description Name of the container. */
+                        name: string;
+                        /** @description Its ports, reachable at localhost. */
+                        ports?: {
+                            /**
+                             * Format: int32
+                             * @description Number of the port.
+                             */
+                            containerPort: number;
+                            /** @description Name of the port. */
+                            name?: string;
+                            /**
+                             * @description Protocol of the port.
+                             * @default TCP
+                             * @enum {string}
+                             */
+                            protocol: "TCP" | "UDP";
+                        }[];
+                        /** @description When it is ready; a TCP connection to its first port when unset. */
+                        startupProbe?: {
+                            /** @description Exec specifies a command to execute in the container. */
+                            exec?: {
+                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                                command?: string[];
+                            };
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                             */
+                            failureThreshold?: number;
+                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                            grpc?: {
+                                /**
+                                 * Format: int32
+                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                                 */
+                                port: number;
+                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                                service?: string;
+                            };
+                            /** @description HTTPGet specifies an HTTP GET request to perform. */
+                            httpGet?: {
+                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                                host?: string;
+                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                                httpHeaders?: {
+                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                                    name: string;
+                                    /** @description The header field value */
+                                    value: string;
+                                }[];
+                                /** @description Path to access on the HTTP server. */
+                                path?: string;
+                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                                scheme?: string;
+                            };
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after the container has started before liveness probes are initiated.
+                             */
+                            initialDelaySeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                             */
+                            periodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                             */
+                            successThreshold?: number;
+                            /** @description TCPSocket specifies a connection to a TCP port. */
+                            tcpSocket?: {
+                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                                host?: string;
+                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                            };
+                            /**
+                             * Format: int64
+                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                             */
+                            terminationGracePeriodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after which the probe times out.
+                             */
+                            timeoutSeconds?: number;
+                        };
+                    }[];
+                    /** @description A run without any event for this long ends; 15m when unset. */
+                    stallTimeout?: string;
+                    /** @description From admission to the start of the task container; 5m when unset. */
+                    startupTimeout?: string;
+                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+                    templateRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Stop the run after this time, counted from the start of the task container. */
+                    timeout?: string;
+                    /** @description Further tools. */
+                    tools?: {
+                        /**
+                         * @description Offer the tools to the agent.
+                         * @default true
+                         */
+                        enabled: boolean;
+                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                        headersFrom?: {
+                            /** @description Name of the header. */
+                            name: string;
+                            /** @description Where its value is. */
+                            secretKeyRef: {
+                                /** @description Key in the Secret. */
+                                key: string;
+                                /** @description Name of the Secret. */
+                                name: string;
+                            };
+                        }[];
+                        /** @description Who offers the tools. */
+                        ref: {
+                            /**
+                             * @description Kind of the object.
+                             * @enum {string}
+                             */
+                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                            /** @description Name of the object. */
+                            name: string;
+                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                            namespace?: string;
+                        };
+                        /** @description Tools that need a person's approval. */
+                        requireApproval?: string[];
+                        /** @description Only these tools; all of them when empty. */
+                        toolNames?: string[];
+                    }[];
+                    /** @description Where the files of the run live. */
+                    workspace?: {
+                        /**
+                         * @description How a workspace volume is mounted.
+                         * @enum {string}
+                         */
+                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                        /** @description An existing claim to share. */
+                        claimName?: string;
+                        /**
+                         * @description Keep the files of a failed run for a look.
+                         * @default false
+                         */
+                        retainOnFailure: boolean;
+                        /** @description Size, such as 20Gi (the default). */
+                        size?: string;
+                        /** @description Storage class; the cluster's default when unset. */
+                        storageClassName?: string;
+                    };
+                };
+                /** @description Fail the step after this time. */
+                timeout?: string;
+            }[];
+            /** @description Stop a run after this time. */
+            timeout?: string;
+        };
         /** @description A Task that runs or goes before. */
         Ahead: {
             name: string;
-            phase: string;
+            phase: components["schemas"]["TaskPhase"];
             /** Format: int32 */
             priority: number;
             /** Format: date-time */
-            createdAt?: string | null;
+            createdAt?: string;
             /** Format: date-time */
-            startTime?: string | null;
+            startTime?: string;
         };
         /** @description The answers, in order. */
         Allowed: {
             allowed: boolean[];
         };
+        /** @description Whether an asset is there. */
+        AssetPhase: "Ready" | "Unavailable";
         /** @description How to log in here. */
         AuthenticationInfo: {
             /** @description Reading needs no login. */
             anonymous: boolean;
             /** @description Neither does writing. */
             anonymousWrite: boolean;
+            /** @description The identity provider, if there is one. */
+            oidc?: components["schemas"]["ProviderInfo"];
         };
         /** @description One hour or day. */
         Bucket: {
@@ -146,36 +2076,79 @@ export interface components {
         Cause: {
             level: components["schemas"]["Level"];
             /** @description Stable word. */
-            reason?: string | null;
+            reason?: string;
             /** @description The same as a sentence. */
             message: string;
-            object?: components["schemas"]["ObjectName"] | null;
+            /** @description What it is about. */
+            object?: components["schemas"]["ObjectName"];
             /**
              * Format: date-time
              * @description Since when.
              */
-            since?: string | null;
+            since?: string;
+        };
+        ChangedCronTask: components["schemas"]["CronTask"] | {
+            /** @description When: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @yearly. */
+            schedule?: string;
+            /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
+            timeZone?: string;
+            /**
+             * @description What to do while a Task of it still runs.
+             * @default Forbid
+             * @enum {string}
+             */
+            concurrencyPolicy: "Allow" | "Forbid" | "Replace";
+            /** @description Create no further Tasks. */
+            suspend?: boolean;
+            /**
+             * Format: int64
+             * @description Skip a time that was missed by more than this many seconds.
+             */
+            startingDeadlineSeconds?: number;
+            /**
+             * Format: int32
+             * @description Create no further Task while this many exist, finished ones included.
+             * @default 10
+             */
+            maxRetainedTasks: number;
+            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            description?: string;
         };
         /** @description May I do this? */
         Check: {
             verb: string;
             resource: string;
             /** @description kubeopencode.io when unset. */
-            group?: string | null;
-            namespace?: string | null;
-            name?: string | null;
-            subresource?: string | null;
+            group?: string;
+            namespace?: string;
+            name?: string;
+            subresource?: string;
         };
         /** @description Questions about rights. */
         Checks: {
             checks: components["schemas"]["Check"][];
         };
+        /** @description When finished Tasks are deleted. */
+        Cleanup: {
+            /**
+             * Format: int32
+             * @description This many seconds after they ended.
+             */
+            ttlSecondsAfterFinished?: number;
+            /**
+             * Format: int32
+             * @description When a namespace holds more than this many finished ones, oldest first.
+             */
+            maxRetainedTasks?: number;
+        };
+        /** @description What to do when it is time and a Task still runs. */
+        ConcurrencyPolicy: "Allow" | "Forbid" | "Replace";
         /** @description One condition of an object. */
         Condition: {
             /** @description What it tells of. */
             type: string;
-            /** @description True, False or Unknown. */
-            status: string;
+            /** @enum {string} */
+            status: "True" | "False" | "Unknown";
             /** @description Stable word. */
             reason: string;
             /** @description The same as a sentence. */
@@ -184,16 +2157,25 @@ export interface components {
              * Format: date-time
              * @description Since when.
              */
-            lastTransitionTime?: string | null;
+            lastTransitionTime?: string;
+        };
+        /** @description Text from a ConfigMap of the same namespace. */
+        ConfigMapContext: {
+            /** @description Name of the ConfigMap. */
+            name: string;
+            /** @description One key; all keys when unset. */
+            key?: string;
+            /** @description Go on without it if the ConfigMap or the key does not exist. */
+            optional?: boolean;
         };
         /** @description The settings of the whole platform. */
         ConfigResponse: components["schemas"]["Identity"] & {
-            systemImage?: Record<string, unknown> | null;
-            cleanup?: Record<string, unknown> | null;
-            proxy?: Record<string, unknown> | null;
-            clusterDomain?: string | null;
-            observability?: Record<string, unknown> | null;
-            defaults?: Record<string, unknown> | null;
+            systemImage?: components["schemas"]["SystemImage"];
+            cleanup?: components["schemas"]["Cleanup"];
+            proxy?: components["schemas"]["Proxy"];
+            clusterDomain?: string;
+            observability?: components["schemas"]["Observability"];
+            defaults?: components["schemas"]["Defaults"];
             conditions: components["schemas"]["Condition"][];
         };
         /** @description One container of a Task's Pod. */
@@ -202,83 +2184,99 @@ export interface components {
             name: string;
             /** @description Whether it prepares the work. */
             init: boolean;
-            /** @description waiting, running or terminated. */
-            state: string;
+            /** @enum {string} */
+            state: "waiting" | "running" | "terminated";
             /**
              * Format: int32
              * @description How it ended.
              */
-            exitCode?: number | null;
+            exitCode?: number;
         };
         /** @description The containers of a Task's Pod. */
         Containers: {
             containers: components["schemas"]["ContainerState"][];
         };
-        /** @description A context, without its content. */
-        ContextSummary: {
-            name?: string | null;
-            description?: string | null;
-            /** @description Text, ConfigMap, Git, Runtime or URL. */
-            type: string;
-            mountPath?: string | null;
-            sync?: Record<string, unknown> | null;
-        };
-        /** @description A Task to create, in short. */
-        CreateTask: {
-            /** @description Its name; one is made up when unset. */
-            name?: string | null;
-            /** @description What to do, in plain words. */
-            description: string;
-            agentRef?: components["schemas"]["NameRef"] | null;
-            templateRef?: components["schemas"]["NameRef"] | null;
-            /** @description Stop after this time, such as 30m. */
-            timeout?: string | null;
+        /**
+         * @description One piece of knowledge for the agent: a text, a ConfigMap, a Git repository, a URL, or what it should know about
+         *     the platform it runs on.
+         *
+         *     With a `mountPath` it becomes a file or directory; without one its text goes to `.kubeopencode/context.md`,
+         *     which OpenCode loads as instructions.
+         */
+        ContextItem: {
+            /** @description Name for logs, messages and the tag around its text. */
+            name?: string;
+            /** @description What it is, for people. */
+            description?: string;
+            /** @description Go on without it if it cannot be had. */
+            optional?: boolean;
+            /** @description What kind of context it is; the field of the same name holds it. */
+            type: components["schemas"]["ContextType"];
+            /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+            mountPath?: string;
             /**
              * Format: int32
-             * @description Higher goes first in the queue.
+             * @description Permission bits of the file, such as 0755 (octal) or 493.
              */
-            priority?: number | null;
-            /** @description What the agent should know: Text, ConfigMap, Git, Runtime or URL, as in the Task's spec. */
-            contexts?: Record<string, unknown>[] | null;
-            /** @description Tasks that must end first. */
-            dependsOn?: Record<string, unknown>[] | null;
-            /** @description Labels of the Task. */
-            labels?: {
-                [key: string]: string;
-            } | null;
-            /** @description Annotations of the Task. */
-            annotations?: {
-                [key: string]: string;
-            } | null;
-            budget?: Record<string, unknown> | null;
-            approval?: Record<string, unknown> | null;
-            retry?: Record<string, unknown> | null;
-            workspace?: Record<string, unknown> | null;
-            artifacts?: Record<string, unknown>[] | null;
-            outputs?: string[] | null;
-            startupTimeout?: string | null;
-            stallTimeout?: string | null;
-            instructionRefs?: Record<string, unknown>[] | null;
-            tools?: Record<string, unknown>[] | null;
+            fileMode?: number;
+            /** @description The text, when type is Text. */
+            text?: string;
+            /** @description The ConfigMap, when type is ConfigMap. */
+            configMap?: components["schemas"]["ConfigMapContext"];
+            /** @description The repository, when type is Git. */
+            git?: components["schemas"]["GitContext"];
+            /** @description Nothing to set: the text is generated. */
+            runtime?: components["schemas"]["RuntimeContext"];
+            /** @description The document, when type is URL. */
+            url?: components["schemas"]["UrlContext"];
         };
+        /** @description A context, without its content. */
+        ContextSummary: {
+            name?: string;
+            description?: string;
+            type: components["schemas"]["ContextType"];
+            mountPath?: string;
+            sync?: components["schemas"]["GitSync"];
+        };
+        /** @description The types of context. */
+        ContextType: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
         /** @description A Secret that an agent gets, by name. */
         Credential: {
             name: string;
-            secretRef: Record<string, unknown>;
-            mountPath?: string | null;
-            env?: string | null;
+            secretRef: components["schemas"]["CredentialSecretRef"];
+            mountPath?: string;
+            env?: string;
+        };
+        /** @description A Secret or one key of it. */
+        CredentialSecretRef: {
+            /** @description Name of the Secret. */
+            name: string;
+            /** @description One key; all of them when unset. */
+            key?: string;
+        };
+        CronTask: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "CronTask";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["CronTaskSpec"];
+        };
+        CronTaskList: {
+            cronTasks: components["schemas"]["CronTaskResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description A CronTask. */
         CronTaskResponse: components["schemas"]["Identity"] & {
             schedule: string;
-            timeZone?: string | null;
-            /** @description Allow, Forbid or Replace. */
-            concurrencyPolicy: string;
+            timeZone?: string;
+            concurrencyPolicy: components["schemas"]["ConcurrencyPolicy"];
             suspend: boolean;
             /** Format: int32 */
             maxRetainedTasks: number;
             /** Format: int64 */
-            startingDeadlineSeconds?: number | null;
+            startingDeadlineSeconds?: number;
             /**
              * Format: int32
              * @description Tasks of it that have not finished.
@@ -287,23 +2285,520 @@ export interface components {
             /** @description Their names. */
             activeTasks: string[];
             /** Format: date-time */
-            lastScheduleTime?: string | null;
+            lastScheduleTime?: string;
             /** Format: date-time */
-            lastSuccessfulTime?: string | null;
+            lastSuccessfulTime?: string;
             /** Format: date-time */
-            nextScheduleTime?: string | null;
+            nextScheduleTime?: string;
             /** Format: int64 */
             totalExecutions: number;
             taskTemplate: components["schemas"]["CronTaskTemplate"];
             conditions: components["schemas"]["Condition"][];
         };
+        /** @description Creates Tasks by the clock, as a CronJob creates Jobs. */
+        CronTaskSpec: {
+            /**
+             * @description What to do while a Task of it still runs.
+             * @default Forbid
+             * @enum {string}
+             */
+            concurrencyPolicy: "Allow" | "Forbid" | "Replace";
+            /**
+             * Format: int32
+             * @description Create no further Task while this many exist, finished ones included.
+             * @default 10
+             */
+            maxRetainedTasks: number;
+            /** @description When: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @yearly. */
+            schedule: string;
+            /**
+             * Format: int64
+             * @description Skip a time that was missed by more than this many seconds.
+             */
+            startingDeadlineSeconds?: number;
+            /** @description Create no further Tasks. */
+            suspend?: boolean;
+            /** @description The Task to create. */
+            taskTemplate: {
+                /** @description Labels and annotations of the Task. */
+                metadata?: {
+                    /** @description Annotations. */
+                    annotations?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels. */
+                    labels?: {
+                        [key: string]: string;
+                    };
+                };
+                /** @description Its spec. */
+                spec: {
+                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+                    agentRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description How permission requests are answered. */
+                    approval?: {
+                        /**
+                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                         * @default Never
+                         * @enum {string}
+                         */
+                        mode: "Never" | "Ask" | "Always";
+                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                        timeout?: string;
+                    };
+                    /** @description Files that are kept after the run. */
+                    artifacts?: {
+                        /** @description Delete them after this time; kept as long as the Task when unset. */
+                        expireAfter?: string;
+                        /** @description Name of the artefact. */
+                        name: string;
+                        /**
+                         * @description Do not fail the Task if nothing matches.
+                         * @default false
+                         */
+                        optional: boolean;
+                        /** @description Paths or patterns, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description After which end they are kept.
+                         * @default OnSuccess
+                         * @enum {string}
+                         */
+                        when: "OnSuccess" | "OnFailure" | "Always";
+                    }[];
+                    /** @description What the run may use. */
+                    budget?: {
+                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                        maxCost?: string;
+                        /**
+                         * Format: int64
+                         * @description Tokens, input and output together.
+                         */
+                        maxTokens?: number;
+                        /** @description Count over this window; over the run when unset. */
+                        window?: string;
+                    };
+                    /** @description Files that later runs can reuse. */
+                    caches?: {
+                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                        key: string;
+                        /** @description Name of the cache. */
+                        name: string;
+                        /** @description Paths to keep, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description Restore, save, or both.
+                         * @default PullPush
+                         * @enum {string}
+                         */
+                        policy: "PullPush" | "Pull" | "Push";
+                        /** @description Beginnings of keys that are good enough, best first. */
+                        restoreKeys?: string[];
+                    }[];
+                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
+                    contexts?: {
+                        /** @description The ConfigMap, when type is ConfigMap. */
+                        configMap?: {
+                            /** @description One key; all keys when unset. */
+                            key?: string;
+                            /** @description Name of the ConfigMap. */
+                            name: string;
+                            /** @description Go on without it if the ConfigMap or the key does not exist. */
+                            optional?: boolean;
+                        };
+                        /** @description What it is, for people. */
+                        description?: string;
+                        /**
+                         * Format: int32
+                         * @description Permission bits of the file, such as 0755 (octal) or 493.
+                         */
+                        fileMode?: number;
+                        /** @description The repository, when type is Git. */
+                        git?: {
+                            /**
+                             * Format: int32
+                             * @description How many commits to fetch; 0 fetches the whole history.
+                             * @default 1
+                             */
+                            depth: number;
+                            /** @description Path inside the repository; the whole of it when unset. */
+                            path?: string;
+                            /**
+                             * @description Fetch submodules too.
+                             * @default false
+                             */
+                            recurseSubmodules: boolean;
+                            /**
+                             * @description Branch, tag or commit.
+                             * @default HEAD
+                             */
+                            ref: string;
+                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                            repository: string;
+                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Keep it up to date while an Agent runs. */
+                            sync?: {
+                                /**
+                                 * @description Follow the repository.
+                                 * @default false
+                                 */
+                                enabled: boolean;
+                                /** @description How often to look; 5m when unset. */
+                                interval?: string;
+                                /**
+                                 * @description What to do with a new commit.
+                                 * @default HotReload
+                                 * @enum {string}
+                                 */
+                                policy: "HotReload" | "Rollout";
+                            };
+                        };
+                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                        mountPath?: string;
+                        /** @description Name for logs, messages and the tag around its text. */
+                        name?: string;
+                        /** @description Go on without it if it cannot be had. */
+                        optional?: boolean;
+                        /** @description Nothing to set: the text is generated. */
+                        runtime?: Record<string, unknown>;
+                        /** @description The text, when type is Text. */
+                        text?: string;
+                        /**
+                         * @description What kind of context it is; the field of the same name holds it.
+                         * @enum {string}
+                         */
+                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                        /** @description The document, when type is URL. */
+                        url?: {
+                            /** @description Headers to send. */
+                            headers?: {
+                                [key: string]: string;
+                            };
+                            /**
+                             * @description Accept any certificate. For experiments only.
+                             * @default false
+                             */
+                            insecureSkipTLSVerify: boolean;
+                            /**
+                             * Format: int64
+                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                             */
+                            maxBytes?: number;
+                            /** @description Secret with `token`, or `username` and `password`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Address of the document, http or https. */
+                            source: string;
+                            /**
+                             * Format: int32
+                             * @description Give up after this many seconds.
+                             * @default 30
+                             */
+                            timeout: number;
+                        };
+                    }[];
+                    /** @description Tasks that must end first. */
+                    dependsOn?: {
+                        /**
+                         * @description Which end is good enough.
+                         * @default Succeeded
+                         * @enum {string}
+                         */
+                        condition: "Succeeded" | "Failed" | "Finished";
+                        /** @description Name of the Task, in the same namespace. */
+                        task: string;
+                    }[];
+                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+                    description?: string;
+                    /** @description Build the executor image from a repository. */
+                    executorImageBuild?: {
+                        /** @description Arguments of the build. */
+                        buildArgs?: {
+                            [key: string]: string;
+                        };
+                        /** @description Directory of the build context; the whole repository when unset. */
+                        context?: string;
+                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                        dockerfile?: string;
+                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                        ref?: string;
+                        /** @description URL of the repository. */
+                        repository: string;
+                        /** @description Secret with credentials of the repository. */
+                        secretRef?: {
+                            /** @description Name of the object, in the same namespace. */
+                            name: string;
+                        };
+                    };
+                    /** @description Artefacts of other Tasks, put in place before the start. */
+                    inputs?: {
+                        /** @description Name of the artefact. */
+                        artifact: string;
+                        /** @description Task that made it, in the same namespace. */
+                        fromTask: string;
+                        /** @description Where to put it; a relative path starts at the workspace. */
+                        mountPath: string;
+                        /**
+                         * @description Go on without it.
+                         * @default false
+                         */
+                        optional: boolean;
+                    }[];
+                    /** @description Further instructions, before contexts. */
+                    instructionRefs?: {
+                        /** @description Name of the object. */
+                        name: string;
+                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                        namespace?: string;
+                    }[];
+                    /** @description Keys that the result must have. */
+                    outputs?: string[];
+                    /**
+                     * Format: int32
+                     * @description Higher goes first in the queue; equal priorities go by age.
+                     * @default 0
+                     */
+                    priority: number;
+                    /** @description Whether a failed run is tried again. */
+                    retry?: {
+                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                        backoff?: string;
+                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                        /**
+                         * Format: int32
+                         * @description How often to try again.
+                         * @default 0
+                         */
+                        maxRetries: number;
+                    };
+                    /** @description Containers that run beside the task. */
+                    services?: {
+                        /** @description Its environment. */
+                        env?: {
+                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                            name: string;
+                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                            value?: string;
+                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                            valueFrom?: {
+                                /** @description Selects a key of a ConfigMap. */
+                                configMapKeyRef?: {
+                                    /** @description The key to select. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the ConfigMap or its key must be defined */
+                                    optional?: boolean;
+                                };
+                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                                fieldRef?: {
+                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                                    apiVersion?: string;
+                                    /** @description Path of the field to select in the specified API version. */
+                                    fieldPath: string;
+                                };
+                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                                resourceFieldRef?: {
+                                    /** @description Container name: required for volumes, optional for env vars */
+                                    containerName?: string;
+                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                                    divisor?: number | string;
+                                    /** @description Required: resource to select */
+                                    resource: string;
+                                };
+                                /** @description Selects a key of a secret in the pod's namespace */
+                                secretKeyRef?: {
+                                    /** @description The key of the secret to select from. Must be a valid secret key. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the Secret or its key must be defined */
+                                    optional?: boolean;
+                                };
+                            };
+                        }[];
+                        /** @description Its image. */
+                        image: string;
+                        /** @description Name of the container. */
+                        name: string;
+                        /** @description Its ports, reachable at localhost. */
+                        ports?: {
+                            /**
+                             * Format: int32
+                             * @description Number of the port.
+                             */
+                            containerPort: number;
+                            /** @description Name of the port. */
+                            name?: string;
+                            /**
+                             * @description Protocol of the port.
+                             * @default TCP
+                             * @enum {string}
+                             */
+                            protocol: "TCP" | "UDP";
+                        }[];
+                        /** @description When it is ready; a TCP connection to its first port when unset. */
+                        startupProbe?: {
+                            /** @description Exec specifies a command to execute in the container. */
+                            exec?: {
+                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                                command?: string[];
+                            };
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                             */
+                            failureThreshold?: number;
+                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                            grpc?: {
+                                /**
+                                 * Format: int32
+                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                                 */
+                                port: number;
+                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                                service?: string;
+                            };
+                            /** @description HTTPGet specifies an HTTP GET request to perform. */
+                            httpGet?: {
+                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                                host?: string;
+                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                                httpHeaders?: {
+                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                                    name: string;
+                                    /** @description The header field value */
+                                    value: string;
+                                }[];
+                                /** @description Path to access on the HTTP server. */
+                                path?: string;
+                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                                scheme?: string;
+                            };
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after the container has started before liveness probes are initiated.
+                             */
+                            initialDelaySeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                             */
+                            periodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                             */
+                            successThreshold?: number;
+                            /** @description TCPSocket specifies a connection to a TCP port. */
+                            tcpSocket?: {
+                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                                host?: string;
+                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                            };
+                            /**
+                             * Format: int64
+                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                             */
+                            terminationGracePeriodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after which the probe times out.
+                             */
+                            timeoutSeconds?: number;
+                        };
+                    }[];
+                    /** @description A run without any event for this long ends; 15m when unset. */
+                    stallTimeout?: string;
+                    /** @description From admission to the start of the task container; 5m when unset. */
+                    startupTimeout?: string;
+                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+                    templateRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Stop the run after this time, counted from the start of the task container. */
+                    timeout?: string;
+                    /** @description Further tools. */
+                    tools?: {
+                        /**
+                         * @description Offer the tools to the agent.
+                         * @default true
+                         */
+                        enabled: boolean;
+                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                        headersFrom?: {
+                            /** @description Name of the header. */
+                            name: string;
+                            /** @description Where its value is. */
+                            secretKeyRef: {
+                                /** @description Key in the Secret. */
+                                key: string;
+                                /** @description Name of the Secret. */
+                                name: string;
+                            };
+                        }[];
+                        /** @description Who offers the tools. */
+                        ref: {
+                            /**
+                             * @description Kind of the object.
+                             * @enum {string}
+                             */
+                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                            /** @description Name of the object. */
+                            name: string;
+                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                            namespace?: string;
+                        };
+                        /** @description Tools that need a person's approval. */
+                        requireApproval?: string[];
+                        /** @description Only these tools; all of them when empty. */
+                        toolNames?: string[];
+                    }[];
+                    /** @description Where the files of the run live. */
+                    workspace?: {
+                        /**
+                         * @description How a workspace volume is mounted.
+                         * @enum {string}
+                         */
+                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                        /** @description An existing claim to share. */
+                        claimName?: string;
+                        /**
+                         * @description Keep the files of a failed run for a look.
+                         * @default false
+                         */
+                        retainOnFailure: boolean;
+                        /** @description Size, such as 20Gi (the default). */
+                        size?: string;
+                        /** @description Storage class; the cluster's default when unset. */
+                        storageClassName?: string;
+                    };
+                };
+            };
+            /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
+            timeZone?: string;
+        };
         /** @description The Task that a CronTask creates. */
         CronTaskTemplate: {
-            description?: string | null;
-            agentRef?: components["schemas"]["NameRef"] | null;
-            templateRef?: components["schemas"]["NameRef"] | null;
-            timeout?: string | null;
-            contexts?: Record<string, unknown>[] | null;
+            description?: string;
+            agentRef?: components["schemas"]["NameRef"];
+            templateRef?: components["schemas"]["NameRef"];
+            timeout?: string;
+            contexts?: components["schemas"]["ContextItem"][];
         };
         /** @description CronTasks in numbers. */
         CronTotals: {
@@ -312,12 +2807,70 @@ export interface components {
             /** @description The five that are due next. */
             next: components["schemas"]["Due"][];
         };
+        /** @description Settings of Tasks and Agents that set none themselves. */
+        Defaults: {
+            /** @description Image that copies OpenCode to `/tools`. */
+            agentImage?: string;
+            /** @description Image in which agents work. */
+            executorImage?: string;
+            /** @description Image of the small client of Tasks on an Agent. */
+            attachImage?: string;
+            /** @description Where the files of runs live. */
+            workspace?: {
+                /** @description ReadWriteOnce: a claim of its own, gone with the Pod. ReadWriteMany: a shared claim, one directory a run. */
+                accessMode?: components["schemas"]["WorkspaceAccess"];
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+            };
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description Whether failed runs are tried again. */
+            retry?: components["schemas"]["Retry"];
+            /** @description What one run may use. */
+            budget?: {
+                /**
+                 * Format: int64
+                 * @description Tokens, input and output together.
+                 */
+                maxTokens?: number;
+                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                maxCost?: string;
+                /** @description Count over this window; over the run when unset. */
+                window?: string;
+            };
+            /** @description Which network connections Pods may open. */
+            networkPolicy?: components["schemas"]["NetworkPolicy"];
+            /** @description How long a Task waits for an Agent or template that does not exist yet; 60s when unset. */
+            referenceGracePeriod?: string;
+        };
+        /** @description A Task that must end before this one starts. */
+        Dependency: {
+            /** @description Name of the Task, in the same namespace. */
+            task: string;
+            /**
+             * @description Which end is good enough.
+             * @default Succeeded
+             */
+            condition: components["schemas"]["DependencyCondition"];
+        };
+        /** @description Which end of a dependency is good enough. */
+        DependencyCondition: "Succeeded" | "Failed" | "Finished";
         /** @description Where a dependency stands. */
         DependencyState: {
             task: string;
-            /** @description Succeeded, Failed or Finished. */
-            condition: string;
-            phase?: string | null;
+            condition: components["schemas"]["DependencyCondition"];
+            phase?: components["schemas"]["TaskPhase"];
             met: boolean;
             exists: boolean;
         };
@@ -337,8 +2890,8 @@ export interface components {
         };
         /** @description What went wrong, in words for a person and for a program. */
         ErrorBody: {
-            /** @description Stable word, such as NotFound. */
-            error: string;
+            /** @description Stable word. */
+            error: components["schemas"]["Word"];
             /** @description The same as a sentence. */
             message: string;
             /**
@@ -347,9 +2900,9 @@ export interface components {
              */
             code: number;
             /** @description Path of the field that is wrong. */
-            field?: string | null;
+            field?: string;
             /** @description All of them, when there is more than one. */
-            fields?: components["schemas"]["FieldError"][] | null;
+            fields?: components["schemas"]["FieldError"][];
         };
         /** @description One field that is wrong. */
         FieldError: {
@@ -360,12 +2913,91 @@ export interface components {
         };
         /** @description Whether an asset is there. */
         Found: {
-            /** @description Ready or Unavailable; absent before the first look. */
-            phase?: string | null;
+            phase?: components["schemas"]["AssetPhase"];
             /** Format: date-time */
-            lastChecked?: string | null;
+            lastChecked?: string;
             /** @description Why it is not there. */
-            message?: string | null;
+            message?: string;
+        };
+        /** @description Files from a Git repository. */
+        GitContext: {
+            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+            repository: string;
+            /** @description Path inside the repository; the whole of it when unset. */
+            path?: string;
+            /**
+             * @description Branch, tag or commit.
+             * @default HEAD
+             */
+            ref: string;
+            /**
+             * Format: int32
+             * @description How many commits to fetch; 0 fetches the whole history.
+             * @default 1
+             */
+            depth: number;
+            /**
+             * @description Fetch submodules too.
+             * @default false
+             */
+            recurseSubmodules: boolean;
+            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+            secretRef?: components["schemas"]["LocalRef"];
+            /** @description Keep it up to date while an Agent runs. */
+            sync?: components["schemas"]["GitSync"];
+        };
+        /** @description Where skills come from. */
+        GitSkillSource: {
+            /** @description URL of the repository. */
+            repository: string;
+            /**
+             * @description Branch, tag or commit.
+             * @default HEAD
+             */
+            ref: string;
+            /** @description Directory with the skills. */
+            path?: string;
+            /** @description Only these skills; all of them when unset. */
+            names?: string[];
+            /**
+             * Format: int32
+             * @description How many commits to fetch; 0 fetches the whole history.
+             * @default 1
+             */
+            depth: number;
+            /**
+             * @description Fetch submodules too.
+             * @default false
+             */
+            recurseSubmodules: boolean;
+            /** @description Secret with credentials, as for a Git context. */
+            secretRef?: components["schemas"]["LocalRef"];
+        };
+        /** @description How an Agent follows a repository. */
+        GitSync: {
+            /**
+             * @description Follow the repository.
+             * @default false
+             */
+            enabled: boolean;
+            /** @description How often to look; 5m when unset. */
+            interval?: string;
+            /**
+             * @description What to do with a new commit.
+             * @default HotReload
+             */
+            policy: components["schemas"]["GitSyncPolicy"];
+        };
+        /** @description What a new commit does to an Agent. */
+        GitSyncPolicy: "HotReload" | "Rollout";
+        /** @description A repository that an Agent follows. */
+        GitSyncStatus: {
+            /** @description Name of the context. */
+            name: string;
+            /** @description Commit that was seen. */
+            commitHash?: string;
+            /** @description When it was seen. */
+            lastSynced?: components["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.Time"];
         };
         /** @description Objects and who uses them. */
         Graph: {
@@ -386,66 +3018,2825 @@ export interface components {
             /** @description Its name. */
             name: string;
             /** @description Its namespace. */
-            namespace?: string | null;
+            namespace?: string;
             /** @description Its UID. */
-            uid?: string | null;
+            uid?: string;
             /** @description Its version; send it back with a change to be told of a change in between. */
-            resourceVersion?: string | null;
+            resourceVersion?: string;
             /**
              * Format: int64
              * @description Counts changes of its spec.
              */
-            generation?: number | null;
+            generation?: number;
             /**
              * Format: date-time
              * @description When it was created.
              */
-            createdAt?: string | null;
+            createdAt?: string;
             /**
              * Format: date-time
              * @description Since when it is being deleted.
              */
-            deletionTimestamp?: string | null;
+            deletionTimestamp?: string;
             /** @description Its labels. */
             labels?: {
                 [key: string]: string;
-            } | null;
+            };
         };
         /** @description An image of the catalogue. */
         Image: components["schemas"]["Found"] & {
             name: string;
             image: string;
-            metadata?: Record<string, unknown> | null;
-            digest?: string | null;
+            metadata?: components["schemas"]["ImageMetadata"];
+            digest?: string;
         };
+        /** @description What an image is. */
+        ImageMetadata: {
+            /** @description What it is for. */
+            description?: string;
+            /** @description Its category. */
+            category?: string;
+            /** @description Words to find it by. */
+            tags?: string[];
+            /** @description Tools inside. */
+            tools?: string[];
+            /** @description What it was made from. */
+            baseImage?: string;
+            /** @description Who looks after it. */
+            maintainer?: string;
+        };
+        /** @description When a node pulls an image. */
+        ImagePullPolicy: "Always" | "Never" | "IfNotPresent";
         /** @description About this server. */
         Info: {
             version: string;
             authentication: components["schemas"]["AuthenticationInfo"];
             features: string[];
         };
+        Instruction: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "Instruction";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["InstructionSpec"];
+        };
+        InstructionList: {
+            items: components["schemas"]["InstructionResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        InstructionResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "Instruction";
+            spec?: components["schemas"]["InstructionSpec"];
+        };
+        /** @description A text that many agents follow. */
+        InstructionSpec: {
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description Where the text is. */
+            configMapKeyRef?: {
+                /** @description Key in the ConfigMap. */
+                key: string;
+                /** @description Name of the ConfigMap. */
+                name: string;
+            };
+            /** @description The text. `{{ name }}` stands for a variable. */
+            text?: string;
+            /** @description Values of the variables in the text. */
+            variables?: {
+                [key: string]: string;
+            };
+        };
+        KubeOpenCodeConfig: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "KubeOpenCodeConfig";
+            metadata?: components["schemas"]["ObjectMeta"];
+            /** @description Settings of the whole platform. There is one, named `cluster`; changes apply at once. */
+            spec: {
+                /** @description When finished Tasks are deleted; never when unset. */
+                cleanup?: {
+                    /**
+                     * Format: int32
+                     * @description When a namespace holds more than this many finished ones, oldest first.
+                     */
+                    maxRetainedTasks?: number;
+                    /**
+                     * Format: int32
+                     * @description This many seconds after they ended.
+                     */
+                    ttlSecondsAfterFinished?: number;
+                };
+                /** @description DNS domain of the cluster; cluster.local when unset. */
+                clusterDomain?: string;
+                /** @description Settings of Tasks and Agents that set none themselves. */
+                defaults?: {
+                    /** @description Image that copies OpenCode to `/tools`. */
+                    agentImage?: string;
+                    /** @description Image of the small client of Tasks on an Agent. */
+                    attachImage?: string;
+                    /** @description What one run may use. */
+                    budget?: {
+                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                        maxCost?: string;
+                        /**
+                         * Format: int64
+                         * @description Tokens, input and output together.
+                         */
+                        maxTokens?: number;
+                        /** @description Count over this window; over the run when unset. */
+                        window?: string;
+                    };
+                    /** @description Image in which agents work. */
+                    executorImage?: string;
+                    /** @description Which network connections Pods may open. */
+                    networkPolicy?: {
+                        /** @description Connections that are allowed in Restricted mode. */
+                        egress?: {
+                            /** @description Range of addresses. */
+                            cidr?: string;
+                            /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                            namespaceLabels?: {
+                                [key: string]: string;
+                            };
+                            /** @description Labels of the Pods that may be reached. */
+                            podLabels?: {
+                                [key: string]: string;
+                            };
+                            /** @description Ports; every port when unset. */
+                            ports?: number[];
+                        }[];
+                        /**
+                         * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+                         * @default Open
+                         * @enum {string}
+                         */
+                        mode: "Open" | "Restricted";
+                    };
+                    /** @description How long a Task waits for an Agent or template that does not exist yet; 60s when unset. */
+                    referenceGracePeriod?: string;
+                    /** @description Whether failed runs are tried again. */
+                    retry?: {
+                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                        backoff?: string;
+                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                        /**
+                         * Format: int32
+                         * @description How often to try again.
+                         * @default 0
+                         */
+                        maxRetries: number;
+                    };
+                    /** @description A run without any event for this long ends; 15m when unset. */
+                    stallTimeout?: string;
+                    /** @description From admission to the start of the task container; 5m when unset. */
+                    startupTimeout?: string;
+                    /** @description Where the files of runs live. */
+                    workspace?: {
+                        /**
+                         * @description How a workspace volume is mounted.
+                         * @enum {string}
+                         */
+                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                        /** @description An existing claim to share. */
+                        claimName?: string;
+                        /**
+                         * @description Keep the files of a failed run for a look.
+                         * @default false
+                         */
+                        retainOnFailure: boolean;
+                        /** @description Size, such as 20Gi (the default). */
+                        size?: string;
+                        /** @description Storage class; the cluster's default when unset. */
+                        storageClassName?: string;
+                    };
+                };
+                /** @description Traces of what happens in Pods. */
+                observability?: {
+                    /** @description Export by OpenTelemetry. */
+                    openTelemetry?: {
+                        /**
+                         * @description Trace calls of models.
+                         * @default false
+                         */
+                        enableLLMTraces: boolean;
+                        /** @description Export. */
+                        enabled: boolean;
+                        /** @description Address of the collector. */
+                        endpoint?: string;
+                        /** @description Headers of the export. */
+                        headers?: {
+                            [key: string]: {
+                                /** @description Its value, if it is no secret. */
+                                value?: string;
+                                /** @description Where its value is, in the Pod's namespace. */
+                                valueFrom?: {
+                                    /** @description In a Secret. */
+                                    secretKeyRef: {
+                                        /** @description Key in the Secret. */
+                                        key: string;
+                                        /** @description Name of the Secret. */
+                                        name: string;
+                                    };
+                                };
+                            };
+                        };
+                        /**
+                         * @description Put prompts and answers into traces.
+                         * @default false
+                         */
+                        recordContent: boolean;
+                        /** @description Attributes of every trace. */
+                        resourceAttributes?: {
+                            [key: string]: string;
+                        };
+                    };
+                };
+                /** @description HTTP proxy of every Pod whose Agent or template sets none. */
+                proxy?: {
+                    /** @description Proxy of http requests. */
+                    httpProxy?: string;
+                    /** @description Proxy of https requests. */
+                    httpsProxy?: string;
+                    /** @description Hosts and domains that are reached directly, separated by commas. */
+                    noProxy?: string;
+                };
+                /** @description Image of our own helpers in Pods. */
+                systemImage?: {
+                    /** @description The image. */
+                    image?: string;
+                    /**
+                     * @description When a node pulls an image.
+                     * @enum {string}
+                     */
+                    imagePullPolicy?: "Always" | "Never" | "IfNotPresent";
+                };
+            };
+        };
         /**
          * @description How bad a cause is.
          * @enum {string}
          */
         Level: "info" | "wait" | "error" | "done";
+        /** @description An object of a known kind in the same namespace. */
+        LocalRef: {
+            /** @description Name of the object, in the same namespace. */
+            name: string;
+        };
         /** @description How much of a log is kept. */
         LogState: {
             /** Format: int64 */
-            lines?: number | null;
+            lines?: number;
             /** Format: int64 */
-            bytes?: number | null;
-            complete?: boolean | null;
+            bytes?: number;
+            complete?: boolean;
         };
         /** @description A token to log in with. */
         LoginRequest: {
             token: string;
+        };
+        MCPServer: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "MCPServer";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["MCPServerSpec"];
+        };
+        MCPServerList: {
+            items: components["schemas"]["MCPServerResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        MCPServerResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "MCPServer";
+            spec?: components["schemas"]["MCPServerSpec"];
+        };
+        /** @description An MCP server that we run: a Deployment, a Service, and a RemoteMCPServer of the same name. */
+        MCPServerSpec: {
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description Arguments of the command. */
+            args?: string[];
+            /** @description Command instead of the image's own. */
+            command?: string[];
+            /** @description Environment of the server. */
+            env?: {
+                /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                name: string;
+                /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                value?: string;
+                /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                valueFrom?: {
+                    /** @description Selects a key of a ConfigMap. */
+                    configMapKeyRef?: {
+                        /** @description The key to select. */
+                        key: string;
+                        /** @description Name of the referent. */
+                        name: string;
+                        /** @description Specify whether the ConfigMap or its key must be defined */
+                        optional?: boolean;
+                    };
+                    /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                    fieldRef?: {
+                        /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                        apiVersion?: string;
+                        /** @description Path of the field to select in the specified API version. */
+                        fieldPath: string;
+                    };
+                    /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                    resourceFieldRef?: {
+                        /** @description Container name: required for volumes, optional for env vars */
+                        containerName?: string;
+                        /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                        divisor?: number | string;
+                        /** @description Required: resource to select */
+                        resource: string;
+                    };
+                    /** @description Selects a key of a secret in the pod's namespace */
+                    secretKeyRef?: {
+                        /** @description The key of the secret to select from. Must be a valid secret key. */
+                        key: string;
+                        /** @description Name of the referent. */
+                        name: string;
+                        /** @description Specify whether the Secret or its key must be defined */
+                        optional?: boolean;
+                    };
+                };
+            }[];
+            /** @description Environment from ConfigMaps and Secrets. */
+            envFrom?: {
+                /** @description The ConfigMap to select from */
+                configMapRef?: {
+                    /** @description Name of the referent. */
+                    name: string;
+                    /** @description Specify whether the ConfigMap must be defined */
+                    optional?: boolean;
+                };
+                /** @description Optional text to prepend to the name of each environment variable. Must be a C_IDENTIFIER. */
+                prefix?: string;
+                /** @description The Secret to select from */
+                secretRef?: {
+                    /** @description Name of the referent. */
+                    name: string;
+                    /** @description Specify whether the Secret must be defined */
+                    optional?: boolean;
+                };
+            }[];
+            /** @description Image of the server. */
+            image: string;
+            /** @description Path that it serves; `/mcp` when unset. */
+            path?: string;
+            /** @description Scheduling, security and extras of its Pods. */
+            podSpec?: Record<string, unknown>;
+            /**
+             * Format: int32
+             * @description Port that it serves.
+             * @default 3000
+             */
+            port: number;
+            /**
+             * Format: int32
+             * @description How many Pods run; left to an autoscaler when unset.
+             */
+            replicas?: number;
+            /** @description Resources of the server's container. */
+            resources?: {
+                /** @description Claims lists the names of resources, defined in spec.resourceClaims, that are used by this container. */
+                claims?: {
+                    /** @description Name must match the name of one entry in pod.spec.resourceClaims of the Pod where this field is used. It makes that resource available inside a container. */
+                    name: string;
+                    /** @description Request is the name chosen for a request in the referenced claim. */
+                    request?: string;
+                }[];
+                /** @description Limits describes the maximum amount of compute resources allowed. More info: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
+                limits?: {
+                    [key: string]: number | string;
+                };
+                /** @description Requests describes the minimum amount of compute resources required. */
+                requests?: {
+                    [key: string]: number | string;
+                };
+            };
+            /**
+             * @description http: the image serves HTTP itself. stdio: our bridge starts the command and serves it.
+             * @default http
+             * @enum {string}
+             */
+            transport: "http" | "stdio";
+        };
+        Model: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "Model";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["ModelSpec"];
+        };
+        ModelList: {
+            items: components["schemas"]["ModelResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        ModelProvider: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "ModelProvider";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["ModelProviderSpec"];
+        };
+        ModelProviderList: {
+            items: components["schemas"]["ModelProviderResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        ModelProviderResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "ModelProvider";
+            spec?: components["schemas"]["ModelProviderSpec"];
+        };
+        /** @description An endpoint that serves models, and the credential for it. */
+        ModelProviderSpec: {
+            /** @description From which namespaces Models may use it. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description The API key, in a Secret of the same namespace. */
+            apiKeySecretRef?: {
+                /** @description Key in the Secret. */
+                key: string;
+                /** @description Name of the Secret. */
+                name: string;
+            };
+            /** @description Address of the API; the provider's own when unset. */
+            baseURL?: string;
+            /**
+             * @description Ask the provider for its models and list them in the status.
+             * @default false
+             */
+            discoverModels: boolean;
+            /** @description Headers to send. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description Headers to send whose values are secret. */
+            headersFrom?: {
+                /** @description Name of the header. */
+                name: string;
+                /** @description Where its value is. */
+                secretKeyRef: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Cloud project, for vertex. */
+            project?: string;
+            /** @description Cloud region, for bedrock and vertex. */
+            region?: string;
+            /** @description Trust settings. */
+            tls?: {
+                /** @description Certificate authorities to trust besides the system's, as PEM. */
+                caSecretRef?: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+                /**
+                 * @description Accept any certificate. For experiments only.
+                 * @default false
+                 */
+                insecureSkipVerify: boolean;
+            };
+            /**
+             * @description What protocol it speaks.
+             * @enum {string}
+             */
+            type: "openai" | "anthropic" | "google" | "vertex" | "bedrock" | "azure" | "ollama" | "openai-compatible" | "opencode";
+        };
+        ModelResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "Model";
+            spec?: components["schemas"]["ModelSpec"];
+        };
+        /** @description One model of a provider, and how to use it. */
+        ModelSpec: {
+            /** @description From which namespaces Agents may use it. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description What a million tokens cost. */
+            cost?: {
+                /**
+                 * Format: double
+                 * @description Read from the provider's cache.
+                 */
+                cacheRead?: number;
+                /**
+                 * Format: double
+                 * @description Written to the provider's cache.
+                 */
+                cacheWrite?: number;
+                /**
+                 * Format: double
+                 * @description Sent to the model.
+                 */
+                input?: number;
+                /**
+                 * Format: double
+                 * @description Written by the model.
+                 */
+                output?: number;
+            };
+            /** @description How much it takes in and writes. */
+            limit?: {
+                /**
+                 * Format: int64
+                 * @description Context window.
+                 */
+                context?: number;
+                /**
+                 * Format: int64
+                 * @description Longest answer.
+                 */
+                output?: number;
+            };
+            /** @description Name of the model, as its provider calls it. */
+            model: string;
+            /** @description How to use it. */
+            options?: {
+                /** @description Further options, handed to the provider as they are. */
+                extra?: Record<string, unknown>;
+                /**
+                 * Format: int64
+                 * @description Longest answer, in tokens.
+                 */
+                maxTokens?: number;
+                /**
+                 * @description How hard a model thinks.
+                 * @enum {string}
+                 */
+                reasoningEffort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh";
+                /**
+                 * Format: double
+                 * @description Randomness from 0 to 2.
+                 */
+                temperature?: number;
+                /**
+                 * Format: double
+                 * @description Share of likely words from 0 to 1.
+                 */
+                topP?: number;
+            };
+            /** @description Provider that serves it. */
+            providerRef: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
         };
         /** @description Names an object of a known kind. */
         NameRef: {
             /** @description Name of the object. */
             name: string;
         };
+        /** @description Namespaces, in order. */
+        Namespaces: {
+            namespaces: string[];
+        };
+        /** @description How open the network is. */
+        NetworkMode: "Open" | "Restricted";
+        /** @description Which network connections Pods may open. */
+        NetworkPolicy: {
+            /**
+             * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+             * @default Open
+             */
+            mode: components["schemas"]["NetworkMode"];
+            /** @description Connections that are allowed in Restricted mode. */
+            egress?: {
+                /** @description Range of addresses. */
+                cidr?: string;
+                /** @description Labels of the Pods that may be reached. */
+                podLabels?: {
+                    [key: string]: string;
+                };
+                /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                namespaceLabels?: {
+                    [key: string]: string;
+                };
+                /** @description Ports; every port when unset. */
+                ports?: number[];
+            }[];
+        };
+        NewAgent: {
+            /** @description Offer it to other agents by the A2A protocol. */
+            a2a?: {
+                /** @description Its agent card. */
+                card?: {
+                    /** @description What it does. */
+                    description?: string;
+                    /** @description Where its documentation is. */
+                    documentationURL?: string;
+                    /** @description Who offers it. */
+                    provider?: {
+                        /** @description Name of the organisation. */
+                        organization: string;
+                        /** @description Its page. */
+                        url?: string;
+                    };
+                    /** @description What it can do, one by one. */
+                    skills?: {
+                        /** @description What it does. */
+                        description?: string;
+                        /** @description Requests that it understands. */
+                        examples?: string[];
+                        /** @description Its id. */
+                        id: string;
+                        /** @description Its name. */
+                        name: string;
+                        /** @description Words to find it by. */
+                        tags?: string[];
+                    }[];
+                    /** @description Version of the agent. */
+                    version?: string;
+                };
+                /**
+                 * @description Serve it at our API server.
+                 * @default false
+                 */
+                enabled: boolean;
+            };
+            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
+            agentImage?: string;
+            /** @description From which namespaces it may be used as a tool. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description How its permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Image of the small client of Tasks on an Agent. */
+            attachImage?: string;
+            /** @description What its Tasks may use together. */
+            budget?: {
+                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                maxCost?: string;
+                /**
+                 * Format: int64
+                 * @description Tokens, input and output together.
+                 */
+                maxTokens?: number;
+                /** @description Count over this window; over the run when unset. */
+                window?: string;
+            };
+            /** @description Certificate authorities of private servers. */
+            caBundle?: {
+                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
+                configMapRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+                /** @description From a Secret; key `ca.crt` when unset. */
+                secretRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+            };
+            /** @description Command of Task Pods instead of ours. */
+            command?: string[];
+            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
+            config?: unknown;
+            /** @description What every Task of the agent should know. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Secrets for the agent. */
+            credentials?: {
+                /** @description Name of the environment variable. */
+                env?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of files; 0600 when unset.
+                 */
+                fileMode?: number;
+                /** @description Where to put the file or directory. */
+                mountPath?: string;
+                /** @description Name, for people and messages. */
+                name: string;
+                /** @description The Secret. */
+                secretRef: {
+                    /** @description One key; all of them when unset. */
+                    key?: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Image in which the agent works. */
+            executorImage?: string;
+            /** @description Build the executor image from a repository instead. */
+            executorImageBuild?: {
+                /** @description Arguments of the build. */
+                buildArgs?: {
+                    [key: string]: string;
+                };
+                /** @description Directory of the build context; the whole repository when unset. */
+                context?: string;
+                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                dockerfile?: string;
+                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                ref?: string;
+                /** @description URL of the repository. */
+                repository: string;
+                /** @description Secret with credentials of the repository. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            };
+            /** @description Further ports of the server. */
+            extraPorts?: {
+                /** @description Name of the port. */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                port: number;
+                /**
+                 * @description Protocol of the port.
+                 * @default TCP
+                 * @enum {string}
+                 */
+                protocol: "TCP" | "UDP";
+                /**
+                 * Format: int32
+                 * @description Port of the container, if it differs.
+                 */
+                targetPort?: number;
+            }[];
+            /** @description Framework inside, if it is not OpenCode. */
+            framework?: string;
+            /** @description Secrets for pulling images. */
+            imagePullSecrets?: {
+                /** @description Name of the referent. */
+                name: string;
+            }[];
+            /** @description Instructions, in this order, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /**
+             * Format: int32
+             * @description At most this many of its Tasks run at once; 0 or unset means any number.
+             */
+            maxConcurrentTasks?: number;
+            /** @description Model to use. */
+            modelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description Which network connections its Pods may open. */
+            networkPolicy?: {
+                /** @description Connections that are allowed in Restricted mode. */
+                egress?: {
+                    /** @description Range of addresses. */
+                    cidr?: string;
+                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                    namespaceLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels of the Pods that may be reached. */
+                    podLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Ports; every port when unset. */
+                    ports?: number[];
+                }[];
+                /**
+                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+                 * @default Open
+                 * @enum {string}
+                 */
+                mode: "Open" | "Restricted";
+            };
+            /** @description What outlives its Pods. */
+            persistence?: {
+                /** @description Sessions; 1Gi when no size is given. */
+                sessions?: {
+                    /** @description Size, such as 10Gi. */
+                    size?: string;
+                    /** @description Storage class; the cluster's default when unset. */
+                    storageClassName?: string;
+                };
+                /** @description The workspace; 10Gi when no size is given. */
+                workspace?: {
+                    /** @description Size, such as 10Gi. */
+                    size?: string;
+                    /** @description Storage class; the cluster's default when unset. */
+                    storageClassName?: string;
+                };
+            };
+            /** @description Plugins of OpenCode. */
+            plugins?: {
+                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+                name: string;
+                /** @description Options handed to the plugin. */
+                options?: Record<string, unknown>;
+                /**
+                 * @description Which part of OpenCode loads it.
+                 * @default server
+                 * @enum {string}
+                 */
+                target: "server" | "tui";
+            }[];
+            /** @description Scheduling, security, resources and extras of its Pods. */
+            podSpec?: Record<string, unknown>;
+            /**
+             * Format: int32
+             * @description Port of the OpenCode server.
+             * @default 4096
+             */
+            port: number;
+            /** @description What the agent is for, in a sentence. */
+            profile?: string;
+            /** @description HTTP proxy of every container. */
+            proxy?: {
+                /** @description Proxy of http requests. */
+                httpProxy?: string;
+                /** @description Proxy of https requests. */
+                httpsProxy?: string;
+                /** @description Hosts and domains that are reached directly, separated by commas. */
+                noProxy?: string;
+            };
+            /** @description At most this many of its Tasks start in a window of time. */
+            quota?: {
+                /**
+                 * Format: int32
+                 * @description At most this many Tasks start in the window.
+                 */
+                maxTaskStarts: number;
+                /**
+                 * Format: int32
+                 * @description Length of the window in seconds.
+                 */
+                windowSeconds: number;
+            };
+            /**
+             * @description When a changed Agent restarts.
+             * @default Immediate
+             * @enum {string}
+             */
+            rollout: "Immediate" | "WhenIdle";
+            /** @description Protection of its OpenCode server. */
+            server?: {
+                /**
+                 * @description Generated: a password is made and kept in a Secret. None: anyone who reaches the port has a shell.
+                 * @default Generated
+                 * @enum {string}
+                 */
+                auth: "Generated" | "None";
+                /** @description A password of your own instead of a generated one. */
+                passwordSecretRef?: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            };
+            /** @description ServiceAccount of its Pods; `default` when unset. */
+            serviceAccountName?: string;
+            /** @description Share its terminal by a link. */
+            share?: {
+                /** @description Only from these addresses or ranges. */
+                allowedIPs?: string[];
+                /** @description The link opens. */
+                enabled: boolean;
+                /**
+                 * Format: date-time
+                 * @description It stops opening at this time.
+                 */
+                expiresAt?: string;
+            };
+            /** @description Skills of the agent. */
+            skills?: {
+                /** @description Where it comes from. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Only these skills; all of them when unset. */
+                    names?: string[];
+                    /** @description Directory with the skills. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository. */
+                    repository: string;
+                    /** @description Secret with credentials, as for a Git context. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                };
+                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
+                name: string;
+            }[];
+            /** @description Model for small work such as titles. */
+            smallModelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description Go to sleep when idle. */
+            standby?: {
+                /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
+                idleTimeout: string;
+            };
+            /**
+             * @description Scale to zero.
+             * @default false
+             */
+            suspend: boolean;
+            /** @description Template to take settings from. */
+            templateRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Tools that it may call. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+            /** @description Where the files of its runs live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
+            /** @description Directory in which the agent works; `/workspace` when unset. */
+            workspaceDir?: string;
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["Agent"];
+        NewAgentTemplate: {
+            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
+            agentImage?: string;
+            /** @description How its permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Files that are kept after a run. */
+            artifacts?: {
+                /** @description Delete them after this time; kept as long as the Task when unset. */
+                expireAfter?: string;
+                /** @description Name of the artefact. */
+                name: string;
+                /**
+                 * @description Do not fail the Task if nothing matches.
+                 * @default false
+                 */
+                optional: boolean;
+                /** @description Paths or patterns, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description After which end they are kept.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "OnFailure" | "Always";
+            }[];
+            /** @description Image of the small client of Tasks on an Agent. */
+            attachImage?: string;
+            /** @description Certificate authorities of private servers. */
+            caBundle?: {
+                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
+                configMapRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+                /** @description From a Secret; key `ca.crt` when unset. */
+                secretRef?: {
+                    /** @description Key in it. */
+                    key?: string;
+                    /** @description Name of the ConfigMap or Secret. */
+                    name: string;
+                };
+            };
+            /** @description Files that later runs can reuse. */
+            caches?: {
+                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                key: string;
+                /** @description Name of the cache. */
+                name: string;
+                /** @description Paths to keep, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description Restore, save, or both.
+                 * @default PullPush
+                 * @enum {string}
+                 */
+                policy: "PullPush" | "Pull" | "Push";
+                /** @description Beginnings of keys that are good enough, best first. */
+                restoreKeys?: string[];
+            }[];
+            /** @description Command of Task Pods instead of ours. */
+            command?: string[];
+            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
+            config?: unknown;
+            /** @description What every Task of the agent should know. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Secrets for the agent. */
+            credentials?: {
+                /** @description Name of the environment variable. */
+                env?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of files; 0600 when unset.
+                 */
+                fileMode?: number;
+                /** @description Where to put the file or directory. */
+                mountPath?: string;
+                /** @description Name, for people and messages. */
+                name: string;
+                /** @description The Secret. */
+                secretRef: {
+                    /** @description One key; all of them when unset. */
+                    key?: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Image in which the agent works. */
+            executorImage?: string;
+            /** @description Build the executor image from a repository instead. */
+            executorImageBuild?: {
+                /** @description Arguments of the build. */
+                buildArgs?: {
+                    [key: string]: string;
+                };
+                /** @description Directory of the build context; the whole repository when unset. */
+                context?: string;
+                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                dockerfile?: string;
+                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                ref?: string;
+                /** @description URL of the repository. */
+                repository: string;
+                /** @description Secret with credentials of the repository. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            };
+            /** @description Further ports of the server. */
+            extraPorts?: {
+                /** @description Name of the port. */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                port: number;
+                /**
+                 * @description Protocol of the port.
+                 * @default TCP
+                 * @enum {string}
+                 */
+                protocol: "TCP" | "UDP";
+                /**
+                 * Format: int32
+                 * @description Port of the container, if it differs.
+                 */
+                targetPort?: number;
+            }[];
+            /** @description Secrets for pulling images. */
+            imagePullSecrets?: {
+                /** @description Name of the referent. */
+                name: string;
+            }[];
+            /** @description Instructions, in this order, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /**
+             * Format: int32
+             * @description At most this many of its Tasks run at once; 0 or unset means any number.
+             */
+            maxConcurrentTasks?: number;
+            /** @description Model to use. */
+            modelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description Which network connections its Pods may open. */
+            networkPolicy?: {
+                /** @description Connections that are allowed in Restricted mode. */
+                egress?: {
+                    /** @description Range of addresses. */
+                    cidr?: string;
+                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
+                    namespaceLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels of the Pods that may be reached. */
+                    podLabels?: {
+                        [key: string]: string;
+                    };
+                    /** @description Ports; every port when unset. */
+                    ports?: number[];
+                }[];
+                /**
+                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+                 * @default Open
+                 * @enum {string}
+                 */
+                mode: "Open" | "Restricted";
+            };
+            /** @description Keys that a result must have. */
+            outputs?: string[];
+            /** @description Plugins of OpenCode. */
+            plugins?: {
+                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+                name: string;
+                /** @description Options handed to the plugin. */
+                options?: Record<string, unknown>;
+                /**
+                 * @description Which part of OpenCode loads it.
+                 * @default server
+                 * @enum {string}
+                 */
+                target: "server" | "tui";
+            }[];
+            /** @description Scheduling, security, resources and extras of its Pods. */
+            podSpec?: Record<string, unknown>;
+            /** @description HTTP proxy of every container. */
+            proxy?: {
+                /** @description Proxy of http requests. */
+                httpProxy?: string;
+                /** @description Proxy of https requests. */
+                httpsProxy?: string;
+                /** @description Hosts and domains that are reached directly, separated by commas. */
+                noProxy?: string;
+            };
+            /** @description At most this many of its Tasks start in a window of time. */
+            quota?: {
+                /**
+                 * Format: int32
+                 * @description At most this many Tasks start in the window.
+                 */
+                maxTaskStarts: number;
+                /**
+                 * Format: int32
+                 * @description Length of the window in seconds.
+                 */
+                windowSeconds: number;
+            };
+            /** @description Whether a failed run is tried again. */
+            retry?: {
+                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                backoff?: string;
+                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                /**
+                 * Format: int32
+                 * @description How often to try again.
+                 * @default 0
+                 */
+                maxRetries: number;
+            };
+            /** @description ServiceAccount of its Pods; `default` when unset. */
+            serviceAccountName?: string;
+            /** @description Containers that run beside a task. */
+            services?: {
+                /** @description Its environment. */
+                env?: {
+                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                    name: string;
+                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                    value?: string;
+                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                    valueFrom?: {
+                        /** @description Selects a key of a ConfigMap. */
+                        configMapKeyRef?: {
+                            /** @description The key to select. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the ConfigMap or its key must be defined */
+                            optional?: boolean;
+                        };
+                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                        fieldRef?: {
+                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                            apiVersion?: string;
+                            /** @description Path of the field to select in the specified API version. */
+                            fieldPath: string;
+                        };
+                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                        resourceFieldRef?: {
+                            /** @description Container name: required for volumes, optional for env vars */
+                            containerName?: string;
+                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                            divisor?: number | string;
+                            /** @description Required: resource to select */
+                            resource: string;
+                        };
+                        /** @description Selects a key of a secret in the pod's namespace */
+                        secretKeyRef?: {
+                            /** @description The key of the secret to select from. Must be a valid secret key. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the Secret or its key must be defined */
+                            optional?: boolean;
+                        };
+                    };
+                }[];
+                /** @description Its image. */
+                image: string;
+                /** @description Name of the container. */
+                name: string;
+                /** @description Its ports, reachable at localhost. */
+                ports?: {
+                    /**
+                     * Format: int32
+                     * @description Number of the port.
+                     */
+                    containerPort: number;
+                    /** @description Name of the port. */
+                    name?: string;
+                    /**
+                     * @description Protocol of the port.
+                     * @default TCP
+                     * @enum {string}
+                     */
+                    protocol: "TCP" | "UDP";
+                }[];
+                /** @description When it is ready; a TCP connection to its first port when unset. */
+                startupProbe?: {
+                    /** @description Exec specifies a command to execute in the container. */
+                    exec?: {
+                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                        command?: string[];
+                    };
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                     */
+                    failureThreshold?: number;
+                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                    grpc?: {
+                        /**
+                         * Format: int32
+                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                         */
+                        port: number;
+                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                        service?: string;
+                    };
+                    /** @description HTTPGet specifies an HTTP GET request to perform. */
+                    httpGet?: {
+                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                        host?: string;
+                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                        httpHeaders?: {
+                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                            name: string;
+                            /** @description The header field value */
+                            value: string;
+                        }[];
+                        /** @description Path to access on the HTTP server. */
+                        path?: string;
+                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                        scheme?: string;
+                    };
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after the container has started before liveness probes are initiated.
+                     */
+                    initialDelaySeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                     */
+                    periodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                     */
+                    successThreshold?: number;
+                    /** @description TCPSocket specifies a connection to a TCP port. */
+                    tcpSocket?: {
+                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                        host?: string;
+                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                    };
+                    /**
+                     * Format: int64
+                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                     */
+                    terminationGracePeriodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after which the probe times out.
+                     */
+                    timeoutSeconds?: number;
+                };
+            }[];
+            /** @description Skills of the agent. */
+            skills?: {
+                /** @description Where it comes from. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Only these skills; all of them when unset. */
+                    names?: string[];
+                    /** @description Directory with the skills. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository. */
+                    repository: string;
+                    /** @description Secret with credentials, as for a Git context. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                };
+                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
+                name: string;
+            }[];
+            /** @description Model for small work such as titles. */
+            smallModelRef?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            };
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description Tools that it may call. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+            /** @description Prepared Pods that wait for Tasks. */
+            warmPool?: {
+                /** @description Replace a Pod that waited for this long; 1h when unset. */
+                maxAge?: string;
+                /**
+                 * Format: int32
+                 * @description How many Pods wait.
+                 */
+                size: number;
+            };
+            /** @description Where the files of its runs live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
+            /** @description Directory in which the agent works; `/workspace` when unset. */
+            workspaceDir?: string;
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["AgentTemplate"];
+        NewAgentTool: {
+            spec?: components["schemas"]["AgentToolSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["AgentTool"];
+        NewAgentWorkflow: {
+            spec?: components["schemas"]["AgentWorkflowSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["AgentWorkflow"];
+        NewCronTask: {
+            /**
+             * @description What to do while a Task of it still runs.
+             * @default Forbid
+             * @enum {string}
+             */
+            concurrencyPolicy: "Allow" | "Forbid" | "Replace";
+            /**
+             * Format: int32
+             * @description Create no further Task while this many exist, finished ones included.
+             * @default 10
+             */
+            maxRetainedTasks: number;
+            /** @description When: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @yearly. */
+            schedule: string;
+            /**
+             * Format: int64
+             * @description Skip a time that was missed by more than this many seconds.
+             */
+            startingDeadlineSeconds?: number;
+            /** @description Create no further Tasks. */
+            suspend?: boolean;
+            /** @description The Task to create. */
+            taskTemplate?: {
+                /** @description Labels and annotations of the Task. */
+                metadata?: {
+                    /** @description Annotations. */
+                    annotations?: {
+                        [key: string]: string;
+                    };
+                    /** @description Labels. */
+                    labels?: {
+                        [key: string]: string;
+                    };
+                };
+                /** @description Its spec. */
+                spec: {
+                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+                    agentRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description How permission requests are answered. */
+                    approval?: {
+                        /**
+                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                         * @default Never
+                         * @enum {string}
+                         */
+                        mode: "Never" | "Ask" | "Always";
+                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                        timeout?: string;
+                    };
+                    /** @description Files that are kept after the run. */
+                    artifacts?: {
+                        /** @description Delete them after this time; kept as long as the Task when unset. */
+                        expireAfter?: string;
+                        /** @description Name of the artefact. */
+                        name: string;
+                        /**
+                         * @description Do not fail the Task if nothing matches.
+                         * @default false
+                         */
+                        optional: boolean;
+                        /** @description Paths or patterns, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description After which end they are kept.
+                         * @default OnSuccess
+                         * @enum {string}
+                         */
+                        when: "OnSuccess" | "OnFailure" | "Always";
+                    }[];
+                    /** @description What the run may use. */
+                    budget?: {
+                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                        maxCost?: string;
+                        /**
+                         * Format: int64
+                         * @description Tokens, input and output together.
+                         */
+                        maxTokens?: number;
+                        /** @description Count over this window; over the run when unset. */
+                        window?: string;
+                    };
+                    /** @description Files that later runs can reuse. */
+                    caches?: {
+                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                        key: string;
+                        /** @description Name of the cache. */
+                        name: string;
+                        /** @description Paths to keep, relative to the workspace. */
+                        paths: string[];
+                        /**
+                         * @description Restore, save, or both.
+                         * @default PullPush
+                         * @enum {string}
+                         */
+                        policy: "PullPush" | "Pull" | "Push";
+                        /** @description Beginnings of keys that are good enough, best first. */
+                        restoreKeys?: string[];
+                    }[];
+                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
+                    contexts?: {
+                        /** @description The ConfigMap, when type is ConfigMap. */
+                        configMap?: {
+                            /** @description One key; all keys when unset. */
+                            key?: string;
+                            /** @description Name of the ConfigMap. */
+                            name: string;
+                            /** @description Go on without it if the ConfigMap or the key does not exist. */
+                            optional?: boolean;
+                        };
+                        /** @description What it is, for people. */
+                        description?: string;
+                        /**
+                         * Format: int32
+                         * @description Permission bits of the file, such as 0755 (octal) or 493.
+                         */
+                        fileMode?: number;
+                        /** @description The repository, when type is Git. */
+                        git?: {
+                            /**
+                             * Format: int32
+                             * @description How many commits to fetch; 0 fetches the whole history.
+                             * @default 1
+                             */
+                            depth: number;
+                            /** @description Path inside the repository; the whole of it when unset. */
+                            path?: string;
+                            /**
+                             * @description Fetch submodules too.
+                             * @default false
+                             */
+                            recurseSubmodules: boolean;
+                            /**
+                             * @description Branch, tag or commit.
+                             * @default HEAD
+                             */
+                            ref: string;
+                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                            repository: string;
+                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Keep it up to date while an Agent runs. */
+                            sync?: {
+                                /**
+                                 * @description Follow the repository.
+                                 * @default false
+                                 */
+                                enabled: boolean;
+                                /** @description How often to look; 5m when unset. */
+                                interval?: string;
+                                /**
+                                 * @description What to do with a new commit.
+                                 * @default HotReload
+                                 * @enum {string}
+                                 */
+                                policy: "HotReload" | "Rollout";
+                            };
+                        };
+                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                        mountPath?: string;
+                        /** @description Name for logs, messages and the tag around its text. */
+                        name?: string;
+                        /** @description Go on without it if it cannot be had. */
+                        optional?: boolean;
+                        /** @description Nothing to set: the text is generated. */
+                        runtime?: Record<string, unknown>;
+                        /** @description The text, when type is Text. */
+                        text?: string;
+                        /**
+                         * @description What kind of context it is; the field of the same name holds it.
+                         * @enum {string}
+                         */
+                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                        /** @description The document, when type is URL. */
+                        url?: {
+                            /** @description Headers to send. */
+                            headers?: {
+                                [key: string]: string;
+                            };
+                            /**
+                             * @description Accept any certificate. For experiments only.
+                             * @default false
+                             */
+                            insecureSkipTLSVerify: boolean;
+                            /**
+                             * Format: int64
+                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                             */
+                            maxBytes?: number;
+                            /** @description Secret with `token`, or `username` and `password`. */
+                            secretRef?: {
+                                /** @description Name of the object, in the same namespace. */
+                                name: string;
+                            };
+                            /** @description Address of the document, http or https. */
+                            source: string;
+                            /**
+                             * Format: int32
+                             * @description Give up after this many seconds.
+                             * @default 30
+                             */
+                            timeout: number;
+                        };
+                    }[];
+                    /** @description Tasks that must end first. */
+                    dependsOn?: {
+                        /**
+                         * @description Which end is good enough.
+                         * @default Succeeded
+                         * @enum {string}
+                         */
+                        condition: "Succeeded" | "Failed" | "Finished";
+                        /** @description Name of the Task, in the same namespace. */
+                        task: string;
+                    }[];
+                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+                    description?: string;
+                    /** @description Build the executor image from a repository. */
+                    executorImageBuild?: {
+                        /** @description Arguments of the build. */
+                        buildArgs?: {
+                            [key: string]: string;
+                        };
+                        /** @description Directory of the build context; the whole repository when unset. */
+                        context?: string;
+                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                        dockerfile?: string;
+                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                        ref?: string;
+                        /** @description URL of the repository. */
+                        repository: string;
+                        /** @description Secret with credentials of the repository. */
+                        secretRef?: {
+                            /** @description Name of the object, in the same namespace. */
+                            name: string;
+                        };
+                    };
+                    /** @description Artefacts of other Tasks, put in place before the start. */
+                    inputs?: {
+                        /** @description Name of the artefact. */
+                        artifact: string;
+                        /** @description Task that made it, in the same namespace. */
+                        fromTask: string;
+                        /** @description Where to put it; a relative path starts at the workspace. */
+                        mountPath: string;
+                        /**
+                         * @description Go on without it.
+                         * @default false
+                         */
+                        optional: boolean;
+                    }[];
+                    /** @description Further instructions, before contexts. */
+                    instructionRefs?: {
+                        /** @description Name of the object. */
+                        name: string;
+                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                        namespace?: string;
+                    }[];
+                    /** @description Keys that the result must have. */
+                    outputs?: string[];
+                    /**
+                     * Format: int32
+                     * @description Higher goes first in the queue; equal priorities go by age.
+                     * @default 0
+                     */
+                    priority: number;
+                    /** @description Whether a failed run is tried again. */
+                    retry?: {
+                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                        backoff?: string;
+                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                        /**
+                         * Format: int32
+                         * @description How often to try again.
+                         * @default 0
+                         */
+                        maxRetries: number;
+                    };
+                    /** @description Containers that run beside the task. */
+                    services?: {
+                        /** @description Its environment. */
+                        env?: {
+                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                            name: string;
+                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                            value?: string;
+                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                            valueFrom?: {
+                                /** @description Selects a key of a ConfigMap. */
+                                configMapKeyRef?: {
+                                    /** @description The key to select. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the ConfigMap or its key must be defined */
+                                    optional?: boolean;
+                                };
+                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                                fieldRef?: {
+                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                                    apiVersion?: string;
+                                    /** @description Path of the field to select in the specified API version. */
+                                    fieldPath: string;
+                                };
+                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                                resourceFieldRef?: {
+                                    /** @description Container name: required for volumes, optional for env vars */
+                                    containerName?: string;
+                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                                    divisor?: number | string;
+                                    /** @description Required: resource to select */
+                                    resource: string;
+                                };
+                                /** @description Selects a key of a secret in the pod's namespace */
+                                secretKeyRef?: {
+                                    /** @description The key of the secret to select from. Must be a valid secret key. */
+                                    key: string;
+                                    /** @description Name of the referent. */
+                                    name: string;
+                                    /** @description Specify whether the Secret or its key must be defined */
+                                    optional?: boolean;
+                                };
+                            };
+                        }[];
+                        /** @description Its image. */
+                        image: string;
+                        /** @description Name of the container. */
+                        name: string;
+                        /** @description Its ports, reachable at localhost. */
+                        ports?: {
+                            /**
+                             * Format: int32
+                             * @description Number of the port.
+                             */
+                            containerPort: number;
+                            /** @description Name of the port. */
+                            name?: string;
+                            /**
+                             * @description Protocol of the port.
+                             * @default TCP
+                             * @enum {string}
+                             */
+                            protocol: "TCP" | "UDP";
+                        }[];
+                        /** @description When it is ready; a TCP connection to its first port when unset. */
+                        startupProbe?: {
+                            /** @description Exec specifies a command to execute in the container. */
+                            exec?: {
+                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                                command?: string[];
+                            };
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                             */
+                            failureThreshold?: number;
+                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                            grpc?: {
+                                /**
+                                 * Format: int32
+                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                                 */
+                                port: number;
+                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                                service?: string;
+                            };
+                            /** @description HTTPGet specifies an HTTP GET request to perform. */
+                            httpGet?: {
+                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                                host?: string;
+                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                                httpHeaders?: {
+                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                                    name: string;
+                                    /** @description The header field value */
+                                    value: string;
+                                }[];
+                                /** @description Path to access on the HTTP server. */
+                                path?: string;
+                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                                scheme?: string;
+                            };
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after the container has started before liveness probes are initiated.
+                             */
+                            initialDelaySeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                             */
+                            periodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                             */
+                            successThreshold?: number;
+                            /** @description TCPSocket specifies a connection to a TCP port. */
+                            tcpSocket?: {
+                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                                host?: string;
+                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                                port: number | string;
+                            };
+                            /**
+                             * Format: int64
+                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                             */
+                            terminationGracePeriodSeconds?: number;
+                            /**
+                             * Format: int32
+                             * @description Number of seconds after which the probe times out.
+                             */
+                            timeoutSeconds?: number;
+                        };
+                    }[];
+                    /** @description A run without any event for this long ends; 15m when unset. */
+                    stallTimeout?: string;
+                    /** @description From admission to the start of the task container; 5m when unset. */
+                    startupTimeout?: string;
+                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+                    templateRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Stop the run after this time, counted from the start of the task container. */
+                    timeout?: string;
+                    /** @description Further tools. */
+                    tools?: {
+                        /**
+                         * @description Offer the tools to the agent.
+                         * @default true
+                         */
+                        enabled: boolean;
+                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                        headersFrom?: {
+                            /** @description Name of the header. */
+                            name: string;
+                            /** @description Where its value is. */
+                            secretKeyRef: {
+                                /** @description Key in the Secret. */
+                                key: string;
+                                /** @description Name of the Secret. */
+                                name: string;
+                            };
+                        }[];
+                        /** @description Who offers the tools. */
+                        ref: {
+                            /**
+                             * @description Kind of the object.
+                             * @enum {string}
+                             */
+                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                            /** @description Name of the object. */
+                            name: string;
+                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                            namespace?: string;
+                        };
+                        /** @description Tools that need a person's approval. */
+                        requireApproval?: string[];
+                        /** @description Only these tools; all of them when empty. */
+                        toolNames?: string[];
+                    }[];
+                    /** @description Where the files of the run live. */
+                    workspace?: {
+                        /**
+                         * @description How a workspace volume is mounted.
+                         * @enum {string}
+                         */
+                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                        /** @description An existing claim to share. */
+                        claimName?: string;
+                        /**
+                         * @description Keep the files of a failed run for a look.
+                         * @default false
+                         */
+                        retainOnFailure: boolean;
+                        /** @description Size, such as 20Gi (the default). */
+                        size?: string;
+                        /** @description Storage class; the cluster's default when unset. */
+                        storageClassName?: string;
+                    };
+                };
+            };
+            /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
+            timeZone?: string;
+            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            description?: string;
+            /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+            agentRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+            templateRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Stop the run after this time, counted from the start of the task container. */
+            timeout?: string;
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["CronTask"];
+        NewInstruction: {
+            spec?: components["schemas"]["InstructionSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["Instruction"];
+        NewMCPServer: {
+            spec?: components["schemas"]["MCPServerSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["MCPServer"];
+        NewModel: {
+            spec?: components["schemas"]["ModelSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["Model"];
+        NewModelProvider: {
+            spec?: components["schemas"]["ModelProviderSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["ModelProvider"];
+        NewRegistry: {
+            spec?: components["schemas"]["RegistrySpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["Registry"];
+        NewRemoteMCPServer: {
+            spec?: components["schemas"]["RemoteMCPServerSpec"];
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        } | components["schemas"]["RemoteMCPServer"];
+        NewTask: {
+            /** @description Its name; one is made up when unset. */
+            name?: string;
+            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            description: string;
+            /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+            agentRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+            templateRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Stop the run after this time, counted from the start of the task container. */
+            timeout?: string;
+            /**
+             * Format: int32
+             * @description Higher goes first in the queue; equal priorities go by age.
+             * @default 0
+             */
+            priority: number;
+            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Tasks that must end first. */
+            dependsOn?: {
+                /**
+                 * @description Which end is good enough.
+                 * @default Succeeded
+                 * @enum {string}
+                 */
+                condition: "Succeeded" | "Failed" | "Finished";
+                /** @description Name of the Task, in the same namespace. */
+                task: string;
+            }[];
+            /** @description Labels of the Task. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Annotations of the Task. */
+            annotations?: {
+                [key: string]: string;
+            };
+            /** @description What the run may use. */
+            budget?: {
+                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                maxCost?: string;
+                /**
+                 * Format: int64
+                 * @description Tokens, input and output together.
+                 */
+                maxTokens?: number;
+                /** @description Count over this window; over the run when unset. */
+                window?: string;
+            };
+            /** @description How permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Whether a failed run is tried again. */
+            retry?: {
+                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                backoff?: string;
+                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                /**
+                 * Format: int32
+                 * @description How often to try again.
+                 * @default 0
+                 */
+                maxRetries: number;
+            };
+            /** @description Where the files of the run live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
+            /** @description Files that are kept after the run. */
+            artifacts?: {
+                /** @description Delete them after this time; kept as long as the Task when unset. */
+                expireAfter?: string;
+                /** @description Name of the artefact. */
+                name: string;
+                /**
+                 * @description Do not fail the Task if nothing matches.
+                 * @default false
+                 */
+                optional: boolean;
+                /** @description Paths or patterns, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description After which end they are kept.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "OnFailure" | "Always";
+            }[];
+            /** @description Keys that the result must have. */
+            outputs?: string[];
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description Further instructions, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /** @description Further tools. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+        } | components["schemas"]["Task"];
         /** @description An object. */
         Node: {
             /** @description Kind/namespace/name. */
@@ -453,30 +5844,90 @@ export interface components {
             kind: string;
             namespace: string;
             name: string;
-            ready?: boolean | null;
+            ready?: boolean;
             /** @description False: something refers to it, and it is not there. Absent: not known. */
-            exists?: boolean | null;
-            detail?: string | null;
+            exists?: boolean;
+            detail?: string;
+        };
+        ObjectMeta: {
+            name?: string;
+            /** @description Beginning of a name that is made up. */
+            generateName?: string;
+            /** @description As in the path. */
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            annotations?: {
+                [key: string]: string;
+            };
+            /** @description Replace only this version. */
+            resourceVersion?: string;
         };
         /** @description Names an object of any kind. */
         ObjectName: {
             /** @description Its kind. */
-            kind?: string | null;
+            kind?: string;
             /** @description Its namespace. */
-            namespace?: string | null;
+            namespace?: string;
             /** @description Its name. */
             name: string;
+        };
+        /** @description An object of a known kind, possibly in another namespace whose owner allows it. */
+        ObjectRef: {
+            /** @description Name of the object. */
+            name: string;
+            /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+            namespace?: string;
         };
         /** @description An object of any kind: identity, spec and status as in its definition. */
         ObjectResponse: components["schemas"]["Identity"] & {
             /** @description Its kind. */
             kind: string;
             /** @description Whether it works, as far as its conditions tell. */
-            ready?: boolean | null;
+            ready?: boolean;
             conditions: components["schemas"]["Condition"][];
             spec: Record<string, unknown>;
             /** @description Its status without conditions. */
-            status?: Record<string, unknown> | null;
+            status?: Record<string, unknown>;
+        };
+        /** @description What is observed. */
+        Observability: {
+            /** @description Export by OpenTelemetry. */
+            openTelemetry?: {
+                /** @description Export. */
+                enabled: boolean;
+                /** @description Address of the collector. */
+                endpoint?: string;
+                /** @description Headers of the export. */
+                headers?: {
+                    [key: string]: {
+                        /** @description Its value, if it is no secret. */
+                        value?: string;
+                        /** @description Where its value is, in the Pod's namespace. */
+                        valueFrom?: components["schemas"]["OtelHeaderSource"];
+                    };
+                };
+                /**
+                 * @description Trace calls of models.
+                 * @default false
+                 */
+                enableLLMTraces: boolean;
+                /**
+                 * @description Put prompts and answers into traces.
+                 * @default false
+                 */
+                recordContent: boolean;
+                /** @description Attributes of every trace. */
+                resourceAttributes?: {
+                    [key: string]: string;
+                };
+            };
+        };
+        /** @description Where a header's value is. */
+        OtelHeaderSource: {
+            /** @description In a Secret. */
+            secretKeyRef: components["schemas"]["SecretKeyRef"];
         };
         /** @description Where a page lies in the whole list. */
         Pagination: {
@@ -496,43 +5947,93 @@ export interface components {
             /** @description The session that waits. */
             sessionID: string;
             /** @description Which permission, such as bash. */
-            permission?: string | null;
+            permission?: string;
             /** @description What exactly is asked for. */
-            patterns?: string[] | null;
+            patterns?: string[];
             /** @description Details of the tool. */
-            metadata?: Record<string, unknown> | null;
+            metadata?: Record<string, unknown>;
             /** @description What an answer "always" would allow from now on. */
-            always?: string[] | null;
+            always?: string[];
         };
         /** @description The answer to a permission request. */
         PermissionReply: {
             /** @description Allow once, allow always, or reject. */
             reply: components["schemas"]["Reply"];
             /** @description Told to the agent with a rejection, so that it can go on in another way. */
-            message?: string | null;
+            message?: string;
         };
         /** @description Permissions that an agent asks for. */
         Permissions: {
             permissions: components["schemas"]["Permission"][];
         };
+        /** @description What of an Agent outlives its Pods. */
+        Persistence: {
+            /** @description Sessions; 1Gi when no size is given. */
+            sessions?: components["schemas"]["VolumePersistence"];
+            /** @description The workspace; 10Gi when no size is given. */
+            workspace?: components["schemas"]["VolumePersistence"];
+        };
         /** @description A plugin of the catalogue. */
         Plugin: components["schemas"]["Found"] & {
             name: string;
-            plugin: Record<string, unknown>;
-            metadata?: Record<string, unknown> | null;
-            resolvedVersion?: string | null;
+            plugin: components["schemas"]["PluginSpec"];
+            metadata?: components["schemas"]["SkillMetadata"];
+            resolvedVersion?: string;
+        };
+        /** @description An OpenCode plugin from npm. */
+        PluginSpec: {
+            /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+            name: string;
+            /**
+             * @description Which part of OpenCode loads it.
+             * @default server
+             */
+            target: components["schemas"]["PluginTarget"];
+            /** @description Options handed to the plugin. */
+            options?: Record<string, unknown>;
+        };
+        /** @description Which part of OpenCode loads a plugin. */
+        PluginTarget: "server" | "tui";
+        /** @description An identity provider to log in with. */
+        ProviderInfo: {
+            /** @description Its name, for a button: Sign in with … */
+            name: string;
+            /** @description Where a browser begins; `?next=` is the page to go to afterwards. */
+            path: string;
+        };
+        /** @description HTTP proxy of every container. `.svc` and the cluster's domain are always excepted. */
+        Proxy: {
+            /** @description Proxy of http requests. */
+            httpProxy?: string;
+            /** @description Proxy of https requests. */
+            httpsProxy?: string;
+            /** @description Hosts and domains that are reached directly, separated by commas. */
+            noProxy?: string;
         };
         /** @description The queue of an Agent or template. */
         QueueState: {
             target: components["schemas"]["ObjectName"];
             /** @description Place of the Task, 1 being next. */
-            position?: number | null;
+            position?: number;
             waiting: number;
             running: number;
             /** Format: int32 */
-            maxConcurrentTasks?: number | null;
+            maxConcurrentTasks?: number;
             /** @description What runs, and what goes before; the first 20. */
             ahead: components["schemas"]["Ahead"][];
+        };
+        /** @description How many Tasks may start in a sliding window of time. */
+        Quota: {
+            /**
+             * Format: int32
+             * @description At most this many Tasks start in the window.
+             */
+            maxTaskStarts: number;
+            /**
+             * Format: int32
+             * @description Length of the window in seconds.
+             */
+            windowSeconds: number;
         };
         /** @description Starts in the window of a quota. */
         QuotaState: {
@@ -546,83 +6047,534 @@ export interface components {
              * Format: date-time
              * @description When the next may start, if none is left.
              */
-            nextStartAt?: string | null;
+            nextStartAt?: string;
+        };
+        /** @description Whether the server can answer. */
+        Readiness: {
+            status: components["schemas"]["Ready"];
+        };
+        /**
+         * @description Whether a server knows the cluster.
+         * @enum {string}
+         */
+        Ready: "ready" | "not ready";
+        /**
+         * @description How somebody was recognised.
+         * @enum {string}
+         */
+        Recognised: "bearer" | "session" | "anonymous";
+        Registry: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "Registry";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["RegistrySpec"];
+        };
+        RegistryList: {
+            registries: components["schemas"]["RegistryResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description A Registry. */
         RegistryResponse: components["schemas"]["Identity"] & {
-            checkInterval?: string | null;
-            npmRegistryURL?: string | null;
+            checkInterval?: string;
+            npmRegistryURL?: string;
             images: components["schemas"]["Image"][];
             skills: components["schemas"]["Skill"][];
             plugins: components["schemas"]["Plugin"][];
-            summary?: Record<string, unknown> | null;
+            summary?: components["schemas"]["RegistrySummary"];
             conditions: components["schemas"]["Condition"][];
+        };
+        /** @description A catalogue of images, skills and plugins to build agents from. */
+        RegistrySpec: {
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description How often the assets are looked at; 10m when unset. */
+            checkInterval?: string;
+            /** @description Images. */
+            images?: {
+                /** @description The image. */
+                image: string;
+                /** @description What it is. */
+                metadata?: {
+                    /** @description What it was made from. */
+                    baseImage?: string;
+                    /** @description Its category. */
+                    category?: string;
+                    /** @description What it is for. */
+                    description?: string;
+                    /** @description Who looks after it. */
+                    maintainer?: string;
+                    /** @description Words to find it by. */
+                    tags?: string[];
+                    /** @description Tools inside. */
+                    tools?: string[];
+                };
+                /** @description Name in the catalogue. */
+                name: string;
+                /** @description Secret for pulling it. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            }[];
+            /** @description Address of the npm registry; the controller's `npm_config_registry` when unset. */
+            npmRegistryURL?: string;
+            /** @description Plugins. */
+            plugins?: {
+                /** @description What it is. */
+                metadata?: {
+                    /** @description What it is for. */
+                    description?: string;
+                    /** @description Credentials that it needs. */
+                    requiredCredentials?: {
+                        /** @description What it is for. */
+                        description?: string;
+                        /** @description Environment variable that carries it. */
+                        env: string;
+                    }[];
+                    /** @description Words to find it by. */
+                    tags?: string[];
+                };
+                /** @description Name in the catalogue. */
+                name: string;
+                /** @description The plugin. */
+                plugin: {
+                    /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
+                    name: string;
+                    /** @description Options handed to the plugin. */
+                    options?: Record<string, unknown>;
+                    /**
+                     * @description Which part of OpenCode loads it.
+                     * @default server
+                     * @enum {string}
+                     */
+                    target: "server" | "tui";
+                };
+            }[];
+            /** @description Collections of skills. */
+            skills?: {
+                /** @description Where it comes from. */
+                git: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Only these skills; all of them when unset. */
+                    names?: string[];
+                    /** @description Directory with the skills. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository. */
+                    repository: string;
+                    /** @description Secret with credentials, as for a Git context. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                };
+                /** @description What it is. */
+                metadata?: {
+                    /** @description What it is for. */
+                    description?: string;
+                    /** @description Credentials that it needs. */
+                    requiredCredentials?: {
+                        /** @description What it is for. */
+                        description?: string;
+                        /** @description Environment variable that carries it. */
+                        env: string;
+                    }[];
+                    /** @description Words to find it by. */
+                    tags?: string[];
+                };
+                /** @description Name in the catalogue. */
+                name: string;
+            }[];
+        };
+        /** @description Numbers of a catalogue. */
+        RegistrySummary: {
+            /**
+             * Format: int32
+             * @description Images listed.
+             */
+            images: number;
+            /**
+             * Format: int32
+             * @description Collections of skills listed.
+             */
+            skills: number;
+            /**
+             * Format: int32
+             * @description Plugins listed.
+             */
+            plugins: number;
+            /**
+             * Format: int32
+             * @description Assets that are there.
+             */
+            readyCount: number;
+            /**
+             * Format: int32
+             * @description Assets listed.
+             */
+            totalCount: number;
+        };
+        RemoteMCPServer: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "RemoteMCPServer";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["RemoteMCPServerSpec"];
+        };
+        RemoteMCPServerList: {
+            items: components["schemas"]["RemoteMCPServerResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
+        };
+        RemoteMCPServerResponse: components["schemas"]["ObjectResponse"] & {
+            /** @constant */
+            kind?: "RemoteMCPServer";
+            spec?: components["schemas"]["RemoteMCPServerSpec"];
+        };
+        /** @description An MCP endpoint that exists. Its tools are discovered and put into the catalogue. */
+        RemoteMCPServerSpec: {
+            /**
+             * @description Direct: agents connect to it. Gateway: our server stands between, filters tools and adds secrets.
+             * @default Direct
+             * @enum {string}
+             */
+            access: "Direct" | "Gateway";
+            /** @description From which namespaces it may be used. */
+            allowedNamespaces?: {
+                /**
+                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+                 * @default Same
+                 * @enum {string}
+                 */
+                from: "Same" | "All" | "Selector";
+                /** @description Labels of the namespaces that may refer to it. */
+                selector?: {
+                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+                    matchExpressions?: {
+                        /** @description key is the label key that the selector applies to. */
+                        key: string;
+                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                        operator: string;
+                        /** @description values is an array of string values. */
+                        values?: string[];
+                    }[];
+                    /** @description matchLabels is a map of {key,value} pairs. */
+                    matchLabels?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+            /** @description What it offers, for people. */
+            description?: string;
+            /**
+             * @description Whether its tools are looked at.
+             * @default Enabled
+             * @enum {string}
+             */
+            discovery: "Enabled" | "Disabled";
+            /** @description Headers to send. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description Headers to send whose values are secret. */
+            headersFrom?: {
+                /** @description Name of the header. */
+                name: string;
+                /** @description Where its value is. */
+                secretKeyRef: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+            }[];
+            /** @description Path at that Service; `/mcp` when unset. */
+            path?: string;
+            /**
+             * @description How it is spoken to.
+             * @default StreamableHTTP
+             * @enum {string}
+             */
+            protocol: "StreamableHTTP" | "SSE";
+            /**
+             * @description How often its tools are looked at.
+             * @default 60s
+             */
+            refreshInterval: string;
+            /** @description Service in front of the endpoint. */
+            serviceRef?: {
+                /** @description Name of the Service. */
+                name: string;
+                /** @description Namespace of the Service; the object's own when unset. */
+                namespace?: string;
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                port?: number;
+                /** @description Name of the port, as the Service calls it. */
+                portName?: string;
+            };
+            /** @description Give up a call after this time; 30s when unset. */
+            timeout?: string;
+            /** @description Trust settings. */
+            tls?: {
+                /** @description Certificate authorities to trust besides the system's, as PEM. */
+                caSecretRef?: {
+                    /** @description Key in the Secret. */
+                    key: string;
+                    /** @description Name of the Secret. */
+                    name: string;
+                };
+                /**
+                 * @description Accept any certificate. For experiments only.
+                 * @default false
+                 */
+                insecureSkipVerify: boolean;
+            };
+            /** @description Address of the endpoint. */
+            url?: string;
         };
         /**
          * @description How a permission request is answered.
          * @enum {string}
          */
         Reply: "once" | "always" | "reject";
+        /** @description A credential that a skill or plugin needs. */
+        RequiredCredential: {
+            /** @description Environment variable that carries it. */
+            env: string;
+            /** @description What it is for. */
+            description?: string;
+        };
+        /** @description Whether a run that failed is tried again. Off by default: what an agent did cannot be undone by trying again. */
+        Retry: {
+            /**
+             * Format: int32
+             * @description How often to try again.
+             * @default 0
+             */
+            maxRetries: number;
+            /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+            causes?: components["schemas"]["RetryCause"][];
+            /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+            backoff?: string;
+        };
+        /** @description Failures that may be tried again. */
+        RetryCause: "Disruption" | "Startup" | "NonZeroExit";
+        /** @description The text about the platform; there is nothing to set. */
+        RuntimeContext: Record<string, unknown>;
+        /** @description One key of a Secret in the same namespace. */
+        SecretKeyRef: {
+            /** @description Name of the Secret. */
+            name: string;
+            /** @description Key in the Secret. */
+            key: string;
+        };
         /** @description The server of an Agent. */
         ServerStatus: {
-            deploymentName?: string | null;
-            serviceName?: string | null;
+            deploymentName?: string;
+            serviceName?: string;
             /** @description Address inside the cluster. */
-            url?: string | null;
+            url?: string;
             ready: boolean;
             /** Format: int32 */
             port: number;
             suspended: boolean;
             /** Format: date-time */
-            idleSince?: string | null;
-            gitSyncStatuses?: Record<string, unknown>[] | null;
+            idleSince?: string;
+            gitSyncStatuses?: components["schemas"]["GitSyncStatus"][];
+        };
+        /** @description The OpenCode session of a run. */
+        Session: {
+            /** @description Its id on the server. */
+            id?: string;
+            /** @description Its title. */
+            title?: string;
+            /** @description What happened in it. */
+            summary?: components["schemas"]["SessionSummary"];
+        };
+        /** @description Numbers of a session. */
+        SessionSummary: {
+            /**
+             * Format: int32
+             * @description Messages of all roles.
+             */
+            messageCount?: number;
+            /** @description Tokens by kind. */
+            tokenUsage?: components["schemas"]["TokenUsage"];
+            /** @description Cost as a decimal number. */
+            cost?: string;
+            /**
+             * Format: int32
+             * @description Files that changed.
+             */
+            filesChanged?: number;
+            /**
+             * Format: int32
+             * @description Lines added.
+             */
+            additions?: number;
+            /**
+             * Format: int32
+             * @description Lines removed.
+             */
+            deletions?: number;
         };
         /** @description One resolved setting. */
         Setting: {
             path: string;
             value: unknown;
-            /** @description `{"from": "Template", "name": "base"}`. */
-            origin: Record<string, unknown>;
+            origin: {
+                /** @enum {string} */
+                from: "Task" | "Agent" | "Template" | "Config" | "Environment" | "BuiltIn";
+                /** @description Of the Agent or template. */
+                name?: string;
+            };
             /** @description The origin in words. */
             originText: string;
+        };
+        /** @description Settings of an Agent or AgentTemplate. */
+        Settings: {
+            executorImage?: string;
+            agentImage?: string;
+            attachImage?: string;
+            workspaceDir?: string;
+            serviceAccountName?: string;
+            contextsCount: number;
+            credentialsCount: number;
+            skillsCount: number;
+            pluginsCount: number;
+            /** Format: int32 */
+            maxConcurrentTasks?: number;
+            quota?: components["schemas"]["Quota"];
+            /** @description Names of Secrets, never their values. */
+            credentials: components["schemas"]["Credential"][];
+            contexts: components["schemas"]["ContextSummary"][];
+            skills?: components["schemas"]["SkillSource"][];
+            plugins?: components["schemas"]["PluginSpec"][];
+            config?: unknown;
+            modelRef?: components["schemas"]["ObjectRef"];
         };
         /** @description How to share. */
         ShareRequest: {
             /** @description The link opens; true when unset. */
-            enabled?: boolean | null;
+            enabled?: boolean;
             /** @description It stops opening after this time, such as 24h. */
-            expiresIn?: string | null;
+            expiresIn?: string;
             /** @description Only from these addresses or ranges. */
-            allowedIPs?: string[] | null;
+            allowedIPs?: string[];
         };
         /** @description A share link with its token, for those who may read its Secret. */
         ShareResponse: {
             enabled: boolean;
             active: boolean;
             /** @description Only for those who may read its Secret. */
-            token?: string | null;
+            token?: string;
             /** @description Path of the link. */
-            path?: string | null;
+            path?: string;
             /** Format: date-time */
-            expiresAt?: string | null;
-            allowedIPs?: string[] | null;
+            expiresAt?: string;
+            allowedIPs?: string[];
         };
         /** @description A share link, without its token. */
         ShareSummary: {
             enabled: boolean;
             active: boolean;
-            secretName?: string | null;
-            url?: string | null;
+            secretName?: string;
+            url?: string;
             /** Format: date-time */
-            expiresAt?: string | null;
-            allowedIPs?: string[] | null;
+            expiresAt?: string;
+            allowedIPs?: string[];
         };
         /** @description A collection of skills of the catalogue. */
         Skill: components["schemas"]["Found"] & {
             name: string;
-            git: Record<string, unknown>;
-            metadata?: Record<string, unknown> | null;
-            latestCommit?: string | null;
+            git: components["schemas"]["GitSkillSource"];
+            metadata?: components["schemas"]["SkillMetadata"];
+            latestCommit?: string;
+        };
+        /** @description What a collection of skills is. */
+        SkillMetadata: {
+            /** @description What it is for. */
+            description?: string;
+            /** @description Words to find it by. */
+            tags?: string[];
+            /** @description Credentials that it needs. */
+            requiredCredentials?: components["schemas"]["RequiredCredential"][];
+        };
+        /** @description A collection of skills from a Git repository. */
+        SkillSource: {
+            /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
+            name: string;
+            /** @description Where it comes from. */
+            git: {
+                /** @description URL of the repository. */
+                repository: string;
+                /**
+                 * @description Branch, tag or commit.
+                 * @default HEAD
+                 */
+                ref: string;
+                /** @description Directory with the skills. */
+                path?: string;
+                /** @description Only these skills; all of them when unset. */
+                names?: string[];
+                /**
+                 * Format: int32
+                 * @description How many commits to fetch; 0 fetches the whole history.
+                 * @default 1
+                 */
+                depth: number;
+                /**
+                 * @description Fetch submodules too.
+                 * @default false
+                 */
+                recurseSubmodules: boolean;
+                /** @description Secret with credentials, as for a Git context. */
+                secretRef?: components["schemas"]["LocalRef"];
+            };
         };
         /** @description Slots of an Agent. */
         Slots: {
@@ -632,7 +6584,12 @@ export interface components {
              * Format: int32
              * @description Tasks that may run at once; any number when absent.
              */
-            total?: number | null;
+            total?: number;
+        };
+        /** @description When an idle Agent goes to sleep. */
+        Standby: {
+            /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
+            idleTimeout: string;
         };
         /** @description What goes on. */
         Summary: {
@@ -643,84 +6600,112 @@ export interface components {
             /** @description The ten newest Tasks. */
             recent: components["schemas"]["TaskResponse"][];
         };
+        /**
+         * @description Who suspended an Agent.
+         * @enum {string}
+         */
+        Suspender: "User" | "Standby";
+        /** @description Image of our own helpers. */
+        SystemImage: {
+            /** @description The image. */
+            image?: string;
+            /** @description When nodes pull it; IfNotPresent when unset. */
+            imagePullPolicy?: components["schemas"]["ImagePullPolicy"];
+        };
+        Task: {
+            /** @constant */
+            apiVersion?: "kubeopencode.io/v1alpha1";
+            /** @constant */
+            kind: "Task";
+            metadata?: components["schemas"]["ObjectMeta"];
+            spec: components["schemas"]["TaskSpec"];
+        };
         /** @description Why a Task is where it is. */
         TaskExplanation: {
             task: components["schemas"]["ObjectName"];
-            phase: string;
-            reason?: string | null;
-            message?: string | null;
+            phase: components["schemas"]["TaskPhase"];
+            reason?: string;
+            message?: string;
             /** @description From what is seen to what caused it. */
             chain: components["schemas"]["Cause"][];
-            queue?: components["schemas"]["QueueState"] | null;
-            quota?: components["schemas"]["QuotaState"] | null;
+            /** @description Only while it waits. */
+            queue?: components["schemas"]["QueueState"];
+            quota?: components["schemas"]["QuotaState"];
             dependencies: components["schemas"]["DependencyState"][];
             /** @description The settings of the run, each with its origin. */
             settings: components["schemas"]["Setting"][];
             /** @description Why the settings cannot be told. */
-            settingsError?: string | null;
+            settingsError?: string;
             /** @description What a person can do. */
             next: string[];
+        };
+        TaskList: {
+            tasks: components["schemas"]["TaskResponse"][];
+            total: number;
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description What a run produced. */
         TaskOutcome: {
             /** @description The agent's last words, shortened. */
-            summary?: string | null;
+            summary?: string;
             /** @description Declared outputs; only in details. */
             outputs?: {
                 [key: string]: string;
-            } | null;
+            };
         };
+        /** @description Stages of a Task. */
+        TaskPhase: "Pending" | "Queued" | "Running" | "Completed" | "Failed";
         /** @description A Task. */
         TaskResponse: components["schemas"]["Identity"] & {
-            /** @description Pending, Queued, Running, Completed or Failed. */
-            phase: string;
+            phase: components["schemas"]["TaskPhase"];
             /** @description What to do. Lists show the beginning. */
-            description?: string | null;
-            agentRef?: components["schemas"]["NameRef"] | null;
-            templateRef?: components["schemas"]["NameRef"] | null;
+            description?: string;
+            /** @description Agent that it runs on. */
+            agentRef?: components["schemas"]["NameRef"];
+            /** @description Template that it is made from. */
+            templateRef?: components["schemas"]["NameRef"];
             /** @description Stop after this time. */
-            timeout?: string | null;
+            timeout?: string;
             /** @description Pod of the current run. */
-            podName?: string | null;
-            /** @description The OpenCode session. */
-            session?: Record<string, unknown> | null;
+            podName?: string;
+            session?: components["schemas"]["Session"];
             /**
              * Format: date-time
              * @description When the work began.
              */
-            startTime?: string | null;
+            startTime?: string;
             /**
              * Format: date-time
              * @description When it ended.
              */
-            completionTime?: string | null;
+            completionTime?: string;
             /** @description How long it took or takes, such as 1m5s. */
-            duration?: string | null;
+            duration?: string;
             /**
              * Format: int64
              * @description The same in seconds.
              */
-            durationSeconds?: number | null;
+            durationSeconds?: number;
             /** @description Details, by type. */
             conditions: components["schemas"]["Condition"][];
             /** @description Our own annotations (kubeopencode.io/…). */
             annotations?: {
                 [key: string]: string;
-            } | null;
+            };
             /** @description Stable word for why it waits or how it ended. */
-            reason?: string | null;
+            reason?: string;
             /** @description The same as a sentence. */
-            message?: string | null;
+            message?: string;
             /**
              * Format: int32
              * @description Exit code of the task container.
              */
-            exitCode?: number | null;
+            exitCode?: number;
             /**
              * Format: int32
              * @description Place in the queue, 1 being next.
              */
-            queuePosition?: number | null;
+            queuePosition?: number;
             /**
              * Format: int32
              * @description Higher goes first.
@@ -730,27 +6715,484 @@ export interface components {
              * Format: int64
              * @description Number of the current run.
              */
-            runEpoch?: number | null;
+            runEpoch?: number;
             /**
              * Format: int32
              * @description Number of tries so far.
              */
-            attempt?: number | null;
-            timings?: components["schemas"]["Timings"] | null;
-            /** @description Tokens and cost. */
-            usage?: Record<string, unknown> | null;
-            result?: components["schemas"]["TaskOutcome"] | null;
-            logs?: components["schemas"]["LogState"] | null;
+            attempt?: number;
+            /** @description When the stages before the start were reached. */
+            timings?: components["schemas"]["Timings"];
+            usage?: components["schemas"]["Usage"];
+            /** @description What the run produced. */
+            result?: components["schemas"]["TaskOutcome"];
+            /** @description How much of the log is kept. */
+            logs?: components["schemas"]["LogState"];
             /** @description CronTask that created it. */
-            cronTask?: string | null;
-            /** @description Tasks that must end first. */
-            dependsOn?: Record<string, unknown>[] | null;
-            /** @description What the agent is told besides; only in details. */
-            contexts?: Record<string, unknown>[] | null;
+            cronTask?: string;
+            dependsOn?: components["schemas"]["Dependency"][];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Somebody asked to stop it. */
             stopRequested: boolean;
             /** @description The agent waits for a person's permission. */
             awaitingApproval: boolean;
+        };
+        /** @description One piece of work for an agent, described in plain words. */
+        TaskSpec: {
+            /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
+            agentRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description How permission requests are answered. */
+            approval?: {
+                /**
+                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+                 * @default Never
+                 * @enum {string}
+                 */
+                mode: "Never" | "Ask" | "Always";
+                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+                timeout?: string;
+            };
+            /** @description Files that are kept after the run. */
+            artifacts?: {
+                /** @description Delete them after this time; kept as long as the Task when unset. */
+                expireAfter?: string;
+                /** @description Name of the artefact. */
+                name: string;
+                /**
+                 * @description Do not fail the Task if nothing matches.
+                 * @default false
+                 */
+                optional: boolean;
+                /** @description Paths or patterns, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description After which end they are kept.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "OnFailure" | "Always";
+            }[];
+            /** @description What the run may use. */
+            budget?: {
+                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+                maxCost?: string;
+                /**
+                 * Format: int64
+                 * @description Tokens, input and output together.
+                 */
+                maxTokens?: number;
+                /** @description Count over this window; over the run when unset. */
+                window?: string;
+            };
+            /** @description Files that later runs can reuse. */
+            caches?: {
+                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+                key: string;
+                /** @description Name of the cache. */
+                name: string;
+                /** @description Paths to keep, relative to the workspace. */
+                paths: string[];
+                /**
+                 * @description Restore, save, or both.
+                 * @default PullPush
+                 * @enum {string}
+                 */
+                policy: "PullPush" | "Pull" | "Push";
+                /** @description Beginnings of keys that are good enough, best first. */
+                restoreKeys?: string[];
+            }[];
+            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            contexts?: {
+                /** @description The ConfigMap, when type is ConfigMap. */
+                configMap?: {
+                    /** @description One key; all keys when unset. */
+                    key?: string;
+                    /** @description Name of the ConfigMap. */
+                    name: string;
+                    /** @description Go on without it if the ConfigMap or the key does not exist. */
+                    optional?: boolean;
+                };
+                /** @description What it is, for people. */
+                description?: string;
+                /**
+                 * Format: int32
+                 * @description Permission bits of the file, such as 0755 (octal) or 493.
+                 */
+                fileMode?: number;
+                /** @description The repository, when type is Git. */
+                git?: {
+                    /**
+                     * Format: int32
+                     * @description How many commits to fetch; 0 fetches the whole history.
+                     * @default 1
+                     */
+                    depth: number;
+                    /** @description Path inside the repository; the whole of it when unset. */
+                    path?: string;
+                    /**
+                     * @description Fetch submodules too.
+                     * @default false
+                     */
+                    recurseSubmodules: boolean;
+                    /**
+                     * @description Branch, tag or commit.
+                     * @default HEAD
+                     */
+                    ref: string;
+                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+                    repository: string;
+                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Keep it up to date while an Agent runs. */
+                    sync?: {
+                        /**
+                         * @description Follow the repository.
+                         * @default false
+                         */
+                        enabled: boolean;
+                        /** @description How often to look; 5m when unset. */
+                        interval?: string;
+                        /**
+                         * @description What to do with a new commit.
+                         * @default HotReload
+                         * @enum {string}
+                         */
+                        policy: "HotReload" | "Rollout";
+                    };
+                };
+                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+                mountPath?: string;
+                /** @description Name for logs, messages and the tag around its text. */
+                name?: string;
+                /** @description Go on without it if it cannot be had. */
+                optional?: boolean;
+                /** @description Nothing to set: the text is generated. */
+                runtime?: Record<string, unknown>;
+                /** @description The text, when type is Text. */
+                text?: string;
+                /**
+                 * @description What kind of context it is; the field of the same name holds it.
+                 * @enum {string}
+                 */
+                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
+                /** @description The document, when type is URL. */
+                url?: {
+                    /** @description Headers to send. */
+                    headers?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * @description Accept any certificate. For experiments only.
+                     * @default false
+                     */
+                    insecureSkipTLSVerify: boolean;
+                    /**
+                     * Format: int64
+                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+                     */
+                    maxBytes?: number;
+                    /** @description Secret with `token`, or `username` and `password`. */
+                    secretRef?: {
+                        /** @description Name of the object, in the same namespace. */
+                        name: string;
+                    };
+                    /** @description Address of the document, http or https. */
+                    source: string;
+                    /**
+                     * Format: int32
+                     * @description Give up after this many seconds.
+                     * @default 30
+                     */
+                    timeout: number;
+                };
+            }[];
+            /** @description Tasks that must end first. */
+            dependsOn?: {
+                /**
+                 * @description Which end is good enough.
+                 * @default Succeeded
+                 * @enum {string}
+                 */
+                condition: "Succeeded" | "Failed" | "Finished";
+                /** @description Name of the Task, in the same namespace. */
+                task: string;
+            }[];
+            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            description?: string;
+            /** @description Build the executor image from a repository. */
+            executorImageBuild?: {
+                /** @description Arguments of the build. */
+                buildArgs?: {
+                    [key: string]: string;
+                };
+                /** @description Directory of the build context; the whole repository when unset. */
+                context?: string;
+                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+                dockerfile?: string;
+                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+                ref?: string;
+                /** @description URL of the repository. */
+                repository: string;
+                /** @description Secret with credentials of the repository. */
+                secretRef?: {
+                    /** @description Name of the object, in the same namespace. */
+                    name: string;
+                };
+            };
+            /** @description Artefacts of other Tasks, put in place before the start. */
+            inputs?: {
+                /** @description Name of the artefact. */
+                artifact: string;
+                /** @description Task that made it, in the same namespace. */
+                fromTask: string;
+                /** @description Where to put it; a relative path starts at the workspace. */
+                mountPath: string;
+                /**
+                 * @description Go on without it.
+                 * @default false
+                 */
+                optional: boolean;
+            }[];
+            /** @description Further instructions, before contexts. */
+            instructionRefs?: {
+                /** @description Name of the object. */
+                name: string;
+                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
+                namespace?: string;
+            }[];
+            /** @description Keys that the result must have. */
+            outputs?: string[];
+            /**
+             * Format: int32
+             * @description Higher goes first in the queue; equal priorities go by age.
+             * @default 0
+             */
+            priority: number;
+            /** @description Whether a failed run is tried again. */
+            retry?: {
+                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+                backoff?: string;
+                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
+                /**
+                 * Format: int32
+                 * @description How often to try again.
+                 * @default 0
+                 */
+                maxRetries: number;
+            };
+            /** @description Containers that run beside the task. */
+            services?: {
+                /** @description Its environment. */
+                env?: {
+                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+                    name: string;
+                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+                    value?: string;
+                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+                    valueFrom?: {
+                        /** @description Selects a key of a ConfigMap. */
+                        configMapKeyRef?: {
+                            /** @description The key to select. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the ConfigMap or its key must be defined */
+                            optional?: boolean;
+                        };
+                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                        fieldRef?: {
+                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                            apiVersion?: string;
+                            /** @description Path of the field to select in the specified API version. */
+                            fieldPath: string;
+                        };
+                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                        resourceFieldRef?: {
+                            /** @description Container name: required for volumes, optional for env vars */
+                            containerName?: string;
+                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                            divisor?: number | string;
+                            /** @description Required: resource to select */
+                            resource: string;
+                        };
+                        /** @description Selects a key of a secret in the pod's namespace */
+                        secretKeyRef?: {
+                            /** @description The key of the secret to select from. Must be a valid secret key. */
+                            key: string;
+                            /** @description Name of the referent. */
+                            name: string;
+                            /** @description Specify whether the Secret or its key must be defined */
+                            optional?: boolean;
+                        };
+                    };
+                }[];
+                /** @description Its image. */
+                image: string;
+                /** @description Name of the container. */
+                name: string;
+                /** @description Its ports, reachable at localhost. */
+                ports?: {
+                    /**
+                     * Format: int32
+                     * @description Number of the port.
+                     */
+                    containerPort: number;
+                    /** @description Name of the port. */
+                    name?: string;
+                    /**
+                     * @description Protocol of the port.
+                     * @default TCP
+                     * @enum {string}
+                     */
+                    protocol: "TCP" | "UDP";
+                }[];
+                /** @description When it is ready; a TCP connection to its first port when unset. */
+                startupProbe?: {
+                    /** @description Exec specifies a command to execute in the container. */
+                    exec?: {
+                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                        command?: string[];
+                    };
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+                     */
+                    failureThreshold?: number;
+                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
+                    grpc?: {
+                        /**
+                         * Format: int32
+                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                         */
+                        port: number;
+                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                        service?: string;
+                    };
+                    /** @description HTTPGet specifies an HTTP GET request to perform. */
+                    httpGet?: {
+                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                        host?: string;
+                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                        httpHeaders?: {
+                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                            name: string;
+                            /** @description The header field value */
+                            value: string;
+                        }[];
+                        /** @description Path to access on the HTTP server. */
+                        path?: string;
+                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                        scheme?: string;
+                    };
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after the container has started before liveness probes are initiated.
+                     */
+                    initialDelaySeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+                     */
+                    periodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+                     */
+                    successThreshold?: number;
+                    /** @description TCPSocket specifies a connection to a TCP port. */
+                    tcpSocket?: {
+                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                        host?: string;
+                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                        port: number | string;
+                    };
+                    /**
+                     * Format: int64
+                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+                     */
+                    terminationGracePeriodSeconds?: number;
+                    /**
+                     * Format: int32
+                     * @description Number of seconds after which the probe times out.
+                     */
+                    timeoutSeconds?: number;
+                };
+            }[];
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
+            templateRef?: {
+                /** @description Name of the object, in the same namespace. */
+                name: string;
+            };
+            /** @description Stop the run after this time, counted from the start of the task container. */
+            timeout?: string;
+            /** @description Further tools. */
+            tools?: {
+                /**
+                 * @description Offer the tools to the agent.
+                 * @default true
+                 */
+                enabled: boolean;
+                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+                headersFrom?: {
+                    /** @description Name of the header. */
+                    name: string;
+                    /** @description Where its value is. */
+                    secretKeyRef: {
+                        /** @description Key in the Secret. */
+                        key: string;
+                        /** @description Name of the Secret. */
+                        name: string;
+                    };
+                }[];
+                /** @description Who offers the tools. */
+                ref: {
+                    /**
+                     * @description Kind of the object.
+                     * @enum {string}
+                     */
+                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+                    /** @description Name of the object. */
+                    name: string;
+                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+                    namespace?: string;
+                };
+                /** @description Tools that need a person's approval. */
+                requireApproval?: string[];
+                /** @description Only these tools; all of them when empty. */
+                toolNames?: string[];
+            }[];
+            /** @description Where the files of the run live. */
+            workspace?: {
+                /**
+                 * @description How a workspace volume is mounted.
+                 * @enum {string}
+                 */
+                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+                /** @description An existing claim to share. */
+                claimName?: string;
+                /**
+                 * @description Keep the files of a failed run for a look.
+                 * @default false
+                 */
+                retainOnFailure: boolean;
+                /** @description Size, such as 20Gi (the default). */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
         };
         /** @description Tasks in numbers. */
         TaskTotals: {
@@ -774,15 +7216,69 @@ export interface components {
         /** @description When the stages before the start were reached. */
         Timings: {
             /** Format: date-time */
-            queuedAt?: string | null;
+            queuedAt?: string;
             /** Format: date-time */
-            admittedAt?: string | null;
+            admittedAt?: string;
             /** Format: date-time */
-            podCreatedAt?: string | null;
+            podCreatedAt?: string;
             /** Format: date-time */
-            scheduledAt?: string | null;
+            scheduledAt?: string;
             /** Format: date-time */
-            preparedAt?: string | null;
+            preparedAt?: string;
+        };
+        /** @description Tokens by kind. */
+        TokenUsage: {
+            /**
+             * Format: int64
+             * @description Sent to the model.
+             * @default 0
+             */
+            input: number;
+            /**
+             * Format: int64
+             * @description Written by the model.
+             * @default 0
+             */
+            output: number;
+            /**
+             * Format: int64
+             * @description Spent on reasoning.
+             * @default 0
+             */
+            reasoning: number;
+            /**
+             * Format: int64
+             * @description Read from or written to the provider's cache.
+             * @default 0
+             */
+            cache: number;
+        };
+        /** @description What was done, in words. */
+        Told: {
+            message: string;
+        };
+        /** @description Kinds that offer tools. */
+        ToolKind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
+        /** @description An object that offers tools. */
+        ToolRef: {
+            /** @description Kind of the object. */
+            kind: components["schemas"]["ToolKind"];
+            /** @description Name of the object. */
+            name: string;
+            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
+            namespace?: string;
+        };
+        /** @description One tool binding, as found. */
+        ToolStatus: {
+            /** @description Who offers the tools. */
+            ref: components["schemas"]["ToolRef"];
+            /**
+             * Format: int32
+             * @description How many the agent may call.
+             */
+            count?: number;
+            /** @description Names that the server does not offer. */
+            missing?: string[];
         };
         /** @description When a schedule is due next. */
         Upcoming: {
@@ -800,12 +7296,53 @@ export interface components {
             /** @description The same on the clocks of the zone, with its offset. */
             local: string;
         };
+        /** @description A document fetched over HTTP when the task starts. */
+        UrlContext: {
+            /** @description Address of the document, http or https. */
+            source: string;
+            /** @description Headers to send. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description Secret with `token`, or `username` and `password`. */
+            secretRef?: components["schemas"]["LocalRef"];
+            /**
+             * @description Accept any certificate. For experiments only.
+             * @default false
+             */
+            insecureSkipTLSVerify: boolean;
+            /**
+             * Format: int32
+             * @description Give up after this many seconds.
+             * @default 30
+             */
+            timeout: number;
+            /**
+             * Format: int64
+             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+             */
+            maxBytes?: number;
+        };
+        /** @description What a run used. */
+        Usage: {
+            /** @description Tokens by kind. */
+            tokens?: components["schemas"]["TokenUsage"];
+            /** @description Cost as a decimal number. */
+            cost?: string;
+        };
         /** @description Tokens and cost. */
         UsageTotals: {
-            tokens: Record<string, unknown>;
+            tokens: components["schemas"]["TokenUsage"];
             /** @description Decimal number. */
             cost: string;
             buckets: components["schemas"]["Bucket"][];
+        };
+        /** @description A claim for a volume. */
+        VolumePersistence: {
+            /** @description Storage class; the cluster's default when unset. */
+            storageClassName?: string;
+            /** @description Size, such as 10Gi. */
+            size?: string;
         };
         /** @description Who somebody is. */
         WhoAmI: {
@@ -814,16 +7351,27 @@ export interface components {
             anonymous: boolean;
             /** @description Nothing can be changed. */
             readOnly: boolean;
-            /** @description bearer, session or anonymous. */
-            via: string;
+            via: components["schemas"]["Recognised"];
             /** @description Send it as X-KubeOpenCode-CSRF with every change. */
-            csrfToken?: string | null;
+            csrfToken?: string;
             /**
              * Format: date-time
              * @description The session ends then.
              */
-            expiresAt?: string | null;
+            expiresAt?: string;
         };
+        /**
+         * @description What went wrong, in one word.
+         * @enum {string}
+         */
+        Word: "AlreadyExists" | "BadGateway" | "BadRequest" | "Conflict" | "Forbidden" | "Internal" | "Invalid" | "MethodNotAllowed" | "NotFound" | "TooLarge" | "TooManyRequests" | "Unauthorized" | "Unavailable" | "UnsupportedMediaType";
+        /** @description How a workspace volume is mounted. */
+        WorkspaceAccess: "ReadWriteOnce" | "ReadWriteMany";
+        /**
+         * Format: date-time
+         * @description Time is a wrapper around time.Time which supports correct marshaling to YAML and JSON.  Wrappers are provided for many of the factory methods that the time package offers.
+         */
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Time": string;
     };
     responses: never;
     parameters: never;

@@ -284,7 +284,7 @@ export type Graph = Body<"Graph">;
 // Who is there
 
 export type WhoAmI = Body<"WhoAmI", { via: "bearer" | "session" | "anonymous" }>;
-export type Info = Body<"Info">;
+export type Info = Body<"Info"> & { authentication: { oidc?: { name: string; path: string } } };
 
 // Streams and what passes through: not in the document
 
@@ -294,7 +294,8 @@ export type LogMessage =
   | { type: "log"; content: string; time?: string }
   | { type: "info"; message: string }
   | { type: "error"; message: string }
-  | { type: "complete"; phase?: TaskPhase };
+  /** `complete: false`: a part of the log could not be kept. */
+  | { type: "complete"; phase?: TaskPhase; complete?: boolean };
 
 /** One message of the feed of object changes. */
 export interface Change {

@@ -5,13 +5,18 @@ import { Select } from "../components/Select";
 import styles from "./NamespaceSelect.module.css";
 import { useNamespace } from "./namespace";
 
-export function useNamespaces(): string[] {
-  const answer = useQuery({
+/** The namespaces that the caller may look into. */
+export function useNamespaceNames() {
+  return useQuery({
     queryKey: keys.namespaces,
-    queryFn: ({ signal }) => call<{ namespaces: string[] }>("/namespaces", { signal }),
+    queryFn: ({ signal }) =>
+      call<{ namespaces: string[] }>("/namespaces", { signal }).then(({ namespaces }) => namespaces),
     staleTime: 60_000,
   });
-  return answer.data?.namespaces ?? [];
+}
+
+export function useNamespaces(): string[] {
+  return useNamespaceNames().data ?? [];
 }
 
 export function NamespaceSelect() {

@@ -1,5 +1,5 @@
 import { lazy, Suspense } from "react";
-import { createBrowserRouter } from "react-router";
+import { createBrowserRouter, Navigate } from "react-router";
 import {
   AGENT_TOOL,
   AGENT_WORKFLOW,
@@ -11,6 +11,7 @@ import {
 } from "../api/kinds";
 import { NotFound } from "../pages/NotFound";
 import { Layout } from "./Layout";
+import { LOGIN } from "./Login";
 import { PageCrash } from "./PageCrash";
 import { PageSkeleton } from "./PageSkeleton";
 import { RequireSession } from "./RequireSession";
@@ -89,6 +90,8 @@ export const router = createBrowserRouter([
           { path: "/kinds/:plural/create", element: <KindCreate /> },
           { path: "/kinds/:plural/:namespace/:name", element: <KindDetail /> },
           { path: "/graph", element: <GraphPage /> },
+          // Whoever is signed in has nothing to do there.
+          { path: LOGIN, element: <Navigate to="/" replace /> },
           { path: "*", element: <NotFound /> },
         ],
       },

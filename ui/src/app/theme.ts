@@ -17,44 +17,38 @@ function stored(): ThemeChoice {
 
 let choice: ThemeChoice = stored();
 
+const darkSystem = () => window.matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (choice === "system" ? darkSystem().matches : choice === "dark");
+
+/** Shows the theme that counts now. */
+function apply(): void {
+  document.documentElement.dataset.theme = isDark() ? "dark" : "light";
+  for (const listener of listeners) listener();
+}
+
+darkSystem().addEventListener("change", apply);
+
 export function chooseTheme(next: ThemeChoice): void {
   choice = next;
-  const root = document.documentElement;
-  if (next === "system") delete root.dataset.theme;
-  else root.dataset.theme = next;
   try {
     if (next === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, next);
   } catch {
     // Storage is off: the choice holds until the page is closed.
   }
-  for (const listener of listeners) listener();
+  apply();
+}
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
 export function useThemeChoice(): ThemeChoice {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => choice,
-  );
+  return useSyncExternalStore(listen, () => choice);
 }
-
-const darkSystem = () => window.matchMedia("(prefers-color-scheme: dark)");
 
 /** Whether the page is dark now: for drawings that cannot use the page's own colours. */
 export function useDark(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      const media = darkSystem();
-      media.addEventListener("change", listener);
-      return () => {
-        listeners.delete(listener);
-        media.removeEventListener("change", listener);
-      };
-    },
-    () => (choice === "system" ? darkSystem().matches : choice === "dark"),
-  );
+  return useSyncExternalStore(listen, isDark);
 }

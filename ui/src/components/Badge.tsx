@@ -2,6 +2,7 @@ import { CircleCheck, CircleDashed, CircleX, Clock3, LoaderCircle } from "lucide
 import type { Status, Tone } from "../lib/phase";
 import styles from "./Badge.module.css";
 import { classes } from "./classes";
+import tones from "./tones.module.css";
 
 const ICONS: Record<Tone, typeof CircleCheck> = {
   good: CircleCheck,
@@ -15,8 +16,13 @@ const ICONS: Record<Tone, typeof CircleCheck> = {
 export function Badge({ status, title }: { status: Status; title?: string }) {
   const Icon = ICONS[status.tone];
   return (
-    <span className={classes(styles.badge, styles[status.tone])} title={title}>
-      <Icon size={13} strokeWidth={2.4} aria-hidden="true" />
+    <span className={classes(styles.badge, tones[status.tone])} title={title}>
+      <Icon
+        size={13}
+        strokeWidth={2.4}
+        className={status.tone === "busy" ? styles.turning : undefined}
+        aria-hidden="true"
+      />
       {status.label}
     </span>
   );

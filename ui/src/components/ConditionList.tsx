@@ -1,6 +1,6 @@
 import { CircleCheck, CircleMinus, CircleX } from "lucide-react";
 import type { Condition } from "../api/types";
-import { words } from "../lib/format";
+import { sentence, words } from "../lib/format";
 import { Ago } from "./Ago";
 import styles from "./ConditionList.module.css";
 import { classes } from "./classes";
@@ -36,7 +36,7 @@ export function ConditionList({ conditions }: { conditions: Condition[] | undefi
             <span className={styles.when}>
               <Ago at={condition.lastTransitionTime} />
             </span>
-            {condition.message && <span className={styles.message}>{condition.message}</span>}
+            {condition.message && <span className={styles.message}>{sentence(condition.message)}</span>}
           </li>
         );
       })}

@@ -1,8 +1,16 @@
 import type { DiffLine } from "../lib/changes";
 import { classes } from "./classes";
 import styles from "./DiffView.module.css";
+import tones from "./tones.module.css";
 
 const SIGNS: Record<DiffLine["kind"], string> = { same: " ", added: "+", removed: "−", skipped: "⋯" };
+
+const LOOKS: Record<DiffLine["kind"], string | undefined> = {
+  same: undefined,
+  added: tones.good,
+  removed: tones.bad,
+  skipped: styles.skipped,
+};
 
 /** Lines that came and went, with signs as well as colours. */
 export function DiffView({ lines, label }: { lines: DiffLine[]; label: string }) {
@@ -12,7 +20,7 @@ export function DiffView({ lines, label }: { lines: DiffLine[]; label: string })
     <div className={styles.diff} role="group" aria-label={label} tabIndex={0}>
       {lines.map((line, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines are never moved.
-        <div key={i} className={classes(styles.line, line.kind !== "same" && styles[line.kind])}>
+        <div key={i} className={classes(styles.line, LOOKS[line.kind])}>
           <span aria-hidden="true">{SIGNS[line.kind]}</span>
           <span>
             {line.kind === "added" && <span className="visually-hidden">added: </span>}

@@ -1,9 +1,11 @@
 import type { ReactNode } from "react";
+import type { Tone } from "../lib/phase";
 import { classes } from "./classes";
 import styles from "./Notice.module.css";
+import tones from "./tones.module.css";
 
 export interface NoticeProps {
-  tone: "warn" | "busy" | "idle";
+  tone: Exclude<Tone, "good">;
   icon?: ReactNode;
   action?: ReactNode;
   children: ReactNode;
@@ -12,7 +14,7 @@ export interface NoticeProps {
 /** Something a person should know about the whole page or part. */
 export function Notice({ tone, icon, action, children }: NoticeProps) {
   return (
-    <div className={classes(styles.notice, styles[tone])} role="status">
+    <div className={classes(styles.notice, tones[tone])} role="status">
       {icon}
       <span>{children}</span>
       {action}

@@ -25,8 +25,11 @@ export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderPro
       <div className={styles.titles}>
         {crumbs && (
           <nav className={styles.crumbs} aria-label="Breadcrumb">
-            {crumbs.map((crumb) => (
-              <span key={crumb.label}>{crumb.to ? <Link to={crumb.to}>{crumb.label}</Link> : crumb.label} / </span>
+            {crumbs.map((crumb, i) => (
+              <span key={crumb.label}>
+                {i > 0 && <span aria-hidden="true">/ </span>}
+                {crumb.to ? <Link to={crumb.to}>{crumb.label}</Link> : crumb.label}
+              </span>
             ))}
           </nav>
         )}

@@ -1,5 +1,5 @@
 import { CircleCheck } from "lucide-react";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
 import { stringify } from "yaml";
 import { type Kind, pageOf } from "../api/kinds";
@@ -31,6 +31,11 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
   const create = useCreate<Identified>(kind);
   const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
   const [valid, setValid] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  // The first problem may be far from the button that found it.
+  useEffect(() => {
+    if (problems !== NO_PROBLEMS) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [problems]);
   const namespace = String(valueAt(manifest.object, ["metadata", "namespace"]) ?? "");
 
   const send = async (dryRun: boolean) => {
@@ -64,7 +69,7 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
 
   const found = Object.keys(problems.byField).length;
   return (
-    <form className={styles.form} onSubmit={submit} noValidate>
+    <form className={styles.form} ref={form} onSubmit={submit} noValidate>
       <div className={styles.fields}>
         {children(problems.byField)}
         {problems.other.length > 0 && (

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, money, plural, short, words } from "./format";
+import { bytes, money, plural, sentence, short, words } from "./format";
 
 test("small sums are told from nothing", () => {
   expect(money("0")).toBe("$0");
@@ -11,6 +11,13 @@ test("reasons read as words and keep abbreviations", () => {
   expect(words("AgentAtCapacity")).toBe("Agent at capacity");
   expect(words("OOMKilled")).toBe("OOM killed");
   expect(words("ModelError")).toBe("Model error");
+});
+
+test("a message stands as a sentence, but a name stays a name", () => {
+  expect(sentence("the model answered HTTP 401")).toBe("The model answered HTTP 401");
+  expect(sentence("maxConcurrentTasks is 1")).toBe("maxConcurrentTasks is 1");
+  expect(sentence("shop/web-dev is gone")).toBe("shop/web-dev is gone");
+  expect(sentence("")).toBe("");
 });
 
 test("counts fit where they are shown", () => {

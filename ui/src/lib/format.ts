@@ -42,6 +42,11 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
+/** A message of the controllers, which begin small, as a sentence of its own. Names and code keep their first letter. */
+export function sentence(message: string): string {
+  return /^[a-z]+[ ,']/.test(message) ? message.charAt(0).toUpperCase() + message.slice(1) : message;
+}
+
 /** A reason as words: `AgentAtCapacity` becomes `Agent at capacity`; abbreviations stay. */
 export function words(reason: string): string {
   const parts = reason.match(/[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+/g) ?? [reason];

@@ -10,14 +10,15 @@ import { usePhone } from "./usePhone";
 export function FilterBar({ list, children }: { list: ListControls; children?: ReactNode }) {
   const labels = list.filters.labelSelector ?? "";
   // On a phone the list itself needs the room; a filter that is set stays visible.
-  const roomForLabels = !usePhone() || labels !== "";
+  const phone = usePhone();
+  const roomForLabels = !phone || labels !== "";
   const filtered = Object.keys(list.filters).length > 0;
   return (
     <search className={styles.bar}>
       <FilterInput
         main
         label="Filter by name"
-        placeholder="Filter by name  ( / )"
+        placeholder={phone ? "Filter by name" : "Filter by name  ( / )"}
         value={list.filters.name ?? ""}
         onValue={(value) => list.setFilter("name", value)}
       />

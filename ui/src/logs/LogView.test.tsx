@@ -14,7 +14,7 @@ beforeEach(() => {
 function logOf(text: string, part: Partial<LogState> = {}): LogState {
   const buffer = new LogBuffer();
   if (text !== "") buffer.append(text);
-  return { lines: buffer.lines, dropped: 0, stream: "open", complete: false, ...part };
+  return { lines: buffer.lines, dropped: 0, stream: "open", complete: false, cut: false, ...part };
 }
 
 function show(log: LogState) {
@@ -68,4 +68,12 @@ test("an interrupted log says that it reconnects", () => {
 test("the download is a link to the whole log", () => {
   show(logOf("line\n"));
   expect(screen.getByRole("link", { name: "Download the log" })).toHaveAttribute("href", "/log");
+});
+
+test("a log that is over says whether all of it is there", () => {
+  const { unmount } = show(logOf("line\n", { complete: true }));
+  expect(screen.getByText("The log is complete")).toBeInTheDocument();
+  unmount();
+  show(logOf("line\n", { complete: true, cut: true }));
+  expect(screen.getByText(/^A part of the log is missing/)).toBeInTheDocument();
 });

@@ -7,7 +7,7 @@ import { IconButton } from "../components/IconButton";
 import { Select } from "../components/Select";
 import { Spinner } from "../components/Spinner";
 import { TextInput } from "../components/TextInput";
-import { plural } from "../lib/format";
+import { plural, sentence } from "../lib/format";
 import { AnsiText } from "./AnsiText";
 import styles from "./LogView.module.css";
 import { findAll, markSpans } from "./lines";
@@ -159,11 +159,15 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
         {lines.length === 0 ? (
           <div className={styles.message}>
             {log.complete ? (
-              "The run left no log."
+              log.cut ? (
+                "The log of this run could not be kept."
+              ) : (
+                "The run left no log."
+              )
             ) : (
               <>
                 <Spinner />
-                <span>{log.info ?? "Waiting for the first line"}</span>
+                <span>{sentence(log.info ?? "Waiting for the first line")}</span>
               </>
             )}
           </div>
@@ -200,10 +204,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
         )}
       </div>
       <div className={styles.foot}>
-        <span role="status">
-          {log.error ??
-            (log.stream === "reconnecting" ? "Reconnecting to the log" : log.complete ? "The log is complete" : "Live")}
-        </span>
+        <span role="status">{stateOf(log)}</span>
         <span>
           {plural(lines.length, "line")}
           {log.dropped > 0 ? ` (the first ${log.dropped} are only in the download)` : ""}
@@ -211,4 +212,12 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
       </div>
     </div>
   );
+}
+
+/** How the log is doing, in words. */
+function stateOf(log: LogState): string {
+  if (log.error) return sentence(log.error);
+  if (log.stream === "reconnecting") return "Reconnecting to the log";
+  if (!log.complete) return "Live";
+  return log.cut ? "A part of the log is missing: its Pod went before everything was kept" : "The log is complete";
 }

@@ -11,10 +11,13 @@ export interface LogState {
   /** Why there is nothing to see yet. */
   info?: string;
   error?: string;
+  /** The run is over, and so is its log. */
   complete: boolean;
+  /** A part of it could not be kept. */
+  cut: boolean;
 }
 
-const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete: false };
+const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete: false, cut: false };
 
 export interface LogSource {
   namespace: string;
@@ -65,7 +68,7 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
           case "complete":
             complete = true;
             close();
-            setState((seen) => ({ ...seen, complete: true, info: undefined }));
+            setState((seen) => ({ ...seen, complete: true, cut: message.complete === false, info: undefined }));
             break;
           case "status":
             break;

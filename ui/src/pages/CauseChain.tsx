@@ -3,7 +3,7 @@ import type { Cause, CauseLevel } from "../api/types";
 import { Ago } from "../components/Ago";
 import { classes } from "../components/classes";
 import { ObjectLink } from "../components/ObjectLink";
-import { words } from "../lib/format";
+import { sentence, words } from "../lib/format";
 import styles from "./CauseChain.module.css";
 
 const ICONS: Record<CauseLevel, typeof Info> = { info: Info, wait: Clock3, error: CircleX, done: CircleCheck };
@@ -24,7 +24,7 @@ export function CauseChain({ chain, namespace }: { chain: Cause[]; namespace: st
             <Icon size={16} role="img" aria-label={SPOKEN[cause.level]} />
             <div>
               {i > 0 && <div className={styles.because}>because</div>}
-              <div className={styles.message}>{cause.message}</div>
+              <div className={styles.message}>{sentence(cause.message)}</div>
               <div className={styles.meta}>
                 {cause.reason && <span>{words(cause.reason)}</span>}
                 {cause.object && (

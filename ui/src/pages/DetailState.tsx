@@ -6,7 +6,7 @@ import { LinkButton } from "../components/LinkButton";
 import { PageHeader } from "../components/PageHeader";
 import { SkeletonBlock } from "../components/SkeletonBlock";
 
-/** A detail page while its object is on its way, or when there is none. */
+/** The page of an object while the object is on its way, or when there is none. */
 export function DetailState({ kind, name, query }: { kind: Kind; name: string; query: UseQueryResult<unknown> }) {
   return (
     <Page>

@@ -7,7 +7,6 @@ import { Tag } from "../components/Tag";
 import styles from "./SettingsTable.module.css";
 
 function shown(value: unknown): string {
-  if (value === undefined || value === null) return "–";
   if (typeof value === "object") return stringify(value).trim();
   return String(value);
 }
@@ -25,7 +24,7 @@ function Value({ path, text }: { path: string; text: string }) {
   );
 }
 
-/** Every setting after the merge, and who set it. */
+/** Every setting that has a value after the merge, and who set it. */
 export function SettingsTable({ settings, error }: { settings: Setting[] | undefined; error: string | undefined }) {
   if (error) {
     return (
@@ -34,7 +33,8 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
       </div>
     );
   }
-  if (!settings || settings.length === 0) {
+  const set = settings?.filter(({ value }) => value !== undefined && value !== null) ?? [];
+  if (set.length === 0) {
     return (
       <EmptyState small title="Nothing resolved yet">
         The settings appear when everything they come from exists.
@@ -45,7 +45,7 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
     <SimpleTable
       label="Settings and their origin"
       head={["Setting", "Value", "Comes from"]}
-      rows={settings.map((setting) => ({
+      rows={set.map((setting) => ({
         key: setting.path,
         cells: [
           <code key="path">{setting.path}</code>,

@@ -1,7 +1,7 @@
 import { CircleCheck, CircleX, LoaderCircle } from "lucide-react";
 import type { SessionPart } from "../api/types";
 import { DiffView } from "../components/DiffView";
-import { readUnified } from "../lib/changes";
+import { changesOfCall } from "../lib/fileChanges";
 import styles from "./Transcript.module.css";
 
 const LOOKS = {
@@ -17,11 +17,11 @@ export function ToolCall({ part }: { part: SessionPart }) {
   const look = LOOKS[state.status ?? "pending"];
   const input = state.input ?? {};
   const title = state.title ?? firstText(input);
-  const diff = state.metadata?.diff;
+  const changes = changesOfCall(part);
   const output = state.error ?? state.output;
   const Icon = look.icon;
   return (
-    <details className={styles.tool} open={diff !== undefined}>
+    <details className={styles.tool} open={changes.length > 0}>
       <summary>
         <Icon size={14} className={look.className} aria-hidden="true" />
         <strong>{part.tool}</strong>
@@ -29,12 +29,11 @@ export function ToolCall({ part }: { part: SessionPart }) {
         <span className="visually-hidden">{look.word}</span>
       </summary>
       <div className={styles.toolBody}>
-        {diff !== undefined ? (
-          <DiffView lines={readUnified(diff)} label={`Change of ${title}`} />
-        ) : (
-          typeof input.command === "string" && <pre className={styles.output}>$ {input.command}</pre>
-        )}
-        {output && diff === undefined && (
+        {changes.map((change) => (
+          <DiffView key={change.path} lines={change.lines} label={`Change of ${change.path}`} />
+        ))}
+        {typeof input.command === "string" && <pre className={styles.output}>$ {input.command}</pre>}
+        {output && changes.length === 0 && (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: long output scrolls.
           <pre className={styles.output} tabIndex={0}>
             {output}

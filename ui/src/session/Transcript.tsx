@@ -1,38 +1,20 @@
-import { useQuery } from "@tanstack/react-query";
 import { MessagesSquare } from "lucide-react";
-import { call, objectPath } from "../api/client";
 import { ApiError } from "../api/error";
-import { keys } from "../api/keys";
-import type { SessionMessage, Task } from "../api/types";
+import type { Task } from "../api/types";
 import { EmptyState } from "../components/EmptyState";
 import { ErrorState } from "../components/ErrorState";
 import { SkeletonBlock } from "../components/SkeletonBlock";
-import { isFinished } from "../lib/phase";
 import { MessageView } from "./MessageView";
 import styles from "./Transcript.module.css";
+import { noSession, useMessages } from "./useMessages";
 
-function sentence({ agentRef, phase }: Task): string {
-  if (!agentRef) return "It has a Pod of its own, which keeps no session; the log tells what happens.";
-  if (isFinished(phase)) return "The run ended without a session on the Agent; the log tells what happened.";
-  return "The conversation appears here as soon as the agent begins to work.";
-}
-
-/** What the agent was told, thought, did and said. */
-export function Transcript({ task }: { task: Task }) {
-  // Only an Agent keeps sessions: what runs in a Pod of its own takes them with it.
-  const kept = task.agentRef !== undefined && task.session?.id !== undefined;
-  const messages = useQuery({
-    queryKey: keys.messages(task.namespace, task.name),
-    queryFn: ({ signal }) =>
-      call<SessionMessage[]>(`${objectPath("tasks", task.namespace, task.name)}/session/messages`, { signal }),
-    enabled: kept,
-    retry: false,
-  });
-
-  if (!kept || ApiError.is(messages.error, 404)) {
+/** What the agent was told, thought, did and said. `begun`: the log has something to tell. */
+export function Transcript({ task, begun }: { task: Task; begun: boolean }) {
+  const messages = useMessages(task, begun);
+  if (!messages.isEnabled || ApiError.is(messages.error, 404)) {
     return (
       <EmptyState small title="No session" icon={<MessagesSquare size={20} />}>
-        {sentence(task)}
+        {noSession(task)}
       </EmptyState>
     );
   }

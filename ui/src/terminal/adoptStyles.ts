@@ -1,10 +1,14 @@
 /**
- * Runs `make` while style elements that it creates become adopted style sheets: the content security policy allows no
- * inline styles, and the terminal has no other way to bring its own. Returns how to take the sheets away again.
+ * Runs `make`, which opens a terminal, so that the content security policy lets it have its looks. The policy allows no
+ * inline styles, and the terminal has no other way: style elements that it creates become adopted style sheets, and the
+ * `style` of a cell (a colour that a program chose) is set through the object model, which the policy allows. Returns how
+ * to take both back when the terminal is closed.
  */
 export function adoptStyles(page: Document, make: () => void): () => void {
   const sheets = new Set<CSSStyleSheet>();
   const createElement = page.createElement.bind(page);
+  let making = true;
+
   const createStyle = (): HTMLElement => {
     // An element of an unknown name holds the text without the browser judging it.
     const holder = createElement("adopted-style");
@@ -15,18 +19,37 @@ export function adoptStyles(page: Document, make: () => void): () => void {
     Object.defineProperty(holder, "textContent", { get: () => "", set: (text: string) => sheet.replaceSync(text) });
     return holder;
   };
-  // An own property hides the method of the prototype for the time of the call, and nobody else's.
+  const createCell = (): HTMLElement => {
+    const cell = createElement("span");
+    const setAttribute = cell.setAttribute.bind(cell);
+    cell.setAttribute = (name, value) => {
+      if (name === "style") cell.style.cssText = value;
+      else setAttribute(name, value);
+    };
+    return cell;
+  };
+
+  // An own property hides the method of the prototype, and of a terminal that was opened before.
+  const before = Object.getOwnPropertyDescriptor(page, "createElement");
   Object.defineProperty(page, "createElement", {
     configurable: true,
-    value: (tag: string, options?: ElementCreationOptions) =>
-      tag.toLowerCase() === "style" ? createStyle() : createElement(tag, options),
+    value: (tag: string, options?: ElementCreationOptions) => {
+      const name = tag.toLowerCase();
+      if (name === "style" && making) return createStyle();
+      return name === "span" ? createCell() : createElement(tag, options);
+    },
   });
-  try {
-    make();
-  } finally {
-    Reflect.deleteProperty(page, "createElement");
-  }
-  return () => {
+  const restore = () => {
+    if (before) Object.defineProperty(page, "createElement", before);
+    else Reflect.deleteProperty(page, "createElement");
     page.adoptedStyleSheets = page.adoptedStyleSheets.filter((sheet) => !sheets.has(sheet));
   };
+  try {
+    make();
+  } catch (error) {
+    restore();
+    throw error;
+  }
+  making = false;
+  return restore;
 }

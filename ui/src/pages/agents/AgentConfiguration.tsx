@@ -7,8 +7,8 @@ import { SimpleTable } from "../../components/SimpleTable";
 import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
 import { ContextList } from "../ContextList";
+import detail from "../Detail.module.css";
 import { SettingsTable } from "../SettingsTable";
-import detail from "../tasks/TaskDetail.module.css";
 
 /** What the Agent really runs with, after the merge, and where each value comes from. */
 export function AgentConfiguration({ agent, explain }: { agent: Agent; explain: UseQueryResult<AgentExplain> }) {

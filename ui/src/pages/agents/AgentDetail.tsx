@@ -4,46 +4,43 @@ import { keys } from "../../api/keys";
 import { AGENT } from "../../api/kinds";
 import { useObject } from "../../api/objects";
 import type { Agent, AgentExplain } from "../../api/types";
-import { Page } from "../../app/Page";
-import { Badge } from "../../components/Badge";
-import { PageHeader } from "../../components/PageHeader";
-import { Tabs } from "../../components/Tabs";
-import { YamlPanel } from "../../editor/YamlPanel";
+import { plural } from "../../lib/format";
 import { agentStatus } from "../../lib/phase";
-import { DetailState } from "../DetailState";
+import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
-import { useTab } from "../useTab";
 import { AgentActions } from "./AgentActions";
 import { AgentConfiguration } from "./AgentConfiguration";
 import { AgentOverview } from "./AgentOverview";
 import { AgentShare } from "./AgentShare";
 import { AgentTerminal } from "./AgentTerminal";
 
+function removedWith(agent: Agent): string[] {
+  return [
+    `the Agent ${agent.name} with its Deployment and Service`,
+    ...(agent.slots?.used ? [`${plural(agent.slots.used, "Task")} that run on it: they fail with "Agent gone"`] : []),
+    ...(agent.queueLength ? [`the place of ${plural(agent.queueLength, "Task")} that wait for it`] : []),
+    ...(agent.persistence?.sessions ? ["the volume with its sessions"] : []),
+    ...(agent.persistence?.workspace ? ["the volume with its workspace"] : []),
+    ...(agent.share?.enabled ? ["its share link"] : []),
+  ];
+}
+
 export default function AgentDetail() {
   const { namespace, name } = useNames();
-  const [tab, setTab] = useTab("overview");
   const query = useObject<Agent>(AGENT, namespace, name);
   const explain = useQuery({
     queryKey: keys.explain("Agent", namespace, name),
     queryFn: ({ signal }) => call<AgentExplain>(`${objectPath("agents", namespace, name)}/explain`, { signal }),
     enabled: query.data !== undefined,
   });
-  const agent = query.data;
-  if (!agent || query.error) return <DetailState kind={AGENT} name={name} query={query} />;
   return (
-    <Page>
-      <PageHeader
-        title={agent.name}
-        badge={<Badge status={agentStatus({ ...agent, ready: agent.serverStatus?.ready })} />}
-        crumbs={[{ label: "Agents", to: "/agents" }, { label: agent.namespace }]}
-        sub={agent.profile}
-        actions={<AgentActions agent={agent} />}
-      />
-      <Tabs
-        label="Parts of the Agent"
-        selected={tab}
-        onSelect={setTab}
-        tabs={[
+    <DetailPage kind={AGENT} query={query}>
+      {(agent) => ({
+        status: agentStatus({ ...agent, ready: agent.serverStatus?.ready }),
+        sub: agent.profile,
+        actions: <AgentActions agent={agent} />,
+        removes: removedWith(agent),
+        tabs: [
           { id: "overview", label: "Overview", content: () => <AgentOverview agent={agent} explain={explain.data} /> },
           {
             id: "configuration",
@@ -52,9 +49,8 @@ export default function AgentDetail() {
           },
           { id: "terminal", label: "Terminal", content: () => <AgentTerminal agent={agent} /> },
           { id: "share", label: "Share", content: () => <AgentShare agent={agent} /> },
-          { id: "yaml", label: "YAML", content: () => <YamlPanel kind={AGENT} namespace={namespace} name={name} /> },
-        ]}
-      />
-    </Page>
+        ],
+      })}
+    </DetailPage>
   );
 }

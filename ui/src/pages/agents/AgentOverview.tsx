@@ -12,8 +12,8 @@ import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
 import { span } from "../../lib/time";
 import { CauseChain } from "../CauseChain";
+import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
-import detail from "../tasks/TaskDetail.module.css";
 import { AgentQueue } from "./AgentQueue";
 
 /** Commands that reach the Agent from a terminal of the reader. */

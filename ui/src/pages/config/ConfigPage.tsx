@@ -22,7 +22,7 @@ import { toast } from "../../components/toast";
 import { CodeEditor } from "../../editor/CodeEditor";
 import { changesBetween } from "../../lib/changes";
 import { span } from "../../lib/time";
-import detail from "../tasks/TaskDetail.module.css";
+import detail from "../Detail.module.css";
 
 const START = `apiVersion: kubeopencode.io/v1alpha1
 kind: KubeOpenCodeConfig

@@ -1,14 +1,13 @@
 import { useSearchParams } from "react-router";
 import { CRON_TASK } from "../../api/kinds";
-import { Page } from "../../app/Page";
-import { PageHeader } from "../../components/PageHeader";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
 import { type Manifest, skeleton, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
-import { useStartNamespace } from "../../forms/startNamespace";
+import type { Start } from "../../forms/start";
 import { TaskFields } from "../../forms/TaskFields";
 import { precheckTask, shownTaskFields } from "../../forms/taskForm";
+import { NewPage } from "../NewPage";
 import { ScheduleFields } from "./ScheduleFields";
 
 const AT = ["spec", "taskTemplate", "spec"];
@@ -22,37 +21,37 @@ function precheck(manifest: Manifest): Record<string, string> {
 }
 
 export default function CronTaskCreate() {
+  return <NewPage kind={CRON_TASK}>{(start) => <CronTaskForm start={start} />}</NewPage>;
+}
+
+function CronTaskForm({ start }: { start: Start }) {
   const [params] = useSearchParams();
-  const namespace = useStartNamespace();
   const manifest = useManifest(() => {
     const agent = params.get("agent");
-    return skeleton("CronTask", namespace, {
+    return skeleton("CronTask", start.namespace, {
       schedule: "0 9 * * 1-5",
       timeZone: "UTC",
-      taskTemplate: { spec: agent ? { agentRef: { name: agent } } : {} },
+      taskTemplate: { spec: agent ? { agentRef: { name: agent } } : start.doer },
     });
   });
   return (
-    <Page>
-      <PageHeader title="New CronTask" crumbs={[{ label: "CronTasks", to: "/crontasks" }]} sub={CRON_TASK.about} />
-      <ManifestForm
-        kind={CRON_TASK}
-        manifest={manifest}
-        shown={(current) => [...OWN, ...shownTaskFields(current, AT)]}
-        precheck={precheck}
-      >
-        {(problems) => (
-          <>
-            <FormSection title="Where">
-              <NameFields manifest={manifest} problems={problems} />
-            </FormSection>
-            <FormSection title="When">
-              <ScheduleFields manifest={manifest} problems={problems} />
-            </FormSection>
-            <TaskFields manifest={manifest} at={AT} problems={problems} />
-          </>
-        )}
-      </ManifestForm>
-    </Page>
+    <ManifestForm
+      kind={CRON_TASK}
+      manifest={manifest}
+      shown={(current) => [...OWN, ...shownTaskFields(current, AT)]}
+      precheck={precheck}
+    >
+      {(problems) => (
+        <>
+          <FormSection title="Where">
+            <NameFields manifest={manifest} problems={problems} />
+          </FormSection>
+          <FormSection title="When">
+            <ScheduleFields manifest={manifest} problems={problems} />
+          </FormSection>
+          <TaskFields manifest={manifest} at={AT} problems={problems} />
+        </>
+      )}
+    </ManifestForm>
   );
 }

@@ -12,7 +12,7 @@ import { LinkButton } from "../../components/LinkButton";
 import { PageHeader } from "../../components/PageHeader";
 import { Segmented } from "../../components/Segmented";
 import { Skeleton } from "../../components/Skeleton";
-import { allTokens, count, money, short } from "../../lib/format";
+import { allTokens, count, money, short, words } from "../../lib/format";
 import { AgentLoadList } from "./AgentLoadList";
 import { ChartLegend } from "./ChartLegend";
 import styles from "./Dashboard.module.css";
@@ -26,6 +26,12 @@ const UsageChart = lazy(() => import("./UsageChart"));
 const OutcomeChart = lazy(() => import("./OutcomeChart"));
 
 type Buckets = "hour" | "day";
+
+/** The most frequent reason, as words. */
+function mostOften(reasons: Record<string, number>): string | undefined {
+  const [first] = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
+  return first && words(first[0]);
+}
 
 /** What runs, what waits and why, what failed, what it cost. */
 export default function Dashboard() {
@@ -94,7 +100,14 @@ export default function Dashboard() {
           tone="busy"
           to="/tasks?phase=Running"
         />
-        <Tile label="Waiting" value={count(waiting)} icon={Clock3} tone="warn" to="/tasks?phase=Queued,Pending" />
+        <Tile
+          label="Waiting"
+          value={count(waiting)}
+          note={mostOften(tasks.waitingByReason) ?? "nothing waits"}
+          icon={Clock3}
+          tone="warn"
+          to="/tasks?phase=Queued,Pending"
+        />
         {tasks.awaitingApproval > 0 && (
           <Tile
             label="Need approval"

@@ -4,7 +4,7 @@ import { classes } from "../../components/classes";
 import { NODE_HEIGHT, NODE_WIDTH, type PlacedNode } from "../../lib/layers";
 import styles from "./GraphView.module.css";
 
-const MOST_LETTERS = 20;
+const MOST_LETTERS = 18;
 
 function cut(text: string): string {
   return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;

@@ -3,21 +3,22 @@ import { useNavigate } from "react-router";
 import { type Kind, pageOf } from "../../api/kinds";
 import { useCreate } from "../../api/objects";
 import type { Identified } from "../../api/types";
-import { Page } from "../../app/Page";
 import { Button } from "../../components/Button";
 import { Notice } from "../../components/Notice";
-import { PageHeader } from "../../components/PageHeader";
 import { Problem } from "../../components/Problem";
 import { Stack } from "../../components/Stack";
 import { toast } from "../../components/toast";
 import { CodeEditor } from "../../editor/CodeEditor";
 import { type Json, skeleton, useManifest, valueAt } from "../../forms/manifest";
-import { useStartNamespace } from "../../forms/startNamespace";
+import { NewPage } from "../NewPage";
 
 /** Creates an object of a kind that has no form: YAML with a start to build on. */
 export function YamlCreate({ kind, spec }: { kind: Kind; spec: Json }) {
+  return <NewPage kind={kind}>{({ namespace }) => <YamlForm kind={kind} spec={spec} namespace={namespace} />}</NewPage>;
+}
+
+function YamlForm({ kind, spec, namespace }: { kind: Kind; spec: Json; namespace: string }) {
   const navigate = useNavigate();
-  const namespace = useStartNamespace();
   const create = useCreate<Identified>(kind);
   const manifest = useManifest(() => {
     const object = skeleton(kind.kind, namespace, spec);
@@ -46,31 +47,28 @@ export function YamlCreate({ kind, spec }: { kind: Kind; spec: Json }) {
       () => {},
     );
   return (
-    <Page>
-      <PageHeader title={`New ${kind.one}`} crumbs={[{ label: kind.many, to: kind.list }]} sub={kind.about} />
-      <Stack gap={3}>
-        <CodeEditor
-          label={`YAML of the new ${kind.one}`}
-          value={manifest.yaml}
-          onValue={(text) => {
-            setValid(false);
-            manifest.setYaml(text);
-          }}
-          invalid={manifest.mistake !== undefined}
-          height="min(60vh, 560px)"
-        />
-        {manifest.mistake && <Problem error={manifest.mistake} />}
-        {create.error ? <Problem error={create.error} /> : null}
-        {valid && <Notice tone="idle">Valid: the server would accept it.</Notice>}
-        <Stack row gap={2}>
-          <Button look="primary" busy={create.isPending} disabled={manifest.mistake !== undefined} onClick={submit}>
-            Create {kind.one}
-          </Button>
-          <Button disabled={create.isPending || manifest.mistake !== undefined} onClick={check}>
-            Check only
-          </Button>
-        </Stack>
+    <Stack gap={3}>
+      <CodeEditor
+        label={`YAML of the new ${kind.one}`}
+        value={manifest.yaml}
+        onValue={(text) => {
+          setValid(false);
+          manifest.setYaml(text);
+        }}
+        invalid={manifest.mistake !== undefined}
+        height="min(60vh, 560px)"
+      />
+      {manifest.mistake && <Problem error={manifest.mistake} />}
+      {create.error ? <Problem error={create.error} /> : null}
+      {valid && <Notice tone="idle">Valid: the server would accept it.</Notice>}
+      <Stack row gap={2}>
+        <Button look="primary" busy={create.isPending} disabled={manifest.mistake !== undefined} onClick={submit}>
+          Create {kind.one}
+        </Button>
+        <Button disabled={create.isPending || manifest.mistake !== undefined} onClick={check}>
+          Check only
+        </Button>
       </Stack>
-    </Page>
+    </Stack>
   );
 }

@@ -7,6 +7,9 @@ export const STARTS: Record<string, Json> = {
   Instruction: { text: "Read before you write. Say what you are not sure of.\n" },
   RemoteMCPServer: { url: "https://mcp.example.com/mcp", refreshInterval: "5m" },
   MCPServer: { transport: "stdio", image: "docker.io/mcp/time:latest", command: ["mcp-server-time"] },
-  AgentTool: { description: "What it is good for", openApi: { url: "https://api.example.com" } },
+  AgentTool: {
+    description: "What it is good for",
+    openApi: { url: "https://api.example.com", openApiSchema: { endpointPath: "/openapi.json" } },
+  },
   AgentWorkflow: { steps: [{ name: "first", task: { agentRef: { name: "my-agent" }, description: "What to do" } }] },
 };

@@ -4,7 +4,8 @@ import { plural } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
 import { DeleteDialog } from "../DeleteDialog";
 
-function consequencesOf(task: Task): string[] {
+/** What goes with a Task. */
+export function removedWith(task: Task): string[] {
   return [
     `the Task ${task.name} and its status`,
     ...(isFinished(task.phase) ? [] : ["the run that is going on: it is stopped first"]),
@@ -29,7 +30,7 @@ export function DeleteTaskDialog({ task, open, onClose, leaveTo }: DeleteTaskDia
       namespace={task.namespace}
       name={task.name}
       open={open}
-      consequences={consequencesOf(task)}
+      consequences={removedWith(task)}
       leaveTo={leaveTo}
       onClose={onClose}
     />

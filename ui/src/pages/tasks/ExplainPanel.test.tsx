@@ -40,7 +40,7 @@ test("the chain leads from what is seen to the root cause", () => {
 test("a cause that is told twice is shown once", () => {
   const cause = { level: "error" as const, reason: "DeploymentNotReady", message: "no Pod is ready" };
   renderPage(<ExplainPanel explain={anExplanation({ chain: [cause, cause] })} namespace="shop" />);
-  expect(screen.getAllByText("no Pod is ready")).toHaveLength(1);
+  expect(screen.getAllByText("No Pod is ready")).toHaveLength(1);
 });
 
 test("the place in the queue and what to do are told", () => {

@@ -5,7 +5,7 @@ import { Facts } from "../../components/Facts";
 import { Meter } from "../../components/Meter";
 import { ObjectLink } from "../../components/ObjectLink";
 import { Stack } from "../../components/Stack";
-import { plural } from "../../lib/format";
+import { plural, sentence } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
 import { span } from "../../lib/time";
 import { CauseChain } from "../CauseChain";
@@ -19,7 +19,7 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
       {explain.chain.length > 0 ? (
         <CauseChain chain={explain.chain} namespace={namespace} />
       ) : (
-        <p>{explain.message ?? "Nothing stands in its way."}</p>
+        <p>{sentence(explain.message ?? "Nothing stands in its way.")}</p>
       )}
       {queue && (
         <Stack gap={2}>
@@ -82,8 +82,8 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
         <div className={styles.next}>
           <h3>What you can do</h3>
           <ul>
-            {next.map((sentence) => (
-              <li key={sentence}>{sentence}</li>
+            {next.map((advice) => (
+              <li key={advice}>{sentence(advice)}</li>
             ))}
           </ul>
         </div>

@@ -1,4 +1,4 @@
-import { Copy, MoreHorizontal, RotateCcw, Square, Trash2 } from "lucide-react";
+import { Copy, RotateCcw, Square } from "lucide-react";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import { TASK } from "../../api/kinds";
@@ -6,10 +6,8 @@ import { useAction } from "../../api/objects";
 import { useRights } from "../../api/rights";
 import type { Task } from "../../api/types";
 import { Button } from "../../components/Button";
-import { Menu } from "../../components/Menu";
 import { toast } from "../../components/toast";
 import { isFinished } from "../../lib/phase";
-import { DeleteTaskDialog } from "./DeleteTaskDialog";
 import { StopDialog } from "./StopDialog";
 
 /** What can be done with a Task. */
@@ -17,7 +15,7 @@ export function TaskActions({ task }: { task: Task }) {
   const navigate = useNavigate();
   const may = useRights(task.namespace);
   const rerun = useAction<Task>(TASK, "rerun");
-  const [asking, setAsking] = useState<"stop" | "delete" | undefined>();
+  const [asking, setAsking] = useState(false);
   const duplicate = () =>
     navigate(`/tasks/create?rerun=${encodeURIComponent(task.name)}&namespace=${encodeURIComponent(task.namespace)}`);
 
@@ -41,7 +39,7 @@ export function TaskActions({ task }: { task: Task }) {
         <Button
           icon={<Square size={14} />}
           disabled={task.stopRequested || !may("update tasks")}
-          onClick={() => setAsking("stop")}
+          onClick={() => setAsking(true)}
         >
           {task.stopRequested ? "Stopping" : "Stop"}
         </Button>
@@ -49,21 +47,7 @@ export function TaskActions({ task }: { task: Task }) {
       <Button icon={<Copy size={14} />} disabled={!may("create tasks")} onClick={duplicate}>
         Duplicate
       </Button>
-      <Menu
-        label="More actions"
-        icon={<MoreHorizontal size={16} />}
-        items={[
-          {
-            label: "Delete",
-            icon: <Trash2 size={15} />,
-            danger: true,
-            disabled: !may("delete tasks"),
-            onSelect: () => setAsking("delete"),
-          },
-        ]}
-      />
-      <StopDialog task={task} open={asking === "stop"} onClose={() => setAsking(undefined)} />
-      <DeleteTaskDialog task={task} open={asking === "delete"} leaveTo="/tasks" onClose={() => setAsking(undefined)} />
+      <StopDialog task={task} open={asking} onClose={() => setAsking(false)} />
     </>
   );
 }

@@ -4,16 +4,16 @@ import { useSearchParams } from "react-router";
 import { parse } from "yaml";
 import { callText, objectPath } from "../../api/client";
 import { TASK } from "../../api/kinds";
-import { Page } from "../../app/Page";
+import { ErrorState } from "../../components/ErrorState";
 import { Notice } from "../../components/Notice";
-import { PageHeader } from "../../components/PageHeader";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
 import { type Json, skeleton, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
-import { useStartNamespace } from "../../forms/startNamespace";
+import type { Start } from "../../forms/start";
 import { TaskFields } from "../../forms/TaskFields";
 import { precheckTask, shownTaskFields } from "../../forms/taskForm";
+import { NewPage } from "../NewPage";
 
 const AT = ["spec"];
 
@@ -24,17 +24,19 @@ function duplicateOf(source: Json, namespace: string): Json {
 
 /** `?agent=`, `?template=` choose who does it; `?rerun=NAME&namespace=NS` starts from another Task. */
 export default function TaskCreate() {
+  return <NewPage kind={TASK}>{(start) => <TaskForm start={start} />}</NewPage>;
+}
+
+function TaskForm({ start }: { start: Start }) {
   const [params] = useSearchParams();
-  const start = useStartNamespace();
-  const namespace = params.get("namespace")?.replace("*", "") || start;
+  const namespace = params.get("namespace")?.replace("*", "") || start.namespace;
   const source = params.get("rerun");
   const manifest = useManifest(() => {
     const agent = params.get("agent");
     const template = params.get("template");
-    return skeleton("Task", namespace, {
-      ...(agent ? { agentRef: { name: agent } } : {}),
-      ...(template ? { templateRef: { name: template } } : {}),
-    });
+    if (agent) return skeleton("Task", namespace, { agentRef: { name: agent } });
+    if (template) return skeleton("Task", namespace, { templateRef: { name: template } });
+    return skeleton("Task", namespace, start.doer);
   });
   const original = useQuery({
     queryKey: ["Task", "duplicate", namespace, source],
@@ -53,9 +55,9 @@ export default function TaskCreate() {
   }, [original.data, manifest, namespace]);
 
   return (
-    <Page>
-      <PageHeader title="New Task" crumbs={[{ label: "Tasks", to: "/tasks" }]} sub={TASK.about} />
-      {source && <Notice tone="idle">A copy of {source}. Change what should be different.</Notice>}
+    <>
+      {original.error && <ErrorState small error={original.error} onRetry={() => original.refetch()} />}
+      {original.data && <Notice tone="idle">A copy of {source}. Change what should be different.</Notice>}
       <ManifestForm
         kind={TASK}
         manifest={manifest}
@@ -65,13 +67,13 @@ export default function TaskCreate() {
       >
         {(problems) => (
           <>
+            <TaskFields manifest={manifest} at={AT} problems={problems} />
             <FormSection title="Where">
               <NameFields manifest={manifest} problems={problems} nameOptional />
             </FormSection>
-            <TaskFields manifest={manifest} at={AT} problems={problems} />
           </>
         )}
       </ManifestForm>
-    </Page>
+    </>
   );
 }

@@ -4,78 +4,75 @@ import { keys } from "../../api/keys";
 import { TASK } from "../../api/kinds";
 import { useObject } from "../../api/objects";
 import type { Explain, Task } from "../../api/types";
-import { Page } from "../../app/Page";
-import { Badge } from "../../components/Badge";
 import { Elapsed } from "../../components/Elapsed";
 import { Notice } from "../../components/Notice";
 import { ObjectLink } from "../../components/ObjectLink";
-import { PageHeader } from "../../components/PageHeader";
-import { Tabs } from "../../components/Tabs";
-import { YamlPanel } from "../../editor/YamlPanel";
+import { sentence } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
-import { DetailState } from "../DetailState";
+import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
-import { useTab } from "../useTab";
+import { removedWith } from "./DeleteTaskDialog";
 import { PermissionPanel } from "./PermissionPanel";
 import { PhaseTimeline } from "./PhaseTimeline";
 import { TaskActions } from "./TaskActions";
+import { TaskChanges } from "./TaskChanges";
 import { TaskExplain } from "./TaskExplain";
 import { TaskOverview } from "./TaskOverview";
 import { TaskWork } from "./TaskWork";
 
 export default function TaskDetail() {
   const { namespace, name } = useNames();
-  const [tab, setTab] = useTab("work");
   const query = useObject<Task>(TASK, namespace, name);
   const explain = useQuery({
     queryKey: keys.explain("Task", namespace, name),
     queryFn: ({ signal }) => call<Explain>(`${objectPath("tasks", namespace, name)}/explain`, { signal }),
     enabled: query.data !== undefined,
   });
-  const task = query.data;
-  if (!task || query.error) return <DetailState kind={TASK} name={name} query={query} />;
-
-  const status = taskStatus(task);
-  const waits = task.phase === "Queued" || task.phase === "Pending" || task.phase === undefined;
   return (
-    <Page>
-      <PageHeader
-        title={task.name}
-        badge={<Badge status={status} />}
-        crumbs={[{ label: "Tasks", to: "/tasks" }, { label: task.namespace }]}
-        sub={
-          <>
-            {task.agentRef && <ObjectLink kind="Agent" namespace={namespace} name={task.agentRef.name} withKind />}
-            {task.templateRef && (
-              <ObjectLink kind="AgentTemplate" namespace={namespace} name={task.templateRef.name} withKind />
-            )}
-            {task.startTime && (
-              <>
-                {" "}
-                · <Elapsed from={task.startTime} to={task.completionTime} />
-              </>
-            )}
-          </>
-        }
-        actions={<TaskActions task={task} />}
-      />
-      <PhaseTimeline task={task} />
-      {task.deletionTimestamp && <Notice tone="warn">It is being deleted.</Notice>}
-      {task.message && (waits || task.phase === "Failed") && (
-        <Notice tone={waits ? "warn" : "idle"}>{task.message}</Notice>
-      )}
-      <PermissionPanel task={task} />
-      <Tabs
-        label="Parts of the Task"
-        selected={tab}
-        onSelect={setTab}
-        tabs={[
+    <DetailPage kind={TASK} query={query}>
+      {(task) => ({
+        status: taskStatus(task),
+        sub: <Doer task={task} />,
+        actions: <TaskActions task={task} />,
+        above: <News task={task} />,
+        removes: removedWith(task),
+        tabs: [
           { id: "work", label: "Work", content: () => <TaskWork task={task} /> },
+          { id: "changes", label: "Changes", content: () => <TaskChanges task={task} /> },
           { id: "overview", label: "Overview", content: () => <TaskOverview task={task} /> },
           { id: "explain", label: "Explain", content: () => <TaskExplain explain={explain} namespace={namespace} /> },
-          { id: "yaml", label: "YAML", content: () => <YamlPanel kind={TASK} namespace={namespace} name={name} /> },
-        ]}
-      />
-    </Page>
+        ],
+      })}
+    </DetailPage>
+  );
+}
+
+/** Who does it, and for how long. */
+function Doer({ task: { namespace, agentRef, templateRef, startTime, completionTime } }: { task: Task }) {
+  return (
+    <>
+      {agentRef && <ObjectLink kind="Agent" namespace={namespace} name={agentRef.name} withKind />}
+      {templateRef && <ObjectLink kind="AgentTemplate" namespace={namespace} name={templateRef.name} withKind />}
+      {startTime && (
+        <>
+          {" "}
+          · <Elapsed from={startTime} to={completionTime} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** Where the time went, and what a person should know or answer. */
+function News({ task }: { task: Task }) {
+  const waits = task.phase === "Queued" || task.phase === "Pending" || task.phase === undefined;
+  return (
+    <>
+      <PhaseTimeline task={task} />
+      {task.deletionTimestamp && <Notice tone="warn">It is being deleted.</Notice>}
+      {task.message && waits && <Notice tone="warn">{sentence(task.message)}</Notice>}
+      {task.message && task.phase === "Failed" && <Notice tone="bad">{sentence(task.message)}</Notice>}
+      <PermissionPanel task={task} />
+    </>
   );
 }

@@ -7,10 +7,11 @@ import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { ObjectLink } from "../../components/ObjectLink";
 import { Tag } from "../../components/Tag";
-import { bytes, count, words } from "../../lib/format";
+import { bytes, plural, words } from "../../lib/format";
+import { isFinished } from "../../lib/phase";
 import { ContextList } from "../ContextList";
+import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
-import styles from "./TaskDetail.module.css";
 import { UsageFacts } from "./UsageFacts";
 
 export function TaskOverview({ task }: { task: Task }) {
@@ -23,8 +24,10 @@ export function TaskOverview({ task }: { task: Task }) {
         {task.result?.summary ? (
           <p className={styles.description}>{task.result.summary}</p>
         ) : (
-          <EmptyState small title="No result yet">
-            The agent's last words appear here when it has finished.
+          <EmptyState small title={isFinished(task.phase) ? "No result" : "No result yet"}>
+            {isFinished(task.phase)
+              ? "The agent left no last words; the log tells what happened."
+              : "The agent's last words appear here when it has finished."}
           </EmptyState>
         )}
       </Card>
@@ -61,7 +64,8 @@ export function TaskOverview({ task }: { task: Task }) {
             ["Pod", task.podName && <code>{task.podName}</code>],
             [
               "Log",
-              task.logs?.lines !== undefined && `${count(task.logs.lines)} lines, ${bytes(task.logs.bytes ?? 0)}`,
+              task.logs?.lines !== undefined &&
+                `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", a part is missing" : ""}`,
             ],
             ["Created", <Ago key="created" at={task.createdAt} />],
             [

@@ -2,6 +2,7 @@ import type { Task } from "../../api/types";
 import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { allTokens, count, money } from "../../lib/format";
+import { isFinished } from "../../lib/phase";
 
 /** What the run took: tokens, money, messages, changed files. */
 export function UsageFacts({ task }: { task: Task }) {
@@ -9,8 +10,10 @@ export function UsageFacts({ task }: { task: Task }) {
   const tokens = task.usage?.tokens ?? summary?.tokenUsage;
   if (!tokens && !summary) {
     return (
-      <EmptyState small title="Nothing counted yet">
-        Tokens and cost appear while the agent works.
+      <EmptyState small title={isFinished(task.phase) ? "Nothing counted" : "Nothing counted yet"}>
+        {isFinished(task.phase)
+          ? "The run ended before a model answered."
+          : "Tokens and cost appear when it has ended."}
       </EmptyState>
     );
   }

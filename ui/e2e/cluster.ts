@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import { Agent, request } from "node:https";
+import { parse } from "yaml";
+
+interface Kubeconfig {
+  clusters: { cluster: { server: string; "certificate-authority-data": string } }[];
+  users: { user: { "client-certificate-data": string; "client-key-data": string } }[];
+}
+
+export interface KubeObject {
+  apiVersion: string;
+  kind: string;
+  metadata: { name?: string; namespace?: string; [field: string]: unknown };
+  [field: string]: unknown;
+}
+
+const PLURALS: Record<string, string> = { Registry: "registries" };
+
+/** The Kubernetes API of the platform with all rights: for what a test needs and does not test. */
+export class Cluster {
+  private readonly server: URL;
+  private readonly agent: Agent;
+
+  constructor(kubeconfig: string) {
+    const { clusters, users } = parse(readFileSync(kubeconfig, "utf8")) as Kubeconfig;
+    const [{ cluster } = { cluster: undefined }] = clusters;
+    const [{ user } = { user: undefined }] = users;
+    if (!cluster || !user) throw new Error(`${kubeconfig} names no cluster`);
+    const decode = (text: string) => Buffer.from(text, "base64");
+    this.server = new URL(cluster.server);
+    this.agent = new Agent({
+      keepAlive: true,
+      maxSockets: 16,
+      ca: decode(cluster["certificate-authority-data"]),
+      cert: decode(user["client-certificate-data"]),
+      key: decode(user["client-key-data"]),
+    });
+  }
+
+  call<T>(method: string, path: string, body?: unknown, type = "application/json"): Promise<T> {
+    return new Promise((done, failed) => {
+      const sent = request(
+        new URL(path, this.server),
+        { method, agent: this.agent, headers: { "Content-Type": type } },
+        (answer) => {
+          const pieces: Buffer[] = [];
+          answer.on("data", (piece: Buffer) => pieces.push(piece));
+          answer.on("error", failed);
+          answer.on("end", () => {
+            const text = Buffer.concat(pieces).toString();
+            if ((answer.statusCode ?? 500) < 300) done(JSON.parse(text) as T);
+            else failed(new Error(`${method} ${path}: ${answer.statusCode} ${text}`));
+          });
+        },
+      );
+      sent.on("error", failed);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+
+  create(object: KubeObject): Promise<KubeObject> {
+    return this.call("POST", listPath(object), object);
+  }
+
+  /** Changes fields of an object by a merge patch. */
+  patch(object: KubeObject, change: object): Promise<KubeObject> {
+    return this.call("PATCH", `${listPath(object)}/${object.metadata.name}`, change, "application/merge-patch+json");
+  }
+
+  /** A token of a ServiceAccount, which is made with it. */
+  async tokenOf(namespace: string, name: string): Promise<string> {
+    await this.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { namespace, name } });
+    const { status } = await this.call<{ status: { token: string } }>(
+      "POST",
+      `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+      { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } },
+    );
+    return status.token;
+  }
+}
+
+function listPath({ apiVersion, kind, metadata }: KubeObject): string {
+  const group = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const plural = PLURALS[kind] ?? `${kind.toLowerCase()}s`;
+  return metadata.namespace ? `${group}/namespaces/${metadata.namespace}/${plural}` : `${group}/${plural}`;
+}

@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { NS } from "./seed";
+import { useBrowser } from "./session";
+
+describe("lists and the frame around every page", () => {
+  const session = useBrowser();
+
+  test("a list is filtered by what is typed, and the address remembers it", async () => {
+    const { page, go } = session;
+    await go(`/tasks?namespace=${NS}`);
+    await page.locator("[data-row='0'] a").first().waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("write-a");
+    await page.waitForURL(/name=write-a/);
+    const onlyMatches = () => {
+      const rows = [...document.querySelectorAll("[data-row]")];
+      return rows.length === 1 && rows[0]?.querySelector("a")?.textContent === "write-a-file";
+    };
+    await page.waitForFunction(onlyMatches);
+    await page.reload();
+    await page.waitForFunction(onlyMatches);
+    await page.getByRole("button", { name: "Clear" }).click();
+    await page.waitForURL((url) => !url.search.includes("name="));
+    await page.getByLabel("Filter by name").fill("no-such-task");
+    await page.getByText("Nothing matches").waitFor();
+  });
+
+  test("a list asks before it deletes, and a refusal to go on deletes nothing", async () => {
+    const { page, go } = session;
+    await go(`/tasks?namespace=${NS}&name=fails-on-purpose`);
+    await page.getByRole("button", { name: "Delete fails-on-purpose", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Delete Task fails-on-purpose?" });
+    await dialog.getByText("its log").waitFor();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("link", { name: "fails-on-purpose", exact: true }).waitFor();
+  });
+
+  test("a column sorts both ways", async () => {
+    const { page, go } = session;
+    await go(`/tasks?namespace=${NS}`);
+    const head = page.getByRole("columnheader", { name: "Name", exact: true });
+    await head.getByRole("button").click();
+    await page.waitForURL(/sort=name/);
+    await page.locator("[role=columnheader][aria-sort=ascending]", { hasText: "Name" }).waitFor();
+    await head.getByRole("button").click();
+    await page.waitForURL(/sort=-name/);
+    await page.locator("[role=columnheader][aria-sort=descending]", { hasText: "Name" }).waitFor();
+  });
+
+  test("j and k move through the rows, Enter opens one, g t leads back, ? lists the keys", async () => {
+    const { page, go } = session;
+    await go(`/tasks?namespace=${NS}`);
+    await page.locator("[data-row='1'] a").first().waitFor();
+    const focused = (row: number) =>
+      page.waitForFunction((wanted) => document.activeElement?.closest(`[data-row='${wanted}']`), row);
+    await page.keyboard.press("j");
+    await focused(0);
+    await page.keyboard.press("j");
+    await focused(1);
+    await page.keyboard.press("k");
+    await focused(0);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(new RegExp(`/tasks/${NS}/`));
+    await page.keyboard.press("g");
+    await page.keyboard.press("t");
+    await page.waitForURL(/\/tasks(\?|$)/);
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  });
+
+  test("the theme is chosen and stays", async () => {
+    const { page, go } = session;
+    await go("/");
+    await page.getByRole("button", { name: /^Theme: system/ }).click();
+    await page.getByRole("button", { name: /^Theme: light/ }).click();
+    const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    expect(await background()).toBe("rgb(14, 17, 22)");
+    await page.reload();
+    expect(await background()).toBe("rgb(14, 17, 22)");
+  });
+
+  test("the namespace narrows everything and stays in the address", async () => {
+    const { page, go } = session;
+    await go("/tasks");
+    await page.getByLabel("Namespace").selectOption(NS);
+    await page.waitForURL(new RegExp(`namespace=${NS}`));
+    await page.getByRole("link", { name: "Agents", exact: true }).click();
+    await page.waitForURL(new RegExp(`agents.*namespace=${NS}`));
+  });
+});

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { TestProject } from "vitest/node";
+import { Cluster } from "./cluster";
+import { seed } from "./seed";
+
+/** What the tests know of the product that they run on. */
+export interface Platform {
+  binary: string;
+  /** A directory that goes with the tests. */
+  directory: string;
+  url: string;
+  /** Signs in the owner of the machine, once. */
+  loginLink: string;
+  kubeconfig: string;
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    platform: Platform;
+  }
+}
+
+const START_MS = 60_000;
+const STOP_MS = 30_000;
+
+/** Resolves with the exit code; a signal counts as 1. */
+export function ended(child: ChildProcess): Promise<number> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode ?? 1);
+  return new Promise((done) => {
+    child.once("error", (error) => {
+      console.error(error.message);
+      done(1);
+    });
+    child.once("exit", (code) => done(code ?? 1));
+  });
+}
+
+/** Waits until the greeting of `kubeopencode up` has named everything. What it prints later is for people. */
+function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "kubeconfig">> {
+  return new Promise((found, failed) => {
+    const late = setTimeout(() => failed(new Error("The platform did not start in time")), START_MS);
+    let loginLink: string | undefined;
+    let kubeconfig: string | undefined;
+    if (!child.stdout) return failed(new Error("The platform has no output"));
+    createInterface(child.stdout).on("line", (line) => {
+      loginLink ??= /^ {2}Page +(\S+)/.exec(line)?.[1];
+      kubeconfig ??= /export KUBECONFIG=(\S+)/.exec(line)?.[1];
+      if (!loginLink || !kubeconfig) return;
+      clearTimeout(late);
+      found({ loginLink, kubeconfig });
+    });
+    void ended(child).then((code) => {
+      clearTimeout(late);
+      failed(new Error(`The platform ended with code ${code}`));
+    });
+  });
+}
+
+/** Starts the product with its demo for all tests, and stops it after them. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const binary = process.env.KUBEOPENCODE;
+  if (!binary) throw new Error("Run this by `npm run e2e:product -- <path to the binary>`");
+  const directory = mkdtempSync(join(tmpdir(), "kubeopencode-e2e-"));
+  const child = spawn(
+    binary,
+    ["up", "--demo", "--in-memory", "--port", "0", "--api-port", "0", "--state-dir", join(directory, "state")],
+    // A group of its own: Ctrl-C reaches the tests, which then stop it in order.
+    { stdio: ["ignore", "pipe", "inherit"], detached: true },
+  );
+  const stop = async () => {
+    const early = child.exitCode !== null || child.signalCode !== null;
+    child.kill("SIGINT");
+    const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+    const code = await ended(child);
+    clearTimeout(late);
+    rmSync(directory, { recursive: true, force: true });
+    if (early || code !== 0) throw new Error(`The platform did not stop as it should: it ended with code ${code}`);
+  };
+  try {
+    const { loginLink, kubeconfig } = await greeting(child);
+    await seed(new Cluster(kubeconfig));
+    project.provide("platform", { binary, directory, url: new URL(loginLink).origin, loginLink, kubeconfig });
+    return stop;
+  } catch (error) {
+    await stop().catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,56 @@
+import type { Cluster, KubeObject } from "./cluster";
+
+/** The demo's namespace and what the demo has in it. */
+export const NS = "demo";
+export const AGENT = "helper";
+export const TEMPLATE = "scripted";
+export const CRON_TASK = "report";
+
+/** What the demo lacks. */
+export const ASKING_AGENT = "asks-first";
+export const REGISTRY = "catalogue";
+export const MODEL = "small";
+
+const API = "kubeopencode.io/v1alpha1";
+
+export function ours(kind: string, name: string, spec: object, namespace = NS): KubeObject {
+  return { apiVersion: API, kind, metadata: { namespace, name }, spec };
+}
+
+/** Nothing listens there: what is looked up is found to be missing at once, without a network. */
+const NOWHERE = "127.0.0.1:9";
+
+const OBJECTS: KubeObject[] = [
+  ours("Agent", ASKING_AGENT, {
+    profile: "Asks before it does anything",
+    templateRef: { name: TEMPLATE },
+    approval: { mode: "Always" },
+  }),
+  ours("Registry", REGISTRY, {
+    checkInterval: "1h",
+    images: [
+      { name: "dev", image: `${NOWHERE}/dev:1`, metadata: { description: "General development", tags: ["base"] } },
+    ],
+    skills: [{ name: "review", git: { repository: `http://${NOWHERE}/skills.git` } }],
+    plugins: [],
+  }),
+  ours("ModelProvider", "local", { type: "openai-compatible", baseURL: `http://${NOWHERE}/v1` }),
+  ours("Model", MODEL, { providerRef: { name: "local" }, model: "small-1" }),
+  ours("Instruction", "house-rules", { text: "Write tests first." }),
+  ours("RemoteMCPServer", "tickets", { url: `http://${NOWHERE}/mcp` }),
+];
+
+/** Adds to the demo what the pages need to have something of everything. */
+export async function seed(cluster: Cluster): Promise<void> {
+  // The demo applies its namespace right after the greeting.
+  for (let left = 100; ; left -= 1) {
+    try {
+      await cluster.call("GET", `/api/v1/namespaces/${NS}`);
+      break;
+    } catch (error) {
+      if (left === 0) throw error;
+      await new Promise((done) => setTimeout(done, 100));
+    }
+  }
+  for (const object of OBJECTS) await cluster.create(object);
+}

@@ -1,0 +1,59 @@
+import type { CronTask, Page, Task } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Card } from "../../components/Card";
+import { ConditionList } from "../../components/ConditionList";
+import { Facts } from "../../components/Facts";
+import { ObjectLink } from "../../components/ObjectLink";
+import { SkeletonBlock } from "../../components/SkeletonBlock";
+import { Stack } from "../../components/Stack";
+import { count, plural } from "../../lib/format";
+import detail from "../Detail.module.css";
+import { LabelList } from "../LabelList";
+import { CronHistory } from "./CronHistory";
+import { UpcomingCard } from "./UpcomingCard";
+
+/** When a CronTask runs, how its runs ended, and what each of them does. */
+export function CronTaskOverview({ cron, history }: { cron: CronTask; history: Page<Task> | undefined }) {
+  const { namespace } = cron;
+  const template = cron.taskTemplate ?? {};
+  return (
+    <Stack gap={4}>
+      <UpcomingCard cron={cron} />
+      <Card title="History" flush tools={history && plural(history.total, "Task")}>
+        {history ? <CronHistory tasks={history.items} /> : <SkeletonBlock lines={5} />}
+      </Card>
+      <div className={detail.cards}>
+        <Card title="What each run does">
+          <p className={detail.description}>{template.description || "No description."}</p>
+        </Card>
+        <Card title="Facts">
+          <Facts
+            facts={[
+              [
+                "Agent",
+                template.agentRef && <ObjectLink kind="Agent" namespace={namespace} name={template.agentRef.name} />,
+              ],
+              [
+                "Template",
+                template.templateRef && (
+                  <ObjectLink kind="AgentTemplate" namespace={namespace} name={template.templateRef.name} />
+                ),
+              ],
+              ["Timeout", template.timeout],
+              ["If one still runs", cron.concurrencyPolicy ?? "Forbid"],
+              ["Keeps", cron.maxRetainedTasks !== undefined && plural(cron.maxRetainedTasks, "Task")],
+              ["Last run", <Ago key="last" at={cron.lastScheduleTime} />],
+              ["Last success", <Ago key="success" at={cron.lastSuccessfulTime} />],
+              ["Next run", <Ago key="next" at={cron.nextScheduleTime} />],
+              ["Runs so far", count(cron.totalExecutions ?? 0)],
+              ["Labels", <LabelList key="labels" labels={cron.labels} />],
+            ]}
+          />
+        </Card>
+        <Card title="Conditions">
+          <ConditionList conditions={cron.conditions} />
+        </Card>
+      </div>
+    </Stack>
+  );
+}

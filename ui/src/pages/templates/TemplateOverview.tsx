@@ -1,0 +1,93 @@
+import { useQuery } from "@tanstack/react-query";
+import { AGENT } from "../../api/kinds";
+import { fetchPage, MOST_AT_ONCE } from "../../api/objects";
+import type { Agent, AgentTemplate } from "../../api/types";
+import { Ago } from "../../components/Ago";
+import { Badge } from "../../components/Badge";
+import { Card } from "../../components/Card";
+import { ConditionList } from "../../components/ConditionList";
+import { EmptyState } from "../../components/EmptyState";
+import { Facts } from "../../components/Facts";
+import { LinkButton } from "../../components/LinkButton";
+import { ObjectLink } from "../../components/ObjectLink";
+import { SimpleTable } from "../../components/SimpleTable";
+import { Tag } from "../../components/Tag";
+import { agentStatus } from "../../lib/phase";
+import { ContextList } from "../ContextList";
+import detail from "../Detail.module.css";
+import { LabelList } from "../LabelList";
+
+/** What a template sets, and who builds on it. `where` names it in the address of a form. */
+export function TemplateOverview({ template, where }: { template: AgentTemplate; where: string }) {
+  const { namespace, name } = template;
+  const agents = useQuery({
+    queryKey: ["Agent", "list", namespace, { template: name }, 0],
+    queryFn: ({ signal }) => fetchPage<Agent>(AGENT, namespace, { template: name }, 0, MOST_AT_ONCE, signal),
+  });
+  return (
+    <div className={detail.cards}>
+      <Card title="Facts">
+        <Facts
+          facts={[
+            [
+              "Model",
+              template.modelRef && (
+                <ObjectLink
+                  kind="Model"
+                  namespace={template.modelRef.namespace ?? namespace}
+                  name={template.modelRef.name}
+                />
+              ),
+            ],
+            ["Executor image", template.executorImage && <code>{template.executorImage}</code>],
+            ["Agent image", template.agentImage && <code>{template.agentImage}</code>],
+            ["Workspace", template.workspaceDir && <code>{template.workspaceDir}</code>],
+            ["Service account", template.serviceAccountName],
+            ["Tasks at once", template.maxConcurrentTasks !== undefined && String(template.maxConcurrentTasks)],
+            [
+              "Skills",
+              template.skills?.length
+                ? template.skills.map((skill) => <Tag key={skill.name}>{skill.name}</Tag>)
+                : undefined,
+            ],
+            [
+              "Plugins",
+              template.plugins?.length
+                ? template.plugins.map((plugin) => <Tag key={plugin.name}>{plugin.name}</Tag>)
+                : undefined,
+            ],
+            ["Created", <Ago key="created" at={template.createdAt} />],
+            ["Labels", <LabelList key="labels" labels={template.labels} />],
+          ]}
+        />
+      </Card>
+      <Card title="Agents that build on it" flush>
+        {agents.data && agents.data.items.length === 0 ? (
+          <EmptyState
+            small
+            title="None"
+            action={<LinkButton to={`/agents/create?${where}`}>Create an Agent</LinkButton>}
+          />
+        ) : (
+          <SimpleTable
+            label="Agents that build on it"
+            head={["Agent", "Status"]}
+            rows={(agents.data?.items ?? []).map((agent) => ({
+              key: agent.name,
+              cells: [
+                <ObjectLink key="name" kind="Agent" namespace={agent.namespace} name={agent.name} />,
+                <Badge key="status" status={agentStatus({ ...agent, ready: agent.serverStatus?.ready })} />,
+              ],
+            }))}
+          />
+        )}
+      </Card>
+      <Card title="Contexts">
+        <ContextList contexts={template.contexts} />
+      </Card>
+      <Card title="Conditions">
+        <ConditionList conditions={template.conditions} />
+      </Card>
+    </div>
+  );
+}
