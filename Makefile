@@ -42,7 +42,7 @@ cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
 	$(CARGO) run --quiet -p testenv -- up $(if $(NODE),--node)
 
 .PHONY: bench
-bench: tools ## Measure the controllers, as ratios within one run
+bench: tools ## Measure the product, as ratios within one run
 	$(CARGO) build --quiet --release -p kubeopencode -p bench
 	./target/release/bench all
 

@@ -36,7 +36,7 @@ pub async fn rate(client: &Client, namespace: &str, count: usize, sample: &(Pod,
 async fn life(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Task)) -> kube::Result<()> {
     let params = PatchParams::default();
     let (pod, ended) = sample;
-    tasks.create(&PostParams::default(), &world::task(name, world::on_template())).await?;
+    tasks.create(&PostParams::default(), &world::task(name, world::on_template(world::TEMPLATE))).await?;
     let label = json!({ "metadata": { "labels": { "kubeopencode.io/agent-template": world::TEMPLATE } } });
     let labelled = tasks.patch(name, &params, &Patch::Merge(label)).await?;
     let claim = json!({

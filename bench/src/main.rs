@@ -1,12 +1,16 @@
-//! Numbers of the controllers, as ratios within one run on one machine.
+//! Numbers of the product, as ratios within one run on one machine.
 //!
 //! `make bench` builds the release binary and runs all of it. Nothing here passes or fails: it prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints")]
 
 mod bare;
 mod controller;
+mod embedded;
+mod load;
 mod memory;
 mod node;
+mod program;
+mod rest;
 mod slots;
 mod tasks;
 mod world;
@@ -14,7 +18,7 @@ mod world;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(about = "Numbers of the controllers, as ratios within one run")]
+#[command(about = "Numbers of the product, as ratios within one run")]
 struct Args {
     #[command(subcommand)]
     what: What,
@@ -38,6 +42,10 @@ enum What {
         #[arg(default_value_t = 10_000)]
         count: usize,
     },
+    /// The platform on one machine: start, a short Task, durable writes beside a real API server, many Tasks.
+    Up,
+    /// The REST server with many Tasks and streams.
+    Rest,
 }
 
 #[tokio::main]
@@ -47,10 +55,14 @@ async fn main() -> anyhow::Result<()> {
         What::All => {
             tasks::run(500).await?;
             slots::run().await?;
-            memory::run(10_000).await
+            memory::run(10_000).await?;
+            embedded::run().await?;
+            rest::run().await
         }
         What::Tasks { count } => tasks::run(count).await,
         What::Slots => slots::run().await,
         What::Memory { count } => memory::run(count).await,
+        What::Up => embedded::run().await,
+        What::Rest => rest::run().await,
     }
 }

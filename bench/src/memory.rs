@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::Task;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
-    Api,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -22,7 +22,19 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
         controller.memory()?
     };
     let namespace = cluster.namespace().await?;
-    let tasks: Api<Task> = Api::namespaced(client.clone(), &namespace);
+    finished_tasks(&client, &namespace, count).await?;
+    let controller = Controller::start(&cluster).await?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let full = controller.memory()?;
+    println!("memory of the controller");
+    println!("  idle                      {idle:7.1} MiB");
+    println!("  {count:6} finished Tasks     {full:7.1} MiB");
+    Ok(())
+}
+
+/// Creates Tasks that have ended, on a template that is gone, so that no controller starts them before they have.
+pub async fn finished_tasks(client: &Client, namespace: &str, count: usize) -> anyhow::Result<()> {
+    let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
     let ended = json!({ "status": {
         "phase": "Completed", "runEpoch": 1, "attempt": 1, "reason": "Succeeded", "message": "the agent finished its work",
         "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:01Z", "exitCode": 0,
@@ -34,16 +46,10 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
         let (tasks, ended) = (tasks.clone(), ended.clone());
         async move {
             let name = format!("old-{number}");
-            tasks.create(&PostParams::default(), &world::task(&name, world::on_template())).await?;
+            tasks.create(&PostParams::default(), &world::task(&name, world::on_template("gone"))).await?;
             tasks.patch_status(&name, &PatchParams::default(), &Patch::Merge(ended)).await.map(drop)
         }
     });
     stream::iter(makes).buffer_unordered(world::USERS).try_collect::<()>().await?;
-    let controller = Controller::start(&cluster).await?;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let full = controller.memory()?;
-    println!("memory of the controller");
-    println!("  idle                      {idle:7.1} MiB");
-    println!("  {count:6} finished Tasks     {full:7.1} MiB");
     Ok(())
 }

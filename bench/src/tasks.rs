@@ -31,7 +31,7 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     let warm = cluster.namespace().await?;
     world::template(&client, &warm).await?;
     let (_, node) = node::start(client.clone(), &warm, LENGTH);
-    world::create(&client, &warm, vec![world::task("sample", world::on_template())]).await?;
+    world::create(&client, &warm, vec![world::task("sample", world::on_template(world::TEMPLATE))]).await?;
     finished(&client, &warm, 1).await?;
     let pod = Api::<Pod>::namespaced(client.clone(), &warm).get("sample-pod").await?;
     let ended = Api::<Task>::namespaced(client.clone(), &warm).get("sample").await?;
@@ -47,7 +47,8 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     let controller = Controller::start(&cluster).await?;
     let (_, node) = node::start(client.clone(), &namespace, LENGTH);
     let writes = controller.writes().await?;
-    let tasks = (0..count).map(|number| world::task(&format!("task-{number}"), world::on_template())).collect();
+    let tasks =
+        (0..count).map(|number| world::task(&format!("task-{number}"), world::on_template(world::TEMPLATE))).collect();
     let begin = Instant::now();
     let (created, ends) = tokio::join!(world::create(&client, &namespace, tasks), finished(&client, &namespace, count));
     created?;

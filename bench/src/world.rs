@@ -20,7 +20,12 @@ pub const TEMPLATE: &str = "bench";
 
 /// Starts a control plane without other controllers, and installs our kinds.
 pub async fn start() -> anyhow::Result<Cluster> {
-    let cluster = testenv::start(Options::api_only()).await?;
+    start_with(Options::api_only()).await
+}
+
+/// Starts a control plane, and installs our kinds.
+pub async fn start_with(options: Options) -> anyhow::Result<Cluster> {
+    let cluster = testenv::start(options).await?;
     let client = cluster.client().await?;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in api::crds() {
@@ -45,9 +50,9 @@ pub fn task(name: &str, spec: TaskSpec) -> Task {
     Task::new(name, TaskSpec { description: Some("Say hello.".into()), ..spec })
 }
 
-/// The spec of a Task on the template.
-pub fn on_template() -> TaskSpec {
-    TaskSpec { template_ref: Some(LocalRef::new(TEMPLATE)), ..TaskSpec::default() }
+/// The spec of a Task on a template.
+pub fn on_template(name: &str) -> TaskSpec {
+    TaskSpec { template_ref: Some(LocalRef::new(name)), ..TaskSpec::default() }
 }
 
 /// Creates Tasks as several users would.

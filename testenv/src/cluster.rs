@@ -28,6 +28,8 @@ pub struct Options {
     pub scheduler: bool,
     /// Run a node. Needs root.
     pub node: bool,
+    /// Wait for the disk at every write, as a cluster that keeps its data does. Tests throw theirs away.
+    pub durable: bool,
     /// More flags for kube-apiserver, such as `--feature-gates=...`.
     pub apiserver_flags: Vec<String>,
     /// An empty or new directory to work in, deleted at the end. Without it, a temporary one.
@@ -36,7 +38,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controller_manager: true, scheduler: true, node: false, apiserver_flags: Vec::new(), dir: None }
+        Self {
+            controller_manager: true,
+            scheduler: true,
+            node: false,
+            durable: false,
+            apiserver_flags: Vec::new(),
+            dir: None,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn start(leash: &mut Leash, options: &Options) -> Result<Contro
     let authority = Authority::new()?;
     write_identities(leash, &authority, address)?;
 
-    leash.spawn(Program::Etcd.name(), command(Program::Etcd, etcd_flags())?)?;
+    leash.spawn(Program::Etcd.name(), command(Program::Etcd, etcd_flags(options))?)?;
     let (url, kubeconfig) = start_apiserver(leash, options, &authority, address).await?;
 
     for (wanted, program, user, flags) in [
@@ -120,17 +120,20 @@ fn write_identities(leash: &Leash, authority: &Authority, address: Ipv4Addr) -> 
 
 /// etcd listens on sockets in the directory of the cluster: no port to race for, no access for other users. It insists
 /// on `host:port` even in the name of a socket.
-fn etcd_flags() -> Vec<String> {
-    strings(&[
+fn etcd_flags(options: &Options) -> Vec<String> {
+    let mut flags = strings(&[
         "--name=testenv",
         "--data-dir=etcd-data",
-        "--unsafe-no-fsync",
         "--listen-client-urls=unix://etcd:0",
         "--advertise-client-urls=unix://etcd:0",
         "--listen-peer-urls=unix://etcd-peer:0",
         "--initial-advertise-peer-urls=unix://etcd-peer:0",
         "--initial-cluster=testenv=unix://etcd-peer:0",
-    ])
+    ]);
+    if !options.durable {
+        flags.push("--unsafe-no-fsync".into());
+    }
+    flags
 }
 
 fn apiserver_flags(dir: &Path, address: Ipv4Addr, port: u16, options: &Options) -> Vec<String> {

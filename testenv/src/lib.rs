@@ -39,6 +39,7 @@
 //! | `XDG_CACHE_HOME` | where the cache is, `~/.cache` if not set |
 
 mod assets;
+mod cargo;
 mod certs;
 mod cluster;
 mod control_plane;
@@ -51,6 +52,7 @@ mod tool;
 pub mod image;
 
 pub use assets::{Error as AssetsError, Program, VERSION, cache};
+pub use cargo::cargo;
 pub use cluster::{Cluster, Options};
 pub use error::Error;
 pub use node::{Error as NodeError, HOST_ADDRESS};

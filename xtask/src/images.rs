@@ -19,7 +19,7 @@ use std::{
     time::SystemTime,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use testenv::image::{self, Image};
 
 const REGISTRY: &str = "quay.io/kubeopencode";
@@ -114,30 +114,25 @@ impl Images<'_> {
 
 /// Our program, linked statically: it runs in images that have no libraries, and in those of users.
 fn static_program(root: &Path, release: bool) -> anyhow::Result<PathBuf> {
-    let target = root.join("target");
-    let profile = if release { "release" } else { "debug" };
+    // target/debug/xtask -> target
+    let chore = std::env::current_exe()?;
+    let target = chore.parent().and_then(Path::parent).context("this program has no directory")?;
+    let mut build = testenv::cargo();
+    build.args(["rustc", "--quiet", "--package", "xtask", "--bin", "kubeopencode-static"]);
+    build.args(release.then_some("--release"));
+    run(build.args(["--", "-C", "target-feature=+crt-static"]).current_dir(root))?;
+    let program = target.join(if release { "release" } else { "debug" }).join("kubeopencode-static");
     let kept = target.join("static/kubeopencode");
     fs::create_dir_all(target.join("static"))?;
-    for _ in 0..3 {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["rustc", "--quiet", "--package", "kubeopencode", "--bin", "kubeopencode"]);
-        build.args(release.then_some("--release"));
-        run(build.args(["--", "-C", "target-feature=+crt-static"]).current_dir(root))?;
-        let stripped = kept.with_extension("new");
-        run(Command::new("strip").arg("-o").arg(&stripped).arg(target.join(profile).join("kubeopencode")))?;
-        let bytes = fs::read(&stripped)?;
-        // Another build may have put a program with libraries there meanwhile. It names its loader at its beginning.
-        let beginning = &bytes[..bytes.len().min(4096)];
-        if beginning.windows(9).any(|part| part == b"/ld-linux") {
-            continue;
-        }
-        if fs::read(&kept).ok() != Some(bytes) {
-            fs::rename(&stripped, &kept)?;
-        }
-        return Ok(kept);
+    let small = kept.with_extension("new");
+    run(Command::new("strip").arg("-o").arg(&small).arg(program))?;
+    // What is not written again need not be packed again.
+    if fs::read(&kept).ok() == Some(fs::read(&small)?) {
+        fs::remove_file(&small)?;
+    } else {
+        fs::rename(&small, &kept)?;
     }
-    bail!("another build replaces target/{profile}/kubeopencode again and again; run this when it is done")
+    Ok(kept)
 }
 
 /// What the packages have in them, unpacked once.

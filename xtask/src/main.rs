@@ -5,6 +5,7 @@ mod api_reference;
 mod cli_reference;
 mod generated;
 mod images;
+mod suites;
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Build and run every test, a few suites at a time.
+    Test {
+        /// How many suites at once.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
     /// Write the container images as docker archives, without Docker.
     Images {
         /// Where to.
@@ -44,6 +51,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Generate { check: false } => generated::write(&root),
         Chore::Generate { check: true } => generated::check(&root),
+        Chore::Test { jobs } => suites::run(&root, jobs),
         Chore::Images { out, tag, release } => images::write(&root, &out, &tag, release),
     }
 }
