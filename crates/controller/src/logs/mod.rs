@@ -1,6 +1,6 @@
 //! Logs that outlive Pods: a follower for each run copies what its task container prints to the archive (I4).
 //!
-//! Read it in this order: [`Logs::follow`] (while it runs), [`follower`] (the copying), [`Logs::close`] (the run is over),
+//! Read it in this order: [`Logs::follow`] (while it runs), `follower` (the copying), [`Logs::close`] (the run is over),
 //! [`Logs::remove`] and [`sweep`] (its Task is gone).
 //!
 //! A run has its final status when its log is closed in the archive, or when that took too long; then the status says
