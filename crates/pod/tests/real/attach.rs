@@ -338,7 +338,9 @@ async fn check_sigterm(server: &Server) {
     let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(20))).await.unwrap();
     assert_eq!(finished.code, Some(143), "{}{}", finished.stdout, finished.stderr);
     assert!(!finished.stdout.contains(PASSWORD) && !finished.stderr.contains(PASSWORD));
-    let last = finished.stdout.lines().rfind(|line| line.starts_with('{')).unwrap();
+    // Before the first line stands what the test program says of itself.
+    let last = finished.stdout.lines().rev().find_map(|line| line.get(line.find('{')?..));
+    let last = last.unwrap_or_else(|| panic!("{}{}", finished.stdout, finished.stderr));
     assert_eq!(serde_json::from_str::<Value>(last).unwrap()["outcome"]["reason"], "Stopped");
     let outcome = outcome(&record);
     assert_eq!((outcome.reason, outcome.message.contains("session aborted")), (Reason::Stopped, true), "{outcome:?}");
