@@ -15,9 +15,9 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-/// These have the machine to themselves: there can be one node at a time, and it runs real Pods; and how long a client
-/// waits for a real OpenCode server (`real`) cannot be told on a machine that is busy with something else.
-const ALONE: [&str; 3] = ["node", "node_killed", "real"];
+/// These have the machine to themselves: there can be one node at a time, and how long a client waits for a real OpenCode
+/// server (`real`), or a Pod for its processes (`pods`), cannot be told on a machine that is busy with something else.
+const ALONE: [&str; 4] = ["node", "node_killed", "real", "pods"];
 
 /// These begin first, in this order, so that none of them is still running alone at the end.
 const LONGEST: [&str; 4] = ["controllers", "schema", "kubectl", "up"];
