@@ -19,6 +19,8 @@ const KEY_CHARS: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Asked {
+    /// `per_…` or `que_…`.
+    pub id: String,
     /// The session that waits.
     #[serde(rename = "sessionID")]
     pub session: String,
@@ -29,13 +31,18 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// In a line. The words are the agent's, so what looks like a key is left out (I7): many may read a status.
-    pub fn describe(&self) -> String {
-        let what = match (self.permission.as_str(), self.patterns.is_empty()) {
+    /// What is asked, in the agent's words.
+    pub fn what(&self) -> String {
+        match (self.permission.as_str(), self.patterns.is_empty()) {
             ("", _) => "a question".to_owned(),
             (permission, true) => permission.to_owned(),
             (permission, false) => format!("{permission} ({})", self.patterns.join(", ")),
-        };
+        }
+    }
+
+    /// What is asked, in a line of a status. Many may read it, so what looks like a key is left out (I7).
+    pub fn describe(&self) -> String {
+        let what = self.what();
         let words = what.split_whitespace().map(|word| if looks_like_a_key(word) { "…" } else { word });
         let line = words.collect::<Vec<_>>().join(" ");
         if line.chars().count() <= MOST_CHARS {
@@ -75,7 +82,7 @@ mod tests {
 
     fn asked(permission: &str, patterns: &[&str]) -> Asked {
         let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        Asked { session: "ses_1".into(), permission: permission.into(), patterns }
+        Asked { id: "per_1".into(), session: "ses_1".into(), permission: permission.into(), patterns }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use blackbox::{
     runner::Case,
 };
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     proxy::Proxy,
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = cases![
 ];
 
 /// Checks that every run had one Pod, and that every Task got one final status.
-pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
+fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
     world.each_run_has_one_pod()?;
     let mut ends: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for task in world.tasks.versions() {
@@ -55,22 +55,22 @@ pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn burst(world: &World, prefix: &str, number: usize) -> anyhow::Result<Vec<String>> {
+/// Creates Tasks with a context, on what `on` names.
+async fn burst(world: &World, on: &Value, prefix: &str, number: usize) -> anyhow::Result<Vec<String>> {
     let names: Vec<String> = (0..number).map(|number| format!("{prefix}-{number:02}")).collect();
-    let contexts = json!([{"type": "Text", "text": "x", "mountPath": "a.txt"}]);
-    let create = names.iter().map(|name| world.task(name, json!({"templateRef": {"name": "t"}, "contexts": contexts})));
+    let mut spec = on.clone();
+    spec["contexts"] = json!([{"type": "Text", "text": "x", "mountPath": "a.txt"}]);
+    let create = names.iter().map(|name| world.task(name, spec.clone()));
     futures::future::try_join_all(create).await?;
     Ok(names)
 }
 
-async fn a_controller_that_dies_at_any_step_leaves_nothing_undone_and_does_nothing_twice() -> anyhow::Result<()> {
-    let alone = Alone::turn().await?;
-    let world = &alone.world;
-    world.template("t", json!({"maxConcurrentTasks": 2})).await?;
+/// Lets controllers die at every step of Tasks on what `on` names, which runs two at a time. The next one goes on.
+pub async fn dies_at_every_step(world: &World, on: Value) -> anyhow::Result<()> {
     for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "finished"] {
         let fragile =
             Controller::start(world.cluster, Options { failpoint: Some(place), ..Options::default() }).await?;
-        let names = burst(world, place, 4).await?;
+        let names = burst(world, &on, place, 4).await?;
         let status = fragile.exit().await.with_context(|| format!("it never reached {place}"))?;
         ensure!(!status.success(), "it did not die at {place}");
         let next = Controller::start(world.cluster, Options::default()).await?;
@@ -88,13 +88,20 @@ async fn a_controller_that_dies_at_any_step_leaves_nothing_undone_and_does_nothi
     Ok(())
 }
 
+async fn a_controller_that_dies_at_any_step_leaves_nothing_undone_and_does_nothing_twice() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    world.template("t", json!({"maxConcurrentTasks": 2})).await?;
+    dies_at_every_step(world, json!({"templateRef": {"name": "t"}})).await
+}
+
 async fn a_controller_that_is_killed_again_and_again_loses_nothing() -> anyhow::Result<()> {
     let alone = Alone::turn().await?;
     let world = &alone.world;
     world
         .template("t", json!({"maxConcurrentTasks": 3, "quota": {"maxTaskStarts": 1000, "windowSeconds": 3600}}))
         .await?;
-    let names = burst(world, "much", 24).await?;
+    let names = burst(world, &json!({"templateRef": {"name": "t"}}), "much", 24).await?;
     let finished = |world: &World| {
         let ended = |task: &Arc<Task>| task.status.as_ref().and_then(|s| s.phase).is_some_and(TaskPhase::is_finished);
         world.tasks.all().iter().filter(|task| ended(task)).count()
@@ -204,7 +211,7 @@ async fn connections_that_break_are_taken_up_again() -> anyhow::Result<()> {
     let options = Options { kubeconfig: Some(proxy.kubeconfig()), ..Options::default() };
     let controller = Controller::start(world.cluster, options).await?;
     let outcome = async {
-        let names = burst(world, "cut", 12).await?;
+        let names = burst(world, &json!({"templateRef": {"name": "t"}}), "cut", 12).await?;
         for name in names.iter().take(6) {
             world.succeeds(name).await?;
             // Whatever is under way is lost, answers to writes included.
@@ -215,7 +222,7 @@ async fn connections_that_break_are_taken_up_again() -> anyhow::Result<()> {
         }
         // Nobody answers for a while; what happened meanwhile is found afterwards.
         proxy.close();
-        let late = burst(world, "late", 3).await?;
+        let late = burst(world, &json!({"templateRef": {"name": "t"}}), "late", 3).await?;
         world.delete::<Task>("cut-00").await?;
         proxy.open();
         for name in &late {
@@ -232,7 +239,7 @@ async fn somebody_who_keeps_editing_tasks_does_no_harm() -> anyhow::Result<()> {
     shared(async |world| {
         let quota = json!({"maxTaskStarts": 1000, "windowSeconds": 3600});
         world.template("t", json!({"maxConcurrentTasks": 2, "quota": quota})).await?;
-        let names = burst(&world, "edited", 10).await?;
+        let names = burst(&world, &json!({"templateRef": {"name": "t"}}), "edited", 10).await?;
         let done = Arc::new(AtomicBool::new(false));
         let editor = tokio::spawn({
             let (world, names, done) = (Arc::clone(&world), names.clone(), Arc::clone(&done));

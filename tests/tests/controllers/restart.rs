@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use api::{Agent, Task};
 use blackbox::{
     cases,
@@ -10,14 +10,12 @@ use blackbox::{
     runner::Case,
     stub_kubelet::Act,
 };
-use futures::future::try_join_all;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::{
-    fire::everything_once,
-    queue::most_running,
+    fire::dies_at_every_step,
     world::{Alone, World, explain},
 };
 
@@ -51,28 +49,7 @@ async fn a_controller_that_dies_at_any_step_of_a_task_on_an_agent_loses_nothing(
     world.agent("a", json!({"maxConcurrentTasks": 2, "contexts": [{"type": "Text", "text": "x"}]})).await?;
     pretend_ready(world, "a").await?;
     first.terminate().await?;
-    for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "finished"] {
-        let fragile =
-            Controller::start(world.cluster, Options { failpoint: Some(place), ..Options::default() }).await?;
-        let names: Vec<String> = (0..3).map(|number| format!("{place}-{number}")).collect();
-        let contexts = json!([{"type": "Text", "text": "x", "mountPath": "a.txt"}]);
-        let spec = json!({"agentRef": {"name": "a"}, "contexts": contexts});
-        try_join_all(names.iter().map(|name| world.task(name, spec.clone()))).await?;
-        let status = fragile.exit().await.with_context(|| format!("it never reached {place}"))?;
-        ensure!(!status.success(), "it did not die at {place}");
-        let next = Controller::start(world.cluster, Options::default()).await?;
-        let outcome = async {
-            for name in &names {
-                let status = world.succeeds(name).await?;
-                ensure!((status.run_epoch, status.attempt) == (Some(1), Some(1)), "{name}: {status:?}");
-            }
-            everything_once(world, &names)?;
-            next.terminate().await
-        };
-        explain(outcome.await.with_context(|| format!("killed at {place}")), world, &[&fragile, &next])?;
-    }
-    ensure!(most_running(world) <= 2, "more than two ran at once");
-    Ok(())
+    dies_at_every_step(world, json!({"agentRef": {"name": "a"}})).await
 }
 
 async fn a_deleted_task_keeps_its_slot_over_a_restart_until_its_pod_has_stopped() -> anyhow::Result<()> {

@@ -156,7 +156,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             let (approve, text) = match self.settings.approval {
                 Approval::Wait if !expired => {
                     if self.told.insert(asked.id.clone()) {
-                        self.log.note(&Note::Asked { what: &asked.describe(), answer: "waits for a person" });
+                        self.log.note(&Note::Asked { what: &asked.what(), answer: "waits for a person" });
                     }
                     self.watch.waiting_for_a_person(now);
                     continue;
@@ -169,12 +169,12 @@ impl<'a, 'b> Follow<'a, 'b> {
             match self.client.answer(&asked, approve).await {
                 // Not found: somebody else was faster.
                 Ok(()) | Err(CallError::NotFound(_)) => {
-                    self.log.note(&Note::Asked { what: &asked.describe(), answer: text });
+                    self.log.note(&Note::Asked { what: &asked.what(), answer: text });
                     self.watch.answered(&asked.id);
                 }
                 Err(error) => {
                     if self.told.insert(asked.id.clone()) {
-                        self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.describe())));
+                        self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.what())));
                     }
                 }
             }

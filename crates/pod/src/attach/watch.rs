@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::opencode::client::{Activity, Asked};
+use kubeopencode_core::approval::Asked;
+
+use crate::opencode::client::Activity;
 use crate::opencode::events::Event;
 use crate::opencode::message::{Failure, Message, Part};
 use crate::opencode::show::{Log, Note};

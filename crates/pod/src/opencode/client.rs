@@ -4,6 +4,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use kubeopencode_core::approval::Asked;
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -74,32 +75,6 @@ pub struct Session {
 pub struct SessionSummary {
     /// Number of files.
     pub files: f64,
-}
-
-/// A request of the agent that needs an answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Asked {
-    /// `per_…` or `que_…`.
-    pub id: String,
-    /// The session that waits.
-    #[serde(rename = "sessionID")]
-    pub session: String,
-    /// What is to be permitted; empty for a question.
-    pub permission: String,
-    /// On what.
-    pub patterns: Vec<String>,
-}
-
-impl Asked {
-    /// How it is shown.
-    pub fn describe(&self) -> String {
-        match (self.permission.as_str(), self.patterns.is_empty()) {
-            ("", _) => "a question".to_owned(),
-            (permission, true) => permission.to_owned(),
-            (permission, false) => format!("{permission} ({})", self.patterns.join(", ")),
-        }
-    }
 }
 
 /// Whether a session works.
