@@ -35,6 +35,8 @@ export default defineConfig({
           environment: "jsdom",
           include: ["src/**/*.test.tsx"],
           setupFiles: ["src/test/setup.ts"],
+          isolate: false,
+          restoreMocks: true,
           css: { modules: { classNameStrategy: "non-scoped" } },
         },
       },

@@ -43,7 +43,11 @@ enum What {
         count: usize,
     },
     /// The platform on one machine: start, a short Task, durable writes beside a real API server, many Tasks.
-    Up,
+    Up {
+        /// How many.
+        #[arg(default_value_t = 10_000)]
+        count: usize,
+    },
     /// The REST server with many Tasks and streams.
     Rest,
 }
@@ -56,13 +60,13 @@ async fn main() -> anyhow::Result<()> {
             tasks::run(500).await?;
             slots::run().await?;
             memory::run(10_000).await?;
-            embedded::run().await?;
+            embedded::run(10_000).await?;
             rest::run().await
         }
         What::Tasks { count } => tasks::run(count).await,
         What::Slots => slots::run().await,
         What::Memory { count } => memory::run(count).await,
-        What::Up => embedded::run().await,
+        What::Up { count } => embedded::run(count).await,
         What::Rest => rest::run().await,
     }
 }

@@ -50,6 +50,7 @@ mod process;
 mod tool;
 
 pub mod image;
+pub mod json;
 
 pub use assets::{Error as AssetsError, Program, VERSION, cache};
 pub use cargo::cargo;

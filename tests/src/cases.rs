@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::Context as _;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use testenv::json::with_plain_numbers;
 
 use crate::Kind;
 
@@ -128,26 +129,6 @@ pub fn whole() -> anyhow::Result<Vec<WholeCase>> {
     documents.pop().context("whole.yaml is empty")
 }
 
-/// Changes `object` as a JSON merge patch says: fields of objects one by one, null removes.
-pub fn merge(object: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *object = patch.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (field, change) in changes {
-        if change.is_null() {
-            if let Some(fields) = object.as_object_mut() {
-                fields.remove(field);
-            }
-        } else {
-            merge(&mut object[field.as_str()], change);
-        }
-    }
-}
-
 /// Removes what a server adds to every object, and the status. `3` and `3.0` are the same number.
 pub fn as_sent(object: &Value) -> Value {
     let mut object = with_plain_numbers(object);
@@ -166,20 +147,4 @@ pub fn as_sent(object: &Value) -> Value {
         }
     }
     object
-}
-
-/// `object` with every whole number written without a point.
-fn with_plain_numbers(value: &Value) -> Value {
-    match value {
-        #[expect(clippy::cast_possible_truncation, reason = "checked: only numbers that fit")]
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => json!(float as i64),
-            _ => value.clone(),
-        },
-        Value::Array(items) => items.iter().map(with_plain_numbers).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, field)| (name.clone(), with_plain_numbers(field))).collect::<Map<_, _>>().into()
-        }
-        _ => value.clone(),
-    }
 }

@@ -100,6 +100,14 @@ impl Places {
         Ok(Self::among(kind, cases::full(kind)?))
     }
 
+    /// The same, with a manifest for each field of the spec before them: a server answers a small object sooner, and a
+    /// field that may stand only beside others is found in the large ones.
+    pub fn each_field_alone(kind: &Kind) -> anyhow::Result<Self> {
+        let full = cases::full(kind)?;
+        let small = full.iter().flat_map(|manifest| with_one_field(kind, manifest)).collect::<Vec<_>>();
+        Ok(Self::among(kind, [small, full].concat()))
+    }
+
     /// Where the fields of `kind` occur in these manifests.
     pub fn among(kind: &Kind, manifests: Vec<Value>) -> Self {
         let mut positions = BTreeMap::from([(String::new(), vec![Position { manifest: 0, way: Vec::new() }])]);
@@ -152,6 +160,22 @@ impl Places {
         let mut object = self.manifests[position.manifest].clone();
         at_mut(&mut object, &position.way).map(Value::take).unwrap_or_default()
     }
+}
+
+/// The manifest once for each field of its spec, with nothing else that can be left out.
+fn with_one_field(kind: &Kind, manifest: &Value) -> Vec<Value> {
+    let spec = manifest["spec"].as_object().cloned().unwrap_or_default();
+    let required = &kind.schema["properties"]["spec"]["required"];
+    let is_required = |field: &str| required.as_array().is_some_and(|names| names.iter().any(|name| name == field));
+    let with = |field: &str| {
+        let mut small = spec.clone();
+        small.retain(|name, _| name == field || is_required(name));
+        json!({
+            "apiVersion": manifest["apiVersion"], "kind": manifest["kind"],
+            "metadata": { "name": manifest["metadata"]["name"] }, "spec": small,
+        })
+    };
+    spec.keys().map(|field| with(field)).collect()
 }
 
 /// The value at the end of `way`.

@@ -1,6 +1,9 @@
 import type { Agent, AgentTemplate, CronTask, GenericObject, Registry, SessionMessage, Task } from "../src/api/types";
 import { World } from "./world";
 
+/** What every Git repository of the mock has. */
+const WHOLE = { depth: 1, recurseSubmodules: false };
+
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
@@ -169,13 +172,8 @@ function agents(world: World): void {
     maxConcurrentTasks: 2,
     queueLength: 3,
     contexts: [
-      {
-        type: "Git",
-        name: "shop",
-        mountPath: "shop",
-        git: { repository: "https://git.example.com/shop/shop", ref: "main" },
-      },
-      { type: "Text", name: "style", text: "Short functions. No new dependency without a reason." },
+      { type: "Git", name: "shop", mountPath: "shop", description: "The shop itself" },
+      { type: "Text", name: "style", description: "How code looks here" },
     ],
     credentials: [{ name: "anthropic", secretRef: { name: "anthropic", key: "apiKey" }, env: "ANTHROPIC_API_KEY" }],
     tools: [{ ref: { kind: "RemoteMCPServer", name: "documents" }, count: 4 }],
@@ -228,7 +226,7 @@ function tasks(world: World, many: number): void {
       type: "Git",
       name: "shop",
       mountPath: "shop",
-      git: { repository: "https://git.example.com/shop/shop", ref: "main" },
+      git: { repository: "https://git.example.com/shop/shop", ref: "main", ...WHOLE },
     },
     { type: "Text", name: "rules", text: "Do not touch the public API." },
   ];
@@ -463,7 +461,7 @@ function rest(world: World): void {
     skills: [
       {
         name: "review",
-        git: { repository: "https://git.example.com/platform/skills", path: "review" },
+        git: { repository: "https://git.example.com/platform/skills", ref: "main", path: "review", ...WHOLE },
         phase: "Ready",
         latestCommit: "4f1d2c9ab0e17744",
         lastChecked: checked,
@@ -471,7 +469,7 @@ function rest(world: World): void {
       },
       {
         name: "incident",
-        git: { repository: "https://git.example.com/platform/incident-skill" },
+        git: { repository: "https://git.example.com/platform/incident-skill", ref: "main", ...WHOLE },
         phase: "Unavailable",
         message: "404 Not Found",
         lastChecked: checked,

@@ -60,10 +60,12 @@ describe("Agents", () => {
     await guest.goto((await link.textContent()) ?? "");
     await guest.getByText("Connected.").waitFor(WORK);
     expect(await guest.getByRole("navigation").count()).toBe(0);
-    await guest.close();
     await page.getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("button", { name: "Make a link" }).waitFor();
+    // A revoked link ends what was opened by it.
+    await guest.getByRole("button", { name: "Connect again" }).waitFor({ timeout: 30_000 });
+    await guest.close();
     await go("/s/no-such-token");
     await page.getByText("This link does not work").waitFor();
   });

@@ -14,7 +14,14 @@ export interface KubeObject {
   [field: string]: unknown;
 }
 
+export interface Subject {
+  kind: "ServiceAccount" | "Group";
+  name: string;
+  namespace?: string;
+}
+
 const PLURALS: Record<string, string> = { Registry: "registries" };
+const RBAC = "rbac.authorization.k8s.io";
 
 /** The Kubernetes API of the platform with all rights: for what a test needs and does not test. */
 export class Cluster {
@@ -76,6 +83,30 @@ export class Cluster {
       { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } },
     );
     return status.token;
+  }
+
+  /** Gives somebody all rights: in one namespace, or everywhere. */
+  makeAdmin(subject: Subject, namespace?: string): Promise<KubeObject> {
+    return this.bind(subject, { kind: "ClusterRole", name: "cluster-admin" }, namespace);
+  }
+
+  /** Lets somebody look at the Tasks of a namespace and do nothing else. */
+  async letSeeTasks(subject: Subject, namespace: string): Promise<void> {
+    const name = `${subject.name}-sees-tasks`;
+    const rules = [{ apiGroups: ["kubeopencode.io"], resources: ["tasks"], verbs: ["get", "list", "watch"] }];
+    await this.create({ apiVersion: `${RBAC}/v1`, kind: "Role", metadata: { namespace, name }, rules });
+    await this.bind(subject, { kind: "Role", name }, namespace);
+  }
+
+  private bind(subject: Subject, role: { kind: string; name: string }, namespace?: string): Promise<KubeObject> {
+    const apiGroup = subject.kind === "Group" ? { apiGroup: RBAC } : {};
+    return this.create({
+      apiVersion: `${RBAC}/v1`,
+      kind: namespace ? "RoleBinding" : "ClusterRoleBinding",
+      metadata: { namespace, name: `${subject.name}-${role.name}` },
+      roleRef: { apiGroup: RBAC, ...role },
+      subjects: [{ ...apiGroup, ...subject }],
+    });
   }
 }
 

@@ -73,6 +73,11 @@ describe("every kind", () => {
     await page.getByRole("button", { name: "Create AgentTemplate" }).click();
     await h1(name);
     await page.getByText("127.0.0.1:9/dev:1").waitFor();
+
+    await go(`/registries/${NS}/${REGISTRY}/assemble?output=agent`);
+    await page.getByRole("radio").first().check();
+    await page.getByLabel("YAML of the new Agent").getByText("kind: Agent").waitFor();
+    await page.getByRole("button", { name: "Create Agent" }).waitFor();
   });
 
   test("the configuration is written, reviewed and saved", async () => {

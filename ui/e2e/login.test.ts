@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { violations } from "./axe";
 import { NS } from "./seed";
-import { ownerCookies, useBrowser } from "./session";
+import { useBrowser } from "./session";
 
 describe("signing in", () => {
   const session = useBrowser({ signedOut: true });
@@ -17,29 +17,10 @@ describe("signing in", () => {
 
   beforeAll(async () => {
     const { cluster } = session;
-    const rbac = "rbac.authorization.k8s.io";
     everything = await cluster.tokenOf(NS, "e2e-everything");
-    await cluster.create({
-      apiVersion: `${rbac}/v1`,
-      kind: "ClusterRoleBinding",
-      metadata: { name: "e2e-everything" },
-      roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "cluster-admin" },
-      subjects: [{ kind: "ServiceAccount", namespace: NS, name: "e2e-everything" }],
-    });
+    await cluster.makeAdmin({ kind: "ServiceAccount", namespace: NS, name: "e2e-everything" });
     tasksOnly = await cluster.tokenOf(NS, "e2e-tasks-only");
-    await cluster.create({
-      apiVersion: `${rbac}/v1`,
-      kind: "Role",
-      metadata: { namespace: NS, name: "e2e-tasks-only" },
-      rules: [{ apiGroups: ["kubeopencode.io"], resources: ["tasks"], verbs: ["get", "list", "watch"] }],
-    });
-    await cluster.create({
-      apiVersion: `${rbac}/v1`,
-      kind: "RoleBinding",
-      metadata: { namespace: NS, name: "e2e-tasks-only" },
-      roleRef: { apiGroup: rbac, kind: "Role", name: "e2e-tasks-only" },
-      subjects: [{ kind: "ServiceAccount", namespace: NS, name: "e2e-tasks-only" }],
-    });
+    await cluster.letSeeTasks({ kind: "ServiceAccount", namespace: NS, name: "e2e-tasks-only" }, NS);
   });
 
   test("a wrong token is refused, the right one leads to where one wanted to be", async () => {
@@ -106,9 +87,9 @@ describe("signing in", () => {
   });
 
   test("the owner's link signs in, and works once", async () => {
-    const cookies = await ownerCookies();
-    expect(cookies.map((cookie) => cookie.httpOnly)).toContain(true);
-    const again = await session.context.request.get(inject("platform").loginLink, { maxRedirects: 0 });
+    const { owner, loginLink } = inject("platform");
+    expect(owner.map((cookie) => cookie.httpOnly)).toContain(true);
+    const again = await session.context.request.get(loginLink, { maxRedirects: 0 });
     expect(again.status()).toBe(401);
   });
 });

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { contrastViolations, violations } from "./axe";
+import { PHONE } from "./browser";
 import { AGENT, CRON_TASK, MODEL, NS, ours, REGISTRY, TEMPLATE } from "./seed";
 import { useBrowser } from "./session";
 
@@ -52,8 +53,9 @@ describe("every page", () => {
   );
 
   async function settled(heading: string): Promise<void> {
-    await session.page.getByRole("heading", { level: 1, name: heading }).waitFor();
-    await session.page.locator("[aria-label^='Loading']").first().waitFor({ state: "detached" });
+    const { page } = session;
+    await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+    await page.locator("[aria-label^='Loading']").first().waitFor({ state: "detached" });
   }
   const overflow = () => session.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
@@ -68,6 +70,7 @@ describe("every page", () => {
   test.each(PAGES)("%s is there, fits and is accessible: light, dark and on a phone", async (address, heading) => {
     const { page, go } = session;
     session.refusals = [404];
+    await page.emulateMedia({ colorScheme: "light" });
     await go(address);
     await settled(heading);
     expect(await overflow()).toBeLessThanOrEqual(0);
@@ -75,7 +78,7 @@ describe("every page", () => {
     await page.emulateMedia({ colorScheme: "dark" });
     await still();
     expect(await contrastViolations(page)).toEqual([]);
-    await page.setViewportSize({ width: 360, height: 760 });
+    await page.setViewportSize(PHONE);
     await settled(heading);
     expect(await overflow()).toBeLessThanOrEqual(0);
     expect(await violations(page)).toEqual([]);

@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { type BrowserServer, type Cookie, chromium } from "playwright-core";
 import type { TestProject } from "vitest/node";
+import { openContext, serve } from "./browser";
 import { Cluster } from "./cluster";
 import { seed } from "./seed";
 
@@ -13,9 +15,13 @@ export interface Platform {
   /** A directory that goes with the tests. */
   directory: string;
   url: string;
-  /** Signs in the owner of the machine, once. */
+  /** Signed in the owner of the machine; it works once. */
   loginLink: string;
+  /** The session that it gave. */
+  owner: Cookie[];
   kubeconfig: string;
+  /** Where the browser listens that all tests share. */
+  browser: string;
 }
 
 declare module "vitest" {
@@ -60,7 +66,19 @@ function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "ku
   });
 }
 
-/** Starts the product with its demo for all tests, and stops it after them. */
+/** Follows the owner's link as a person would: once for all tests, because it works once. */
+async function signIn(browserAddress: string, loginLink: string): Promise<Cookie[]> {
+  const browser = await chromium.connect(browserAddress);
+  const context = await openContext(browser);
+  const page = await context.newPage();
+  await page.goto(loginLink);
+  await page.getByRole("heading", { level: 1, name: "Dashboard" }).waitFor({ timeout: START_MS });
+  const cookies = await context.cookies();
+  await browser.close();
+  return cookies;
+}
+
+/** Starts the product with its demo and a browser for all tests, and stops both after them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const binary = process.env.KUBEOPENCODE;
   if (!binary) throw new Error("Run this by `npm run e2e:product -- <path to the binary>`");
@@ -71,7 +89,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     // A group of its own: Ctrl-C reaches the tests, which then stop it in order.
     { stdio: ["ignore", "pipe", "inherit"], detached: true },
   );
+  let browser: BrowserServer | undefined;
   const stop = async () => {
+    await browser?.close();
     const early = child.exitCode !== null || child.signalCode !== null;
     child.kill("SIGINT");
     const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
@@ -81,9 +101,19 @@ export default async function setup(project: TestProject): Promise<() => Promise
     if (early || code !== 0) throw new Error(`The platform did not stop as it should: it ended with code ${code}`);
   };
   try {
-    const { loginLink, kubeconfig } = await greeting(child);
-    await seed(new Cluster(kubeconfig));
-    project.provide("platform", { binary, directory, url: new URL(loginLink).origin, loginLink, kubeconfig });
+    const starting = greeting(child);
+    browser = await serve();
+    const { loginLink, kubeconfig } = await starting;
+    const [owner] = await Promise.all([signIn(browser.wsEndpoint(), loginLink), seed(new Cluster(kubeconfig))]);
+    project.provide("platform", {
+      binary,
+      directory,
+      url: new URL(loginLink).origin,
+      loginLink,
+      owner,
+      kubeconfig,
+      browser: browser.wsEndpoint(),
+    });
     return stop;
   } catch (error) {
     await stop().catch(() => {});

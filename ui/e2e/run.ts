@@ -8,7 +8,7 @@ if (!binary) {
   console.error("Usage: npm run e2e:product -- <path to the binary> [test file or -t 'name of a test']");
   process.exit(2);
 }
-const { status } = spawnSync("npx", ["vitest", "run", "--config", "e2e/vitest.config.ts", ...words], {
+const { status } = spawnSync("node_modules/.bin/vitest", ["run", "--config", "e2e/vitest.config.ts", ...words], {
   cwd: fileURLToPath(new URL("..", import.meta.url)),
   stdio: "inherit",
   env: { ...process.env, KUBEOPENCODE: resolve(process.env.INIT_CWD ?? ".", binary) },

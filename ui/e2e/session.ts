@@ -1,6 +1,7 @@
-import type { Browser, BrowserContext, Cookie, Page } from "playwright-core";
+import { randomBytes } from "node:crypto";
+import { type Browser, type BrowserContext, type ConsoleMessage, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from "vitest";
-import { launch, openContext } from "./browser";
+import { DESKTOP, openContext } from "./browser";
 import { Cluster } from "./cluster";
 
 export interface Session {
@@ -20,39 +21,48 @@ export interface Session {
 export const WORK = { timeout: 120_000 };
 const USUAL_MS = 15_000;
 
-// One browser for all files, which run one after the other in the same process; it ends with the process.
-let browser: Promise<Browser> | undefined;
-const theBrowser = () => {
-  browser ??= launch();
-  return browser;
-};
+// One connection a process, and one signed-in page: to open another costs more than most tests. Both end with the process.
+let connection: Promise<Browser> | undefined;
+let owner: { context: BrowserContext; page: Page | undefined } | undefined;
 
-let owner: Promise<Cookie[]> | undefined;
+function theBrowser(): Promise<Browser> {
+  connection ??= chromium.connect(inject("platform").browser);
+  return connection;
+}
 
-/** The session of the machine's owner. The link works once, so whoever is first uses it for all. */
-export function ownerCookies(): Promise<Cookie[]> {
-  owner ??= (async () => {
-    const context = await openContext(await theBrowser());
-    const page = await context.newPage();
-    await page.goto(inject("platform").loginLink);
-    await page.getByRole("heading", { level: 1, name: "Dashboard" }).waitFor({ timeout: 30_000 });
-    const cookies = await context.cookies();
-    await context.close();
-    return cookies;
-  })();
-  return owner;
+async function ownerContext(): Promise<BrowserContext> {
+  if (!owner) {
+    owner = { context: await openContext(await theBrowser()), page: undefined };
+    await owner.context.addCookies(inject("platform").owner);
+  }
+  return owner.context;
 }
 
 /** A name that no other test uses. */
 export function freshName(prefix: string): string {
-  return `${prefix}-${Date.now().toString(36)}`;
+  return `${prefix}-${randomBytes(4).toString("hex")}`;
+}
+
+/** Goes to an address without loading the page anew, as a link of the page does. */
+async function follow(page: Page, address: string): Promise<void> {
+  await page.evaluate((to) => {
+    history.pushState(null, "", to);
+    dispatchEvent(new PopStateEvent("popstate"));
+  }, address);
+}
+
+/** Leaves whatever is shown: nothing of it can be taken for what comes next, and nothing of it asks the server any more. */
+async function leave(page: Page): Promise<void> {
+  await follow(page, "/nothing-is-here");
+  await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
 }
 
 /**
- * A signed-in browser for a file, a fresh page for each of its tests. A test fails if the page reported an error that it
- * did not expect: a crash, a breach of the security policy, a refused request.
+ * A page for the tests of a file: of the owner of the machine, who stays signed in from file to file, or of somebody who
+ * is not signed in. A test fails if the page reported an error that it did not expect: a crash, a breach of the security
+ * policy, a refused request.
  */
-export function useBrowser(options: { signedOut?: boolean } = {}): Session {
+export function useBrowser({ signedOut = false } = {}): Session {
   const session = {} as Session;
   const errors: string[] = [];
 
@@ -61,39 +71,58 @@ export function useBrowser(options: { signedOut?: boolean } = {}): Session {
     const code = /the server responded with a status of (\d+)/.exec(message)?.[1] ?? "0";
     return session.refusals.includes(Number(code));
   };
+  const note = {
+    pageerror: (error: Error) => errors.push(error.message),
+    console: (message: ConsoleMessage) => {
+      if (message.type() === "error" && !isExpected(message.text()))
+        errors.push(`${message.text()} ${message.location().url}`);
+    },
+  };
 
   beforeAll(async () => {
     const { url, kubeconfig } = inject("platform");
     session.url = url;
     session.cluster = new Cluster(kubeconfig);
-    session.context = await openContext(await theBrowser());
-    if (!options.signedOut) await session.context.addCookies(await ownerCookies());
+    session.context = signedOut ? await openContext(await theBrowser()) : await ownerContext();
     session.go = async (address) => {
-      await session.page.goto(`${session.url}${address}`);
+      if (signedOut || session.page.url() === "about:blank") {
+        await session.page.goto(`${session.url}${address}`);
+      } else {
+        await leave(session.page);
+        await follow(session.page, address);
+      }
     };
     session.toast = (text) => session.page.getByRole("status").filter({ hasText: text }).first().waitFor();
   });
-  afterAll(() => session.context?.close());
+  afterAll(async () => {
+    if (signedOut) await session.context?.close();
+  });
+
   beforeEach(async () => {
     errors.length = 0;
     session.refusals = [];
-    session.page = await session.context.newPage();
+    const open = signedOut ? session.page : owner?.page;
+    session.page = open && !open.isClosed() ? open : await session.context.newPage();
+    if (owner && !signedOut) owner.page = session.page;
     session.page.setDefaultTimeout(USUAL_MS);
-    session.page.on("pageerror", (error) => errors.push(error.message));
-    session.page.on("console", (message) => {
-      if (message.type() === "error" && !isExpected(message.text()))
-        errors.push(`${message.text()} ${message.location().url}`);
-    });
+    await session.page.setViewportSize(DESKTOP);
+    session.page.on("pageerror", note.pageerror);
+    session.page.on("console", note.console);
   });
   afterEach(async ({ task }) => {
-    if (task.result?.state === "fail") {
+    const { page } = session;
+    const failed = task.result?.state === "fail";
+    if (failed) {
       const path = `screenshots/failed/${task.name.replace(/[^a-z0-9]+/gi, "-")}.png`;
-      await session.page.screenshot({ path });
+      await page.screenshot({ path });
       console.error(`What was seen: ui/${path}`);
     }
     // What a person chose (theme, namespace) is remembered; the next test is another person.
-    await session.page.evaluate(() => localStorage.clear()).catch(() => {});
-    await session.page.close();
+    await page.evaluate(() => localStorage.clear()).catch(() => {});
+    if (failed) await page.close();
+    else if (!signedOut) await leave(page);
+    page.off("pageerror", note.pageerror);
+    page.off("console", note.console);
     expect(errors).toEqual([]);
   });
   return session;

@@ -102,7 +102,14 @@ describe("Tasks", () => {
     await go(`/tasks/${NS}/${next}?tab=explain`);
     await status("Queued");
     await page.getByRole("heading", { name: "What you can do" }).waitFor();
-    await page.getByRole("link", { name: slow }).first().waitFor();
+    await page.getByRole("link", { name: slow }).first().click();
+    await h1(slow);
+    await page.getByRole("link", { name: `Agent ${AGENT}` }).click();
+    await h1(AGENT);
+    await page.getByRole("listitem").filter({ hasText: slow }).filter({ hasText: "Running" }).waitFor();
+    await page.getByRole("listitem").filter({ hasText: next }).filter({ hasText: "Queued" }).waitFor();
+    await page.getByRole("link", { name: next }).click();
+    await h1(next);
     await tab("YAML");
     await page.getByText("priority: 0").click();
     await page.keyboard.press("End");
@@ -147,10 +154,10 @@ describe("Tasks", () => {
     await go(`/tasks/${NS}/waits-its-turn`);
     await status("Completed");
     await page.getByRole("button", { name: "Run again" }).click();
-    await page.getByRole("button", { name: "Stop" }).waitFor();
-    await status("Completed");
+    await session.toast("It runs again.");
     await tab("Overview");
-    await page.getByText("2", { exact: true }).first().waitFor();
+    await page.locator("dt", { hasText: /^Run$/ }).locator("+ dd", { hasText: /^2$/ }).waitFor(WORK);
+    await status("Completed");
   });
 
   test("what an agent asks is allowed, or refused with a reason", WORK, async () => {

@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What needs nothing of the demo comes first: the demo goes on meanwhile. What needs a server of its own comes last. */
-const ORDER = ["login", "kinds", "agents", "crontasks", "lists", "tasks", "pages", "restart", "scale"];
+/** What needs nothing of the demo comes first: the demo goes on meanwhile. Then the long ones, and the short ones fill up. */
+const ORDER = ["login", "kinds", "tasks", "agents", "pages", "crontasks", "oidc", "lists", "restart", "scale"];
 const place = (file: TestSpecification) => ORDER.findIndex((name) => file.moduleId.endsWith(`/${name}.test.ts`));
 
 class InOrder extends BaseSequencer {
@@ -20,8 +20,8 @@ export default defineConfig({
     globalSetup: "e2e/platform.ts",
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // One platform, one browser, one after the other: files share both, and change what the platform holds.
-    fileParallelism: false,
+    // One platform and one browser; two files at a time, because a test waits for the product as often as it computes.
+    maxWorkers: 2,
     isolate: false,
     sequence: { sequencer: InOrder },
   },

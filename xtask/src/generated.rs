@@ -14,7 +14,11 @@ fn files() -> anyhow::Result<BTreeMap<String, String>> {
     for (plural, text) in kubeopencode::crds::yaml()? {
         files.insert(format!("{CRDS}/{plural}.yaml"), text);
     }
-    files.insert("docs/reference/api.md".into(), api_reference::page(&api::crds()));
+    let crds = api::crds();
+    // For the platform on one machine, which installs them at its start.
+    let lines = crds.iter().flat_map(|crd| [crd.to_string(), "\n".to_owned()]).collect();
+    files.insert("crates/local/definitions.jsonl".into(), lines);
+    files.insert("docs/reference/api.md".into(), api_reference::page(&crds));
     files.insert("docs/reference/cli.md".into(), cli_reference::page());
     files.insert("docs/reference/openapi.json".into(), server::openapi());
     Ok(files)

@@ -201,6 +201,8 @@ pub mod reasons {
     pub const MISSED_DEADLINE: &str = "MissedDeadline";
     /// It holds as many Tasks as it may; delete some, or set a clean-up policy.
     pub const MAX_RETAINED_TASKS_REACHED: &str = "MaxRetainedTasksReached";
+    /// The API server refused the Task whose time had come.
+    pub const TASK_NOT_CREATED: &str = "TaskNotCreated";
     /// A Task of it still runs, and the policy forbids another.
     pub const ACTIVE_TASK_EXISTS: &str = "ActiveTaskExists";
 

@@ -53,7 +53,7 @@ pub use kinds::{
     remote_mcp_server::{RemoteMCPServer, RemoteMCPServerSpec, RemoteMCPServerStatus},
     task::{Task, TaskPhase, TaskSpec, TaskStatus},
 };
-pub use schema::Duration;
+pub use schema::{Duration, piece};
 
 /// The definitions of all kinds as JSON, ready for the API server, in the order in which people learn them.
 pub fn crds() -> Vec<Value> {

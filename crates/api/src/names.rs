@@ -31,8 +31,10 @@ pub mod labels {
     pub const APP_INSTANCE: &str = "app.kubernetes.io/instance";
     /// Kubernetes' own: which part of the application.
     pub const APP_COMPONENT: &str = "app.kubernetes.io/component";
-    /// Kubernetes' own: who manages the object; our value is `kubeopencode`.
+    /// Kubernetes' own: who manages the object.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// Value of [`MANAGED_BY`].
+    pub const MANAGER: &str = "kubeopencode";
     /// On an image: the framework inside, read for `Agent.status.detectedFramework`.
     pub const FRAMEWORK: &str = "kubeopencode.io/framework";
 }

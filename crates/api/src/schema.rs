@@ -3,9 +3,12 @@
 
 use std::{borrow::Cow, time};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::Rule;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use kube::core::{
+    Rule,
+    schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema, transform::AddNullable};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -92,6 +95,30 @@ pub(crate) fn finish(crd: &CustomResourceDefinition) -> Value {
         }
     }
     value
+}
+
+/// The schema of a piece of a spec, exactly as the definitions of the kinds write it out wherever they have that piece.
+pub fn piece<T: JsonSchema>() -> Value {
+    // As the derive macro of kinds does it: another setting would give another schema.
+    let generator = SchemaSettings::openapi3()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .with_transform(AddNullable::default())
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
+        .with_transform(OptionalIntOrString)
+        .into_generator();
+    let schema = generator.into_root_schema_for::<T>().to_value();
+    let typed: Option<JSONSchemaProps> = serde_json::from_value(schema).ok();
+    let mut schema = serde_json::to_value(typed).unwrap_or_default();
+    if let Value::Object(schema) = &mut schema {
+        tidy(schema);
+        fit(schema);
+    }
+    bound(&mut schema);
+    schema
 }
 
 /// Drops what says nothing: `nullable` (without it the API server prunes a null, which is what "unset" should mean),
@@ -273,6 +300,16 @@ mod tests {
                 let free = &node["properties"][name]["x-kubernetes-preserve-unknown-fields"];
                 assert!(free.is_null(), "{path}.{name} is required: it needs #[serde(default)]");
             }
+        }
+    }
+
+    #[test]
+    fn a_piece_is_described_as_in_the_definitions_that_have_it() {
+        let piece = piece::<crate::context::GitContext>();
+        let crds = crate::crds();
+        let task = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/contexts/items/properties/git";
+        for part in ["type", "required", "properties"] {
+            assert_eq!(piece[part], crds[0].pointer(task).unwrap()[part], "{part}");
         }
     }
 

@@ -70,6 +70,43 @@ pub struct CaBundle {
     pub secret_ref: Option<CaBundleRef>,
 }
 
+impl CaBundle {
+    /// The object and the key that hold the certificates; a ConfigMap wins.
+    pub fn place(&self) -> Option<CaBundlePlace> {
+        let key = |source: &CaBundleRef, default: &str| {
+            source.key.clone().filter(|key| !key.is_empty()).unwrap_or_else(|| default.to_owned())
+        };
+        match (&self.config_map_ref, &self.secret_ref) {
+            (Some(source), _) => {
+                Some(CaBundlePlace::ConfigMap { name: source.name.clone(), key: key(source, "ca-bundle.crt") })
+            }
+            (None, Some(source)) => {
+                Some(CaBundlePlace::Secret { name: source.name.clone(), key: key(source, "ca.crt") })
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// What holds a bundle of certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaBundlePlace {
+    /// A key of a ConfigMap.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// A key of a Secret.
+    Secret {
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+}
+
 /// Where a bundle of certificates is.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

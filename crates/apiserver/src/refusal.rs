@@ -74,10 +74,16 @@ impl Refusal {
         refusal
     }
 
-    pub(crate) fn already_exists(resource: &str, group: &str, name: &str, leaving: bool) -> Self {
+    /// Somebody has the name, who may be about to leave; whoever asked the server to make up a name can ask again.
+    pub(crate) fn already_exists(resource: &str, group: &str, name: &str, leaving: bool, generated: bool) -> Self {
         let begin = if leaving { "object is being deleted: " } else { "" };
-        let message = format!("{begin}{} {} already exists", qualified(resource, group), quoted(name));
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(name, group, resource)
+        let end = if generated { ", the server was not able to generate a unique name for the object" } else { "" };
+        let message = format!("{begin}{} {} already exists{end}", qualified(resource, group), quoted(name));
+        let mut refusal = Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(name, group, resource);
+        if let Some(details) = refusal.details.as_mut().filter(|_| generated) {
+            details["retryAfterSeconds"] = json!(1);
+        }
+        refusal
     }
 
     pub(crate) fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {

@@ -30,7 +30,7 @@ use store::{LogArchive, Owner};
 
 use crate::{
     Environment,
-    agent::server::Servers,
+    agent::{git_sync::LastLooks, server::Servers},
     apply::Applied,
     cron::Children,
     events::Events,
@@ -60,6 +60,8 @@ pub struct Context {
     pub remote: Remote,
     /// Servers of Agents.
     pub servers: Servers,
+    /// Repositories that Agents follow.
+    pub looks: LastLooks,
     /// Where runs that ended are told.
     pub traces: Traces,
     /// What Agents use and others own.
@@ -154,6 +156,7 @@ impl Context {
             queues: Queues::default(),
             remote,
             servers,
+            looks: LastLooks::default(),
             traces: Traces::start(),
             parts: Parts::default(),
             applied: Applied::default(),

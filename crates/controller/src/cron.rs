@@ -5,12 +5,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use api::{CronTask, Task, names::annotations};
+use api::{CronTask, CronTaskStatus, Task, conditions::reasons, names::annotations};
 use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
-use kubeopencode_core::cron::{ChildTask, CronPlan, plan};
+use kubeopencode_core::cron::{ChildTask, CronPlan, plan, refused};
 use observe::{Change, Key, Next, Seen};
 use serde_json::json;
 
@@ -92,7 +92,11 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
             // An earlier pass made it and could not say so.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => None,
             Err(error) => {
-                ctx.events.warning(&*cron, "TaskNotCreated", error.to_string());
+                ctx.events.warning(&*cron, reasons::TASK_NOT_CREATED, error.to_string());
+                if let kube::Error::Api(answer) = &error {
+                    let status = refused(&cron, &children, &answer.message, now());
+                    say(ctx, key, &cron, &status).await?;
+                }
                 return Err(error);
             }
         };
@@ -101,9 +105,14 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
             ctx.learn_task(made);
         }
     }
+    say(ctx, key, &cron, &status).await?;
+    Ok(next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+}
+
+async fn say(ctx: &Context, key: &Key, cron: &CronTask, status: &CronTaskStatus) -> Result<(), kube::Error> {
     let before = cron.status.clone().unwrap_or_default();
-    if let Some(written) = ctx.write_status::<CronTask>(key, &before, &status, None).await? {
+    if let Some(written) = ctx.write_status::<CronTask>(key, &before, status, None).await? {
         ctx.seen.crons.learn(written);
     }
-    Ok(next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+    Ok(())
 }

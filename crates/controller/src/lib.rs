@@ -38,6 +38,7 @@ pub mod task;
 pub mod template;
 pub mod traces;
 mod watches;
+pub mod way;
 mod workers;
 
 use std::{future::Future, io, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! What Agents are made of and others own: Secrets, ConfigMaps, models, instructions, tools.
+//! What Agents are made of, or Tasks wait for, and others own: Secrets, ConfigMaps, models, instructions, tools.
 //!
 //! They are known by their versions only, from watches of their metadata, and read when they are needed. Who uses one is
 //! told when it appears, changes or goes, so a missing reference heals at once and nothing has to be looked for.
@@ -22,7 +22,16 @@ use observe::Key;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-/// An object that Agents may use.
+/// Who uses parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum User {
+    /// An Agent.
+    Agent(Key),
+    /// A Task that waits for a part.
+    Task(Key),
+}
+
+/// An object that somebody may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Part {
     kind: String,
@@ -43,20 +52,20 @@ pub struct Parts(Arc<RwLock<State>>);
 #[derive(Default)]
 struct State {
     versions: HashMap<Part, String>,
-    /// Part -> Agents that use it, or would if it existed.
-    users: HashMap<Part, BTreeSet<Key>>,
-    /// Agent -> what it uses.
-    used: HashMap<Key, BTreeSet<Part>>,
+    /// Part -> who uses it, or would if it existed.
+    users: HashMap<Part, BTreeSet<User>>,
+    /// User -> what it uses.
+    used: HashMap<User, BTreeSet<Part>>,
 }
 
 impl Parts {
-    /// Follows the parts of kind `K` for ever. `told` gets each Agent that uses one that changed; `complete` becomes
+    /// Follows the parts of kind `K` for ever. `told` gets each user of one that changed; `complete` becomes
     /// true when the first list is known.
     pub fn follow<K>(
         &self,
         client: Client,
         complete: watch::Sender<bool>,
-        told: impl Fn(Key) + Send + 'static,
+        told: impl Fn(User) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
@@ -100,7 +109,7 @@ impl Parts {
     }
 
     /// A part has this version. Answers who uses it, if that is news.
-    pub fn learn(&self, part: Part, version: String) -> Vec<Key> {
+    pub fn learn(&self, part: Part, version: String) -> Vec<User> {
         let mut state = self.write();
         let users = state.users_of(&part);
         let known = state.versions.get(&part) == Some(&version);
@@ -108,12 +117,12 @@ impl Parts {
         if known { Vec::new() } else { users }
     }
 
-    fn forget(&self, part: &Part) -> Vec<Key> {
+    fn forget(&self, part: &Part) -> Vec<User> {
         let mut state = self.write();
         if state.versions.remove(part).is_some() { state.users_of(part) } else { Vec::new() }
     }
 
-    fn replace(&self, kind: &str, list: HashMap<Part, String>) -> Vec<Key> {
+    fn replace(&self, kind: &str, list: HashMap<Part, String>) -> Vec<User> {
         let mut state = self.write();
         let gone = state.versions.keys().filter(|part| part.kind == kind && !list.contains_key(*part));
         let new = list.iter().filter(|(part, version)| state.versions.get(*part) != Some(*version));
@@ -124,8 +133,13 @@ impl Parts {
     }
 
     /// Starts to note what `user` uses.
-    pub fn uses<'a>(&'a self, user: &Key) -> Uses<'a> {
-        Uses { parts: Some((self, user.clone())), now: BTreeSet::new() }
+    pub fn uses<'a>(&'a self, user: &User) -> Uses<'a> {
+        Uses { parts: (self, user.clone()), now: BTreeSet::new() }
+    }
+
+    /// It uses nothing any more.
+    pub fn forget_user(&self, user: &User) {
+        self.uses(user).done();
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
@@ -134,36 +148,30 @@ impl Parts {
 }
 
 impl State {
-    fn users_of(&self, part: &Part) -> Vec<Key> {
+    fn users_of(&self, part: &Part) -> Vec<User> {
         self.users.get(part).into_iter().flatten().cloned().collect()
     }
 }
 
 /// What somebody uses, noted while it is found out: from the moment that a part is added, its changes are told.
 pub struct Uses<'a> {
-    parts: Option<(&'a Parts, Key)>,
+    parts: (&'a Parts, User),
     now: BTreeSet<Part>,
 }
 
 impl Uses<'_> {
-    /// For whoever does not want to be told.
-    pub fn untold() -> Self {
-        Self { parts: None, now: BTreeSet::new() }
-    }
-
     /// It uses this part.
     pub fn add(&mut self, part: Part) {
-        if let Some((parts, user)) = &self.parts {
-            let mut state = parts.write();
-            state.users.entry(part.clone()).or_default().insert(user.clone());
-            state.used.entry(user.clone()).or_default().insert(part.clone());
-        }
+        let (parts, user) = &self.parts;
+        let mut state = parts.write();
+        state.users.entry(part.clone()).or_default().insert(user.clone());
+        state.used.entry(user.clone()).or_default().insert(part.clone());
         self.now.insert(part);
     }
 
     /// It uses nothing else.
     pub fn done(self) {
-        let Some((parts, user)) = self.parts else { return };
+        let (parts, user) = self.parts;
         let mut state = parts.write();
         let before = state.used.remove(&user).unwrap_or_default();
         for part in before.difference(&self.now) {
@@ -203,7 +211,7 @@ mod tests {
     #[test]
     fn whoever_uses_a_part_is_told_of_it_and_nobody_else() {
         let parts = Parts::default();
-        let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let (a, b) = (User::Agent(Key::new("n", "a")), User::Task(Key::new("n", "a")));
         let mut uses = parts.uses(&a);
         uses.add(secret("x"));
         uses.done();
@@ -218,7 +226,7 @@ mod tests {
     #[test]
     fn a_part_that_is_not_used_any_more_is_forgotten() {
         let parts = Parts::default();
-        let a = Key::new("n", "a");
+        let a = User::Agent(Key::new("n", "a"));
         let mut uses = parts.uses(&a);
         uses.add(secret("x"));
         uses.done();
@@ -233,7 +241,7 @@ mod tests {
     #[test]
     fn a_new_list_tells_of_what_differs_also_of_what_is_gone() {
         let parts = Parts::default();
-        let a = Key::new("n", "a");
+        let a = User::Agent(Key::new("n", "a"));
         for name in ["kept", "gone", "changed"] {
             parts.learn(secret(name), "1".into());
         }

@@ -19,7 +19,8 @@ use serde_json::Value;
 
 use crate::{
     context::{Context, instant, now},
-    remote::{Error, Login},
+    remote::{Error, Login, Remote},
+    way::Way,
 };
 
 /// How often assets are looked at unless the Registry says otherwise.
@@ -43,7 +44,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
     let interval = SignedDuration::try_from(interval).unwrap_or(SignedDuration::MAX);
     let before = registry.status.clone().unwrap_or_default();
     let fresh = before.observed_generation == registry.metadata.generation;
-    let due = last_look(&before).filter(|_| fresh).map(|last| last.checked_add(interval).unwrap_or(Timestamp::MAX));
+    let due = next_look(&before, interval).filter(|_| fresh);
     if let Some(due) = due
         && now() < due
     {
@@ -51,36 +52,41 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
         return Ok(Next::At(instant(due)));
     }
     let after = look(ctx, key, &registry).await;
-    let next = last_look(&after).map_or_else(now, |last| last.checked_add(interval).unwrap_or(Timestamp::MAX));
     if let Some(written) = ctx.write_status::<Registry>(key, &before, &after, None).await? {
         ctx.seen.registries.learn(written);
     }
-    Ok(Next::At(instant(next)))
+    Ok(next_look(&after, interval).map_or(Next::Wait, |at| Next::At(instant(at))))
 }
 
-fn last_look(status: &RegistryStatus) -> Option<Timestamp> {
+/// When assets are to be looked at again. Without any there is nothing to look at until somebody adds one.
+fn next_look(status: &RegistryStatus, interval: SignedDuration) -> Option<Timestamp> {
     let images = status.images.iter().flatten().map(|asset| &asset.last_checked);
     let skills = status.skills.iter().flatten().map(|asset| &asset.last_checked);
     let plugins = status.plugins.iter().flatten().map(|asset| &asset.last_checked);
-    images.chain(skills).chain(plugins).flatten().map(|time| time.0).max()
+    let last = images.chain(skills).chain(plugins).flatten().map(|time| time.0).max();
+    last.map(|last| last.checked_add(interval).unwrap_or(Timestamp::MAX))
 }
 
 async fn look(ctx: &Context, key: &Key, registry: &Registry) -> RegistryStatus {
     let spec = &registry.spec;
     let npm = spec.npm_registry_url.clone().or_else(|| ctx.variable(NPM));
-    let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(ctx, key, asset)).collect();
-    let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(ctx, key, asset)).collect();
-    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(ctx, npm.as_deref(), asset)).collect();
+    let remote = &ctx.remote.through(&Way::of_platform(&ctx.platform())).unwrap_or_else(|error| {
+        tracing::warn!(registry = %key, %error, "assets are looked at without the proxy of the KubeOpenCodeConfig");
+        ctx.remote.clone()
+    });
+    let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(ctx, remote, key, asset)).collect();
+    let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(ctx, remote, key, asset)).collect();
+    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(remote, npm.as_deref(), asset)).collect();
     let images = stream::iter(images).buffered(AT_ONCE).collect().await;
     let skills = stream::iter(skills).buffered(AT_ONCE).collect().await;
     let plugins = stream::iter(plugins).buffered(AT_ONCE).collect().await;
     summarise(registry, images, skills, plugins)
 }
 
-async fn image(ctx: &Context, key: &Key, asset: &ImageAsset) -> ImageAssetStatus {
+async fn image(ctx: &Context, remote: &Remote, key: &Key, asset: &ImageAsset) -> ImageAssetStatus {
     let secret = asset.secret_ref.as_ref().map(|secret| &secret.name);
     let found = match image_login(ctx, key, secret, &asset.image).await {
-        Ok(login) => ctx.remote.image_digest(&asset.image, login.as_ref()).await,
+        Ok(login) => remote.image_digest(&asset.image, login.as_ref()).await,
         Err(error) => Err(error),
     };
     let (phase, digest, message) = verdict(found);
@@ -88,18 +94,18 @@ async fn image(ctx: &Context, key: &Key, asset: &ImageAsset) -> ImageAssetStatus
     ImageAssetStatus { name, image, phase, digest, last_checked: Some(Time(now())), message }
 }
 
-async fn skill(ctx: &Context, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
+async fn skill(ctx: &Context, remote: &Remote, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
     let found = match git_login(ctx, key, asset.git.secret_ref.as_ref().map(|secret| &secret.name)).await {
-        Ok(login) => ctx.remote.commit(&asset.git.repository, &asset.git.reference, login.as_ref()).await,
+        Ok(login) => remote.commit(&asset.git.repository, &asset.git.reference, login.as_ref()).await,
         Err(error) => Err(error),
     };
     let (phase, latest_commit, message) = verdict(found);
     SkillAssetStatus { name: asset.name.clone(), phase, latest_commit, last_checked: Some(Time(now())), message }
 }
 
-async fn plugin(ctx: &Context, npm: Option<&str>, asset: &PluginAsset) -> PluginAssetStatus {
+async fn plugin(remote: &Remote, npm: Option<&str>, asset: &PluginAsset) -> PluginAssetStatus {
     let found = match npm {
-        Some(npm) => ctx.remote.npm_version(npm, &asset.plugin.name).await,
+        Some(npm) => remote.npm_version(npm, &asset.plugin.name).await,
         None => Err(Error::Unsupported(format!(
             "no npm registry is known: set npmRegistryURL, or {NPM} for the controller"
         ))),
@@ -201,6 +207,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_catalogue_is_looked_at_again_only_if_there_is_anything_in_it() {
+        let interval = SignedDuration::from_mins(10);
+        assert_eq!(next_look(&RegistryStatus::default(), interval), None);
+        let skills = json!([{"name": "a", "phase": "Ready", "lastChecked": "2026-01-01T00:00:00Z"}]);
+        let status: RegistryStatus = serde_json::from_value(json!({"skills": skills})).unwrap();
+        assert_eq!(next_look(&status, interval), Some("2026-01-01T00:10:00Z".parse().unwrap()));
+    }
 
     #[test]
     fn a_login_is_read_in_both_ways() {

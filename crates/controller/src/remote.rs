@@ -1,11 +1,18 @@
-//! What lies outside the cluster: image registries, Git repositories, npm. Every answer is bounded in size and time.
+//! What lies outside the cluster: image registries, Git repositories, npm. Every answer is bounded in size and time, and
+//! none comes from a link-local address: users name the places, and the metadata service of a cloud is none of them.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::StreamExt as _;
 use kubeopencode_core::assets::{Challenge, ImageReference, commit_of, npm_version, package};
-use reqwest::{Client, Response, StatusCode, header};
+use reach::{CarefulResolver, Loopback, RefusedTarget, careful_redirects};
+use reqwest::{Certificate, Client, ClientBuilder, NoProxy, RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::Value;
+
+use crate::way::Way;
+
+/// A sidecar may serve the controller. Nothing else listens there but our own numbers.
+const LOOPBACK: Loopback = Loopback::Allowed;
 
 /// Nobody waits longer for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,6 +49,9 @@ pub enum Error {
     /// It cannot be asked.
     #[error("{0}")]
     Unsupported(String),
+    /// It may not be asked.
+    #[error("{0}; use another address")]
+    Forbidden(String),
 }
 
 fn advice(status: StatusCode) -> &'static str {
@@ -68,7 +78,33 @@ pub struct Remote(Client);
 impl Remote {
     /// A client that follows the process's proxy settings.
     pub fn new() -> Result<Self, reqwest::Error> {
-        Client::builder().timeout(PATIENCE).user_agent("kubeopencode").build().map(Self)
+        builder().build().map(Self)
+    }
+
+    /// The same by another way.
+    pub fn through(&self, way: &Way) -> Result<Self, Error> {
+        if *way == Way::default() {
+            return Ok(self.clone());
+        }
+        let unusable = |what: &str| Error::Unsupported(format!("{what} cannot be used"));
+        let mut builder = builder();
+        if let Some(pem) = &way.authorities {
+            let certificates = Certificate::from_pem_bundle(pem).ok().filter(|found| !found.is_empty());
+            builder = builder.tls_certs_merge(certificates.ok_or_else(|| unusable("caBundle"))?);
+        }
+        if let Some(proxy) = &way.proxy {
+            let direct = NoProxy::from_string(&way.direct);
+            let address = |address: &Option<String>| address.clone().filter(|address| !address.is_empty());
+            if let Some(http) = address(&proxy.http_proxy) {
+                let http = reqwest::Proxy::http(http).map_err(|_| unusable("proxy.httpProxy"))?;
+                builder = builder.proxy(http.no_proxy(direct.clone()));
+            }
+            if let Some(https) = address(&proxy.https_proxy) {
+                let https = reqwest::Proxy::https(https).map_err(|_| unusable("proxy.httpsProxy"))?;
+                builder = builder.proxy(https.no_proxy(direct));
+            }
+        }
+        builder.build().map(Self).map_err(|_| unusable("the proxy or caBundle"))
     }
 
     /// The digest of an image.
@@ -91,7 +127,7 @@ impl Remote {
         if let Some(authorization) = authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        request.send().await.map_err(|error| unreachable_host(url, &error))
+        ask(request).await
     }
 
     async fn registry_token(&self, answer: &Response, login: Option<&Login>, host: &str) -> Result<String, Error> {
@@ -105,7 +141,7 @@ impl Remote {
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
-        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&challenge.realm, &error))?)?;
+        let answer = accepted(ask(request).await?)?;
         let body: Value = serde_json::from_slice(&bounded(answer).await?).unwrap_or_default();
         let token = body["token"].as_str().or_else(|| body["access_token"].as_str()).ok_or_else(refused)?;
         Ok(format!("Bearer {token}"))
@@ -121,7 +157,7 @@ impl Remote {
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
-        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&url, &error))?)?;
+        let answer = accepted(ask(request).await?)?;
         let refs = bounded(answer).await?;
         commit_of(&refs, reference).ok_or_else(|| Error::Missing(format!("the repository has no '{reference}'")))
     }
@@ -131,7 +167,7 @@ impl Remote {
         let (name, wanted) = package(spec);
         let url = format!("{}/{}", registry.trim_end_matches('/'), name.replace('/', "%2f"));
         let request = self.0.get(&url).header(header::ACCEPT, NPM_SHORT);
-        let answer = accepted(request.send().await.map_err(|error| unreachable_host(&url, &error))?)?;
+        let answer = accepted(ask(request).await?)?;
         let about: Value = serde_json::from_slice(&bounded(answer).await?)
             .map_err(|_| Error::Missing(format!("the registry's answer about '{name}' cannot be read")))?;
         npm_version(&about, wanted)
@@ -139,11 +175,26 @@ impl Remote {
     }
 }
 
+fn builder() -> ClientBuilder {
+    let careful = CarefulResolver(LOOPBACK);
+    let builder = Client::builder().timeout(PATIENCE).user_agent("kubeopencode").dns_resolver(careful);
+    builder.redirect(careful_redirects(LOOPBACK))
+}
+
+/// Sends a request, unless it goes where nothing may be read.
+async fn ask(request: RequestBuilder) -> Result<Response, Error> {
+    let (client, request) = request.build_split();
+    let request = request.map_err(|_| Error::Unsupported("the address is not a URL".into()))?;
+    let url = request.url().clone();
+    reach::check_url(&url, LOOPBACK).map_err(|refused| Error::Forbidden(format!("{} {refused}", host_of(&url))))?;
+    client.execute(request).await.map_err(|error| unreachable_host(&url, &error))
+}
+
 fn accepted(answer: Response) -> Result<Response, Error> {
     if answer.status().is_success() {
         return Ok(answer);
     }
-    Err(Error::Refused { host: answer.url().host_str().unwrap_or_default().to_owned(), status: answer.status() })
+    Err(Error::Refused { host: host_of(answer.url()), status: answer.status() })
 }
 
 async fn bounded(answer: Response) -> Result<Vec<u8>, Error> {
@@ -151,9 +202,9 @@ async fn bounded(answer: Response) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     let mut parts = answer.bytes_stream();
     while let Some(part) = parts.next().await {
-        let part = part.map_err(|error| unreachable_host(url.as_str(), &error))?;
+        let part = part.map_err(|error| unreachable_host(&url, &error))?;
         if body.len() + part.len() > MOST_BYTES {
-            return Err(Error::Missing(format!("{} answered more than {MOST_BYTES} bytes", host_of(url.as_str()))));
+            return Err(Error::Missing(format!("{} answered more than {MOST_BYTES} bytes", host_of(&url))));
         }
         body.extend_from_slice(&part);
     }
@@ -161,7 +212,10 @@ async fn bounded(answer: Response) -> Result<Vec<u8>, Error> {
 }
 
 /// Without the URL, which may hold credentials.
-fn unreachable_host(url: &str, error: &reqwest::Error) -> Error {
+fn unreachable_host(url: &Url, error: &reqwest::Error) -> Error {
+    if let Some(refused) = RefusedTarget::behind(error) {
+        return Error::Forbidden(refused.to_string());
+    }
     let problem = if error.is_timeout() {
         "it takes too long"
     } else if error.is_connect() {
@@ -172,6 +226,6 @@ fn unreachable_host(url: &str, error: &reqwest::Error) -> Error {
     Error::Unreachable { host: host_of(url), problem: problem.to_owned() }
 }
 
-fn host_of(url: &str) -> String {
-    reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
+fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
 }

@@ -6,7 +6,7 @@ use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Client, Resource, ResourceExt as _, runtime::watcher};
 use kubeopencode_core::{dependencies::Other, queue::TaskKey};
-use observe::{Change, Key, Queue, Seen};
+use observe::{Change, Key, Kind, Queue, Seen};
 use serde::de::DeserializeOwned;
 use store::Owner;
 use tokio::{sync::watch as signal, task::JoinSet};
@@ -16,6 +16,7 @@ use crate::{
     apply, config,
     context::Context,
     logs,
+    parts::User,
     task::{
         self,
         standing::{Standing, joins_later, stop_requested},
@@ -28,7 +29,6 @@ pub fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>
     let seen = &ctx.seen;
     let all = watcher::Config::default;
     let ours = || watcher::Config::default().labels(&format!("{}={}", labels::APP, labels::APP_VALUE));
-    let managed = || watcher::Config::default().labels(&format!("{}=kubeopencode", labels::MANAGED_BY));
 
     let told = Arc::clone(ctx);
     watches.spawn(seen.tasks.follow(client.clone(), all(), task::slim, move |change| task_changed(&told, change)));
@@ -86,31 +86,23 @@ pub fn follow_all(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>
             config::changed(&told, change);
         },
     ));
-    let told = Arc::clone(ctx);
-    watches.spawn(seen.deployments.follow(
-        client.clone(),
-        managed(),
-        |_| (),
-        move |c| owner_changed(&told.work.agents, c),
-    ));
-    let told = Arc::clone(ctx);
-    watches.spawn(seen.services.follow(
-        client.clone(),
-        managed(),
-        |_| (),
-        move |c| owner_changed(&told.work.agents, c),
-    ));
-    let told = Arc::clone(ctx);
-    watches.spawn(seen.config_maps.follow(
-        client.clone(),
-        managed(),
-        |_| (),
-        move |c| owner_changed(&told.work.agents, c),
-    ));
-    watches.spawn(seen.claims.follow(client.clone(), managed(), |_| (), |_| ()));
+    follow_owned(ctx, &seen.deployments, client, watches);
+    follow_owned(ctx, &seen.services, client, watches);
+    follow_owned(ctx, &seen.config_maps, client, watches);
+    follow_owned(ctx, &seen.claims, client, watches);
 }
 
-/// Follows what Agents use and others own. Answers when each kind is known.
+/// Follows what we made for Agents: when somebody changes it, its Agent is looked at.
+fn follow_owned<K>(ctx: &Arc<Context>, seen: &Kind<K>, client: &Client, watches: &mut JoinSet<()>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let ours = watcher::Config::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::MANAGER));
+    let agents = ctx.work.agents.clone();
+    watches.spawn(seen.follow(client.clone(), ours, |_| (), move |change| owner_changed(&agents, change)));
+}
+
+/// Follows what Agents use or Tasks wait for, and others own. Answers when each kind is known.
 pub fn follow_parts(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> Vec<signal::Receiver<bool>> {
     fn follow<K>(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> signal::Receiver<bool>
     where
@@ -118,7 +110,10 @@ pub fn follow_parts(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<(
     {
         let (complete, is_complete) = signal::channel(false);
         let told = Arc::clone(ctx);
-        watches.spawn(ctx.parts.follow::<K>(client.clone(), complete, move |agent| told.work.agents.add(agent)));
+        watches.spawn(ctx.parts.follow::<K>(client.clone(), complete, move |user| match user {
+            User::Agent(agent) => told.work.agents.add(agent),
+            User::Task(task) => told.work.tasks.add(task),
+        }));
         is_complete
     }
     vec![

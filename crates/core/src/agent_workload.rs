@@ -142,7 +142,12 @@ pub fn agent_objects(input: &AgentWorkloadInput<'_>) -> Result<AgentObjects, Bui
         config_map: names::agent_context(name),
         shell_env: SERVER_SHELL_ENV,
     })?;
-    let context_labels = build::labels_of([build::app(), (labels::APP_COMPONENT, "server"), (labels::AGENT, name)]);
+    let context_labels = build::labels_of([
+        build::app(),
+        (labels::APP_COMPONENT, "server"),
+        (labels::MANAGED_BY, labels::MANAGER),
+        (labels::AGENT, name),
+    ]);
     Ok(AgentObjects {
         config_maps: owner.config_maps(bench.bundle.clone(), &context_labels),
         claims: claims(input, &owner),
@@ -197,7 +202,7 @@ fn server_labels(name: &str) -> BTreeMap<String, String> {
         (labels::APP_NAME, "kubeopencode-server"),
         (labels::APP_INSTANCE, name),
         (labels::APP_COMPONENT, "server"),
-        (labels::MANAGED_BY, "kubeopencode"),
+        (labels::MANAGED_BY, labels::MANAGER),
         (labels::AGENT, name),
     ])
 }

@@ -1,4 +1,4 @@
-//! Whether the Tasks that a Task depends on have ended, and how.
+//! Whether a Task has what it depends on: whether other Tasks have ended, and how, and whether what it refers to exists.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +24,8 @@ pub enum Dependencies {
         /// One of them does not exist; the Task fails if that is still so at this time.
         missing_until: Option<Timestamp>,
     },
+    /// Something that it refers to, such as a ConfigMap, does not exist or cannot be used yet.
+    Missing(Missing),
     /// It can never run.
     Failed {
         /// Stable word.
@@ -31,6 +33,17 @@ pub enum Dependencies {
         /// The same as a sentence.
         message: String,
     },
+}
+
+/// Something that a Task refers to and that is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+    /// The Task fails if that is still so at this time.
+    pub until: Timestamp,
 }
 
 /// What a dependent needs to know about another Task.
@@ -99,7 +112,8 @@ pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, missing_until: T
     Dependencies::Waiting { on, missing_until: missing.then_some(missing_until) }
 }
 
-fn good_enough(wanted: DependencyCondition, end: End) -> bool {
+/// Whether an end is one that a dependent may start after.
+pub(crate) fn good_enough(wanted: DependencyCondition, end: End) -> bool {
     match wanted {
         DependencyCondition::Finished => true,
         DependencyCondition::Succeeded => end == End::Succeeded,

@@ -92,7 +92,14 @@ pub(crate) fn proxy(proxy: Option<&Proxy>, platform: &Platform, also_direct: Opt
     if let Some(https) = set(&proxy.https_proxy) {
         both("HTTPS_PROXY", &https);
     }
-    let mut direct: Vec<String> = set(&proxy.no_proxy)
+    both("NO_PROXY", &direct_hosts(proxy, platform, also_direct));
+    env
+}
+
+/// Hosts that are reached without the proxy, separated by commas: those of its user, and what is inside the cluster.
+pub fn direct_hosts(proxy: &Proxy, platform: &Platform, also_direct: Option<&str>) -> String {
+    let mut direct: Vec<String> = proxy
+        .no_proxy
         .iter()
         .flat_map(|list| list.split(',').map(|host| host.trim().to_owned()))
         .filter(|host| !host.is_empty())
@@ -109,8 +116,7 @@ pub(crate) fn proxy(proxy: Option<&Proxy>, platform: &Platform, also_direct: Opt
             direct.push(host);
         }
     }
-    both("NO_PROXY", &direct.join(","));
-    env
+    direct.join(",")
 }
 
 /// What traces say about themselves.

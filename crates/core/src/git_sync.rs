@@ -8,63 +8,109 @@ use crate::contexts::GitMount;
 
 /// How often a repository is looked at unless its context says otherwise.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+/// A repository that could not be read is tried again after this time at the latest.
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
+/// Whatever was asked, nobody is asked more often.
+const SHORTEST: SignedDuration = SignedDuration::from_secs(10);
 /// Running Tasks hold a new commit up for this long at most.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
+
+/// How the last look at a repository ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LastLook {
+    /// The Pods have, or get, the commit that was found.
+    #[default]
+    Taken,
+    /// A newer commit waits until no Task runs.
+    Waits,
+    /// It could not be read.
+    Failed {
+        /// When.
+        at: Timestamp,
+        /// Why, as a sentence.
+        problem: String,
+    },
+}
 
 /// Whether an Agent follows a repository by restarting.
 pub fn rolls_out(mount: &GitMount) -> bool {
     mount.sync.as_ref().is_some_and(|sync| sync.enabled && sync.policy == GitSyncPolicy::Rollout)
 }
 
-/// When a repository is to be looked at next.
-pub fn next_look(mount: &GitMount, known: Option<&GitSyncStatus>) -> Timestamp {
+/// Whether an Agent may restart for a new commit. A `busy` one waits, but not for ever: `waiting_since` says since when
+/// a newer commit waits.
+pub fn may_take(busy: bool, waiting_since: Option<Timestamp>, now: Timestamp) -> bool {
+    !busy || waiting_since.is_some_and(|since| now >= later(since, PATIENCE))
+}
+
+/// When a repository is to be looked at next; `may_take` as decided by [`may_take`].
+pub fn next_look(
+    mount: &GitMount,
+    known: Option<&GitSyncStatus>,
+    last: &LastLook,
+    may_take: bool,
+    now: Timestamp,
+) -> Timestamp {
     let asked = mount.sync.as_ref().and_then(|sync| sync.interval).map(api::Duration::to_std);
-    let interval = asked.and_then(|interval| SignedDuration::try_from(interval).ok()).unwrap_or(INTERVAL);
-    let last = known.and_then(|status| status.last_synced.as_ref()).map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-    last.checked_add(interval).unwrap_or(Timestamp::MAX)
+    let asked = asked.and_then(|interval| SignedDuration::try_from(interval).ok());
+    let interval = asked.filter(SignedDuration::is_positive).unwrap_or(INTERVAL).max(SHORTEST);
+    match last {
+        LastLook::Failed { at, .. } => later(*at, interval.min(RETRY)),
+        // What waited for Tasks to end waits no longer.
+        LastLook::Waits if may_take => now,
+        LastLook::Waits | LastLook::Taken => {
+            let last = known.and_then(|status| status.last_synced.as_ref());
+            last.map_or(now, |time| later(time.0, interval))
+        }
+    }
 }
 
-/// What to do with the commit that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Take {
-    /// For the Agent's status; its commit is what the Pods should have.
-    pub status: GitSyncStatus,
-    /// A newer commit waits for running Tasks.
-    pub waits: bool,
-}
-
-/// Decides about the commit `found` in the repository `name`. `busy` Agents wait, but not for ever: `waiting_since` says
-/// since when a newer commit waits.
+/// What to do with the commit `found` in the repository `name`: for the Agent's status, whose commit is what the Pods
+/// should have, and whether a newer one waits.
 pub fn take(
     name: &str,
     known: Option<&GitSyncStatus>,
     found: &str,
-    busy: bool,
-    waiting_since: Option<Timestamp>,
+    may_take: bool,
     now: Timestamp,
-) -> Take {
+) -> (GitSyncStatus, LastLook) {
     let current = known.and_then(|status| status.commit_hash.as_deref());
-    let patient = waiting_since.is_none_or(|since| now < since.checked_add(PATIENCE).unwrap_or(Timestamp::MAX));
-    let waits = busy && patient && current.is_some_and(|current| current != found);
-    let commit = if waits { current.unwrap_or(found) } else { found };
+    let (commit, last) = match current {
+        Some(current) if current != found && !may_take => (current, LastLook::Waits),
+        _ => (found, LastLook::Taken),
+    };
     let status =
         GitSyncStatus { name: name.to_owned(), commit_hash: Some(commit.to_owned()), last_synced: Some(Time(now)) };
-    Take { status, waits }
+    (status, last)
+}
+
+fn later(at: Timestamp, span: SignedDuration) -> Timestamp {
+    at.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::contexts::GitTarget;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn known(commit: Option<&str>, synced: i64) -> GitSyncStatus {
+        GitSyncStatus {
+            name: "docs".into(),
+            commit_hash: commit.map(str::to_owned),
+            last_synced: Some(Time(at(synced))),
+        }
+    }
 
     #[test]
     fn a_busy_agent_waits_with_a_new_commit_but_not_for_ever() {
-        let now = Timestamp::from_second(100_000).unwrap();
-        let known = |commit: Option<&str>| GitSyncStatus {
-            name: "docs".into(),
-            commit_hash: commit.map(str::to_owned),
-            last_synced: None,
-        };
-        let since = |seconds: i64| Some(Timestamp::from_second(100_000 - seconds).unwrap());
+        let now = at(100_000);
+        let since = |seconds: i64| Some(at(100_000 - seconds));
         for (current, found, busy, waiting, commit, waits) in [
             (None, "a", true, None, "a", false),
             (Some("a"), "a", true, None, "a", false),
@@ -73,12 +119,40 @@ mod tests {
             (Some("a"), "b", true, since(60), "a", true),
             (Some("a"), "b", true, since(3600), "b", false),
         ] {
-            let taken = take("docs", Some(&known(current)), found, busy, waiting, now);
+            let (status, last) = take("docs", Some(&known(current, 0)), found, may_take(busy, waiting, now), now);
             assert_eq!(
-                (taken.status.commit_hash.as_deref(), taken.waits),
+                (status.commit_hash.as_deref(), last == LastLook::Waits),
                 (Some(commit), waits),
                 "{current:?} {found}"
             );
         }
+    }
+
+    #[test]
+    fn a_repository_is_looked_at_as_often_as_was_asked() {
+        let check = |interval: &str, last: &LastLook, may_take: bool, expected: i64| {
+            let sync = serde_json::from_value(json!({"enabled": true, "policy": "Rollout", "interval": interval})).ok();
+            let mount = GitMount {
+                name: "docs".into(),
+                repository: String::new(),
+                reference: String::new(),
+                depth: 1,
+                recurse_submodules: false,
+                secret: None,
+                target: GitTarget::Parts(Vec::new()),
+                optional: false,
+                sync,
+            };
+            let next = next_look(&mount, Some(&known(Some("a"), 1000)), last, may_take, at(1100));
+            assert_eq!(next, at(expected), "{interval} {last:?} {may_take}");
+        };
+        let failed = LastLook::Failed { at: at(1090), problem: "no".into() };
+        check("10m", &LastLook::Taken, true, 1600);
+        check("0s", &LastLook::Taken, true, 1300);
+        check("1s", &LastLook::Taken, true, 1010);
+        check("10m", &LastLook::Waits, false, 1600);
+        check("10m", &LastLook::Waits, true, 1100);
+        check("10m", &failed, true, 1150);
+        check("30s", &failed, false, 1120);
     }
 }

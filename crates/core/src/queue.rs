@@ -18,7 +18,7 @@ use api::{Agent, Task, conditions::reasons, kinds::agent::TaskStart, workload::Q
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    dependencies::Dependencies,
+    dependencies::{Dependencies, Missing},
     resolved::ResolvedAgent,
     span::{later, signed},
     standby::Suspension,
@@ -159,6 +159,9 @@ pub struct Refusal {
     pub message: String,
 }
 
+const NO_SUCH_TASK: &str =
+    "a Task that this one depends on does not exist; create it first, or remove it from dependsOn";
+
 /// Order of the queue: priority, then age, then name.
 type Rank = (Reverse<i32>, Timestamp, TaskKey);
 
@@ -185,7 +188,7 @@ pub struct Queue {
     doomed: BTreeSet<TaskKey>,
     /// Those of `waiting` that can still run, longest wait first.
     by_wait: BTreeSet<(Timestamp, TaskKey)>,
-    /// Those of `waiting` that depend on a Task that does not exist, by when they give up.
+    /// Those of `waiting` that depend on something that does not exist, by when they give up.
     by_missing: BTreeSet<(Timestamp, TaskKey)>,
     running: BTreeMap<TaskKey, Running>,
     history: StartHistory,
@@ -221,7 +224,7 @@ impl Queue {
             Dependencies::Met => {
                 self.eligible.insert(rank(&task));
             }
-            Dependencies::Waiting { missing_until: Some(until), .. } => {
+            Dependencies::Waiting { missing_until: Some(until), .. } | Dependencies::Missing(Missing { until, .. }) => {
                 self.by_missing.insert((*until, key.clone()));
             }
             Dependencies::Waiting { missing_until: None, .. } => {}
@@ -274,6 +277,14 @@ impl Queue {
         self.running.remove(&admission.key);
         self.history.remove(&admission.key, admission.at);
         self.upsert(task);
+    }
+
+    /// A Task that was admitted lacks something that it refers to: it gives its slot back and waits for that.
+    pub fn lacks(&mut self, admission: &Admission, missing: Missing) {
+        self.withdraw(admission);
+        if let Some(task) = self.waiting.get(&admission.key).cloned() {
+            self.upsert(Waiting { dependencies: Dependencies::Missing(missing), ..task });
+        }
     }
 
     /// How long Tasks wait when their Agent or template does not exist.
@@ -377,7 +388,9 @@ impl Queue {
         let Some(task) = self.waiting.remove(key) else { return };
         self.eligible.remove(&rank(&task));
         self.doomed.remove(key);
-        if let Dependencies::Waiting { missing_until: Some(until), .. } = task.dependencies {
+        if let Dependencies::Waiting { missing_until: Some(until), .. } | Dependencies::Missing(Missing { until, .. }) =
+            task.dependencies
+        {
             self.by_missing.remove(&(until, key.clone()));
         }
         self.by_wait.remove(&(task.since, task.key));
@@ -415,13 +428,11 @@ impl Queue {
             }
         }
         for (_, key) in self.by_missing.iter().take_while(|(until, _)| *until <= now) {
-            let message =
-                "a Task that this one depends on does not exist; create it first, or remove it from dependsOn";
-            refusals.push(Refusal {
-                key: key.clone(),
-                reason: reasons::DEPENDENCY_FAILED,
-                message: message.to_owned(),
-            });
+            let (reason, message) = match self.waiting.get(key).map(|task| &task.dependencies) {
+                Some(Dependencies::Missing(missing)) => (missing.reason, missing.message.clone()),
+                _ => (reasons::DEPENDENCY_FAILED, NO_SUCH_TASK.to_owned()),
+            };
+            refusals.push(Refusal { key: key.clone(), reason, message });
         }
         let expired = |since: Timestamp| self.grace_end(since).is_some_and(|end| end <= now);
         for (_, key) in self.by_wait.iter().take_while(|(since, _)| expired(*since)) {

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use api::{
-    Agent, AgentTemplate, AgentTemplateSpec, Task, TaskSpec, conditions::reasons, kinds::agent::ServerAuthMode,
-    names::defaults, refs::SecretKeyRef, settings::AgentSettings, tools::ToolBinding,
+    Agent, AgentTemplate, AgentTemplateSpec, Task, TaskSpec, conditions::reasons, names::defaults,
+    settings::AgentSettings, tools::ToolBinding,
 };
 
 use crate::{
+    agent_workload::password_ref,
     merge::{Layer, merge_noting},
-    names,
     origin::{Origin, Origins},
     platform::Platform,
     resolved::{Place, ResolvedAgent, ResolvedTask},
@@ -24,8 +24,6 @@ mod values;
 use fields::{AgentFields, RunFields};
 use values::{config_object, normal_dir, span};
 
-/// Key under which a generated password is kept.
-const PASSWORD_KEY: &str = "password";
 /// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
@@ -111,7 +109,9 @@ pub fn resolve_task(
 ) -> Result<(ResolvedTask, Origins), ResolveError> {
     let (place, (agent, origins), template, agent_budget) = match target {
         Target::Agent { agent, template, url } => {
-            let place = Place::Agent { name: name_of(agent), url: url.to_owned(), password_secret: password(agent) };
+            let name = name_of(agent);
+            let password_secret = password_ref(&name, agent.spec.server.as_ref());
+            let place = Place::Agent { name, url: url.to_owned(), password_secret };
             let template = template.filter(|_| agent.spec.template_ref.is_some());
             let budget = agent.spec.budget.clone().map(|budget| (budget, Origin::Agent(name_of(agent))));
             (place, agent_with_origins(agent, template, platform)?, template, budget)
@@ -330,18 +330,6 @@ fn put_tool(tools: &mut Vec<ToolBinding>, tool: ToolBinding) -> usize {
     }
     tools.push(tool);
     tools.len() - 1
-}
-
-/// Where the password of an Agent's server is: in its user's Secret, in the one that we generate, or nowhere.
-fn password(agent: &Agent) -> Option<SecretKeyRef> {
-    let server = agent.spec.server.clone().unwrap_or_default();
-    match (server.auth, server.password_secret_ref) {
-        (ServerAuthMode::None, _) => None,
-        (ServerAuthMode::Generated, Some(secret)) => Some(secret),
-        (ServerAuthMode::Generated, None) => {
-            Some(SecretKeyRef { name: names::agent_password(&name_of(agent)), key: PASSWORD_KEY.to_owned() })
-        }
-    }
 }
 
 fn name_of(object: &impl HasName) -> String {

@@ -14,6 +14,14 @@ pub(crate) fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
+/// Seconds as people write them in a field: `1h30m`.
+pub(crate) fn written(seconds: u64) -> String {
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let given = parts.into_iter().filter(|(count, _)| *count > 0);
+    let text = given.fold(String::new(), |text, (count, unit)| format!("{text}{count}{unit}"));
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// As people write it: `1h 30m`.
 pub(crate) fn spoken(span: Duration) -> String {
     format!("{:#}", signed(span))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::workload::{CaBundle, Credential};
+use api::workload::{CaBundle, CaBundlePlace, Credential};
 use k8s_openapi::{
     api::core::v1::{
         ConfigMapVolumeSource, EmptyDirVolumeSource, EnvFromSource, EnvVar, KeyToPath,
@@ -50,24 +50,17 @@ pub(crate) fn config_map(name: &str, config_map: &str, optional: bool) -> Volume
 
 /// The certificates of a bundle, as one file `tls.crt`.
 pub(crate) fn authorities(bundle: &CaBundle) -> Option<Volume> {
-    let item = |key: &Option<String>, default: &str| {
-        let key = key.clone().filter(|key| !key.is_empty()).unwrap_or_else(|| default.to_owned());
-        Some(vec![KeyToPath { key, path: "tls.crt".to_owned(), mode: None }])
-    };
+    let item = |key| Some(vec![KeyToPath { key, path: "tls.crt".to_owned(), mode: None }]);
     let mut volume = Volume { name: "ca-bundle".to_owned(), ..Volume::default() };
-    if let Some(source) = &bundle.config_map_ref {
-        volume.config_map = Some(ConfigMapVolumeSource {
-            name: source.name.clone(),
-            items: item(&source.key, "ca-bundle.crt"),
-            ..ConfigMapVolumeSource::default()
-        });
-    } else {
-        let source = bundle.secret_ref.as_ref()?;
-        volume.secret = Some(SecretVolumeSource {
-            secret_name: Some(source.name.clone()),
-            items: item(&source.key, "ca.crt"),
-            ..SecretVolumeSource::default()
-        });
+    match bundle.place()? {
+        CaBundlePlace::ConfigMap { name, key } => {
+            volume.config_map =
+                Some(ConfigMapVolumeSource { name, items: item(key), ..ConfigMapVolumeSource::default() });
+        }
+        CaBundlePlace::Secret { name, key } => {
+            volume.secret =
+                Some(SecretVolumeSource { secret_name: Some(name), items: item(key), ..SecretVolumeSource::default() });
+        }
     }
     Some(volume)
 }

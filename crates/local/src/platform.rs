@@ -12,24 +12,14 @@ use std::{
 };
 
 use apiserver::{ApiServer, Storage};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use store::LogArchive;
-use tokio::{
-    net::TcpListener,
-    sync::watch,
-    task::{JoinHandle, JoinSet},
-    time::timeout,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
+    definitions,
     kubelet::NodeOfThisMachine,
     state_dir::{self, StateDir},
     workloads::{Settings, Workloads, this_node},
@@ -45,8 +35,6 @@ pub const LOGS: &str = "logs";
 const CONCURRENCY: usize = 32;
 /// How long Pods have to end when the platform stops; those that take longer are killed.
 const POD_GRACE: Duration = Duration::from_secs(10);
-/// A definition is in force at once; a machine that is busy was never seen to need a second.
-const DEFINITION_LIMIT: Duration = Duration::from_secs(20);
 
 /// How to start.
 #[derive(Clone, Debug)]
@@ -84,23 +72,15 @@ pub enum Error {
     /// The API server does not start.
     #[error(transparent)]
     ApiServer(#[from] apiserver::Error),
-    /// The node does not start.
+    /// The node does not start. The sentence has its causes in it.
     #[error("{}", chain(.0))]
-    Node(#[from] node::Error),
+    Node(node::Error),
     /// A kubeconfig would overwrite somebody's own.
     #[error("{} exists and is not a kubeconfig of kubeopencode: name another file with --kubeconfig", .0.display())]
     KubeconfigTaken(PathBuf),
-    /// The definitions of our kinds cannot be installed.
-    #[error("the definition {name} cannot be installed: {why}")]
-    Definition {
-        /// Which one.
-        name: String,
-        /// Why.
-        why: kube::Error,
-    },
-    /// The API server did not take a definition into use.
-    #[error("the definition {0} did not come into force")]
-    NotEstablished(String),
+    /// Our kinds are not served.
+    #[error(transparent)]
+    Definitions(#[from] definitions::Error),
     /// The log archive cannot be used.
     #[error(transparent)]
     LogArchive(#[from] store::Error),
@@ -142,7 +122,6 @@ impl Platform {
         if let Some(file) = &options.kubeconfig {
             refuse_foreign(file)?;
         }
-        let log_archive: Arc<dyn LogArchive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
         let objects = state.path().join("api");
         let storage = if options.in_memory { Storage::Memory } else { Storage::Directory(objects) };
         let Networks { pods: network, services: service_addresses } = Networks::of(state.path());
@@ -154,29 +133,31 @@ impl Platform {
         }
         let client = api.client();
         let noted = (!options.in_memory).then(|| state.path().join("definitions.sha256"));
-        install(&client, noted.as_deref()).await?;
+        definitions::install(&client, noted.as_deref()).await?;
+        // Whoever connected before waits until now: there is no moment at which our kinds are not served. Should anything
+        // below fail, the server ends with `stop_server`.
+        let (stop_server, server_stopped) = watch::channel(false);
+        let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
+
+        let log_archive: Arc<dyn LogArchive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
-        let workloads = Workloads::start(client.clone(), settings).await.map_err(Error::Workloads)?;
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let hidden = vec![state.path().to_owned()];
-        let node_root = state.path().join("node");
         let engine = options.engine;
-        if let Some(engine) = &engine {
-            this_node::run_by(&client, NODE, &engine.version()).await.map_err(Error::Workloads)?;
-        }
+        let runtime = engine.as_ref().map(Engine::version);
+        let node_root = state.path().join("node");
         let node_options = NodeOptions { images, hidden, network, engine, ..NodeOptions::new(NODE, node_root) };
-        let node = Arc::new(Node::start(client.clone(), node_options).await?);
+        // Before anything that would have to be stopped: a kernel may not allow what the node needs.
+        let node = Node::start(client.clone(), node_options).await.map_err(Error::Node)?;
+        let workloads = Workloads::start(client.clone(), settings).await.map_err(Error::Workloads)?;
+        if let Some(runtime) = runtime {
+            this_node::run_by(&client, NODE, &runtime).await.map_err(Error::Workloads)?;
+        }
+        let node = Arc::new(node);
         api.attach_node(Arc::new(NodeOfThisMachine(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
-
         let (stop_controllers, controllers_stopped) = watch::channel(false);
         let controllers = tokio::spawn(control(client.clone(), Arc::clone(&log_archive), controllers_stopped));
-        let (stop_server, server_stopped) = watch::channel(false);
-        let server = tokio::spawn(async move {
-            if let Err(error) = api.serve(listener, stopped(server_stopped)).await {
-                tracing::error!(%error, "the API server does not serve");
-            }
-        });
         let kubeconfig = options.kubeconfig.unwrap_or(kubeconfig);
         Ok(Self {
             client,
@@ -265,6 +246,12 @@ impl Networks {
     }
 }
 
+async fn serve(api: ApiServer, listener: TcpListener, stop: watch::Receiver<bool>) {
+    if let Err(error) = api.serve(listener, stopped(stop)).await {
+        tracing::error!(%error, "the API server does not serve");
+    }
+}
+
 async fn stopped(mut stop: watch::Receiver<bool>) {
     // Without a sender nobody will ever ask; then the process itself is at its end.
     let _ = stop.wait_for(|stop| *stop).await;
@@ -307,55 +294,6 @@ fn refuse_foreign(file: &Path) -> Result<(), Error> {
     let config = kube::config::Kubeconfig::from_yaml(&text);
     let ours = config.is_ok_and(|config| config.clusters.iter().all(|cluster| cluster.name == "kubeopencode"));
     if ours { Ok(()) } else { Err(Error::KubeconfigTaken(file.to_owned())) }
-}
-
-/// Installs the definitions of our kinds. `noted` remembers which were installed last: a start must not take long.
-async fn install(client: &Client, noted: Option<&Path>) -> Result<(), Error> {
-    let definitions = api::crds();
-    let mut hasher = Sha256::new();
-    for definition in &definitions {
-        hasher.update(definition.to_string());
-    }
-    let hash = format!("{:x}", hasher.finalize());
-    if noted.is_some_and(|noted| std::fs::read_to_string(noted).is_ok_and(|found| found == hash)) {
-        return Ok(());
-    }
-    let mut making = JoinSet::new();
-    for definition in definitions {
-        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        // Reading a schema is work for a processor, so each is a task of its own.
-        making.spawn(async move { define(&api, &definition).await });
-    }
-    for made in making.join_all().await {
-        made?;
-    }
-    if let Some(noted) = noted {
-        // It is only a shortcut: without the note they are installed again next time.
-        let _ = std::fs::write(noted, hash);
-    }
-    Ok(())
-}
-
-/// Makes one definition as it is given, and waits until it is in force.
-async fn define(api: &Api<CustomResourceDefinition>, definition: &Value) -> Result<(), Error> {
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-    let failed = |why| Error::Definition { name: name.to_owned(), why };
-    let mut wanted: CustomResourceDefinition =
-        serde_json::from_value(definition.clone()).map_err(|error| failed(kube::Error::SerdeError(error)))?;
-    // Not applied: comparing the owners of a thousand fields takes longer than everything else at a start.
-    match api.create(&PostParams::default(), &wanted).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            let there = api.get_metadata(name).await.map_err(failed)?;
-            wanted.metadata.resource_version = there.metadata.resource_version;
-            api.replace(name, &PostParams::default(), &wanted).await.map_err(failed)?;
-        }
-        other => drop(other.map_err(failed)?),
-    }
-    let established = await_condition(api.clone(), name, is_crd_established());
-    match timeout(DEFINITION_LIMIT, established).await {
-        Ok(Ok(_)) => Ok(()),
-        _ => Err(Error::NotEstablished(name.to_owned())),
-    }
 }
 
 #[cfg(test)]

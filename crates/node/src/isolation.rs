@@ -58,7 +58,7 @@ impl fmt::Display for Isolation {
         };
         f.write_str(
             "each container has its own processes, a read-only view of this machine's files, a private /tmp, no \
-             capabilities and no access to the state directory; ",
+             capabilities, no system calls that hardly any program needs, and no access to the state directory; ",
         )?;
         if user_namespace {
             f.write_str("its user is you (runAsUser is only a name for that, fsGroup is not in force); ")?;
@@ -68,11 +68,11 @@ impl fmt::Display for Isolation {
         f.write_str("the network is shared with this machine; ")?;
         let missing = match (limits.memory, limits.cpu) {
             (true, true) => {
-                return f.write_str("limits of memory and processors are enforced, seccomp profiles are not");
+                return f.write_str("limits of memory and processors are enforced");
             }
-            (true, false) => "limits of memory are enforced, limits of processors and seccomp profiles are not",
-            (false, true) => "limits of processors are enforced, limits of memory and seccomp profiles are not",
-            (false, false) => "limits of memory and processors and seccomp profiles are not enforced",
+            (true, false) => "limits of memory are enforced, limits of processors are not",
+            (false, true) => "limits of processors are enforced, limits of memory are not",
+            (false, false) => "limits of memory and processors are not enforced",
         };
         let why = if user_namespace { "were handed over to you" } else { "can be made here" };
         write!(f, "{missing}, because no control groups for them {why}")
@@ -139,6 +139,8 @@ fn nothing(dir: &Path) -> Init {
             group: rustix::process::getgid().as_raw(),
             groups: Vec::new(),
             switch_user: false,
+            // What the kernel does not allow is found out before anybody relies on it.
+            confined: true,
         },
     }
 }
@@ -183,13 +185,13 @@ mod tests {
             let said = Isolation(Kind::Processes { user_namespace, limits }).to_string();
             assert!(said.ends_with(expected), "{said}");
         };
-        check(false, true, true, "limits of memory and processors are enforced, seccomp profiles are not");
+        check(false, true, true, "limits of memory and processors are enforced");
         check(true, false, false, "are not enforced, because no control groups for them were handed over to you");
         check(
             false,
             true,
             false,
-            "limits of memory are enforced, limits of processors and seccomp profiles are not, \
+            "limits of memory are enforced, limits of processors are not, \
                because no control groups for them can be made here",
         );
     }

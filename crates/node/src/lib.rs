@@ -62,6 +62,7 @@ mod tls;
 mod volumes;
 
 pub use engine::{Engine, EngineError};
+pub use events::Events;
 pub use exec::{Exec, Resize};
 pub use images::{Image, ImageError, ImageMap};
 pub use inside::{ARGUMENT as CONTAINER_ARGUMENT, container_main};

@@ -265,7 +265,7 @@ impl Node {
             }
         }
         let shared = Arc::new(Shared {
-            events: Events::start(client.clone(), &name),
+            events: Events::start(client.clone(), "kubelet", &name),
             client: client.clone(),
             root,
             runtime,

@@ -140,14 +140,22 @@ impl<K> Kind<K> {
 
     /// Every readable object that is wanted, by its key too, in no order.
     pub fn filter(&self, wanted: impl Fn(&Key, &K) -> bool) -> Vec<Arc<K>> {
+        self.look(|objects| {
+            objects.filter(|(key, object)| wanted(key, object)).map(|(_, object)| Arc::clone(object)).collect()
+        })
+    }
+
+    /// Looks at all readable objects, in no order, and takes along only what is needed of them. Changes wait meanwhile.
+    pub fn look<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (&Key, &Arc<K>)>) -> R) -> R {
         let objects = self.read();
-        let readable = objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?)));
-        readable.filter(|(key, object)| wanted(key, object)).map(|(_, object)| Arc::clone(object)).collect()
+        look(&mut objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?))))
     }
 
     /// The namespaces that hold an object.
     pub fn namespaces(&self) -> BTreeSet<String> {
-        self.read().keys().map(|key| key.namespace.clone()).collect()
+        let objects = self.read();
+        let different: BTreeSet<&str> = objects.keys().map(|key| key.namespace.as_str()).collect();
+        different.into_iter().map(str::to_owned).collect()
     }
 
     /// Takes over what we wrote ourselves, ahead of the watch.

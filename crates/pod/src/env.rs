@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use reqwest::Url;
+
 /// Looks a variable up. Injected, so that settings are tested without touching the process.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -194,6 +196,12 @@ pub fn required(env: Lookup<'_>, name: &'static str, expected: &'static str) -> 
 /// A path, or its default.
 pub fn path(env: Lookup<'_>, name: &str, default: &str) -> PathBuf {
     PathBuf::from(text(env, name).unwrap_or_else(|| default.to_owned()))
+}
+
+/// A URL that must be there.
+pub fn url(env: Lookup<'_>, name: &'static str, expected: &'static str) -> Result<Url, SettingError> {
+    let address = required(env, name, expected)?;
+    Url::parse(address.trim()).map_err(|error| SettingError::Invalid { name, problem: error.to_string(), expected })
 }
 
 /// A number, or its default.

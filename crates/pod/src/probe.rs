@@ -29,15 +29,8 @@ pub struct Settings {
 impl Settings {
     /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
-        let expected = "an http:// URL such as http://127.0.0.1:4096/config";
-        let address = env::required(env, env::PROBE_URL, expected)?;
-        let url = Url::parse(&address).map_err(|error| SettingError::Invalid {
-            name: env::PROBE_URL,
-            problem: error.to_string(),
-            expected,
-        })?;
         Ok(Self {
-            url,
+            url: env::url(env, env::PROBE_URL, "an http:// URL such as http://127.0.0.1:4096/config")?,
             username: env::text(env, env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| "opencode".to_owned()),
             password: env::text(env, env::OPENCODE_SERVER_PASSWORD),
             limit: LIMIT,

@@ -14,10 +14,10 @@ use crate::{
     cluster::Manner,
     crud::{self, ChangeQuery},
     error::{Answer, ApiError},
-    extract::{At, In, Params},
+    extract::{At, Params},
     kind::Served as _,
-    list::ListQuery,
-    names, random,
+    list::{ListQuery, Page},
+    random,
     state::Server,
     wire::{AgentResponse, CronTaskResponse, TaskResponse, Told},
     world::{Target, now},
@@ -140,13 +140,11 @@ async fn trigger(
 async fn history(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    In(namespace): In,
-    at: At,
+    At { namespace, name }: At,
     Params(query): Params<ListQuery>,
-) -> Answer<Json<Value>> {
-    names::object(&at.name)?;
-    let _: CronTask = crud::fetch(&server, &caller, &namespace, &at.name).await?;
-    crud::list::<Task>(&server, &caller, Some(&namespace), ListQuery { crontask: Some(at.name), ..query }).await
+) -> Answer<Json<Page<Task>>> {
+    let _: CronTask = crud::fetch(&server, &caller, &namespace, &name).await?;
+    crud::list(&server, &caller, Some(&namespace), ListQuery { crontask: Some(name), ..query }).await
 }
 
 fn annotate(key: &str, value: &str) -> Value {

@@ -19,7 +19,7 @@ use crate::{
     error::{Answer, ApiError},
     extract::{At, In, Params, Sent},
     kind::Served,
-    list::{Filter, ListQuery},
+    list::{Filter, ListQuery, Page},
     state::Server,
     wire::Word,
 };
@@ -77,7 +77,7 @@ async fn list_everywhere<K: Served>(
     State(server): State<Arc<Server>>,
     caller: Caller,
     Params(query): Params<ListQuery>,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<Page<K>>> {
     list::<K>(&server, &caller, None, query).await
 }
 
@@ -86,7 +86,7 @@ async fn list_here<K: Served>(
     caller: Caller,
     In(namespace): In,
     Params(query): Params<ListQuery>,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<Page<K>>> {
     list::<K>(&server, &caller, Some(&namespace), query).await
 }
 
@@ -96,13 +96,13 @@ pub async fn list<K: Served>(
     caller: &Caller,
     namespace: Option<&str>,
     query: ListQuery,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<Page<K>>> {
     let filter = Filter::read(query)?;
     let visible = server.visible::<K>(caller, namespace).await?;
     if !K::kept(&server.world).is_complete() {
         return Err(ApiError::unavailable("the server has just started and does not know everything yet; try again"));
     }
-    filter.answer::<K>(&server.world, |key| visible.shows(key)).map(Json)
+    Ok(Json(filter.answer(&server.world, |key| visible.shows(key))))
 }
 
 async fn create<K: Served>(

@@ -1,33 +1,23 @@
-//! Why a Task or an Agent is where it is: the chain of causes, the queue, and where each setting came from.
-
-mod causes;
-mod crash;
-mod line;
-mod settings;
+//! Why a Task or an Agent is where it is, from what the server knows and the caller may see.
 
 use std::sync::Arc;
 
-use api::{Agent, AgentTemplate, Task};
+use api::{Agent, Task, names::labels};
 use axum::{Json, extract::State};
-use kube::ResourceExt as _;
-use kubeopencode_core::{
-    dependencies::{End, Other},
-    resolve,
-};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::{Api, ResourceExt, api::ListParams};
+use kubeopencode_core::explain::{self, AgentExplanation, Reader, Run, Sight, Surroundings, TaskExplanation};
 use observe::Key;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Caller, ours},
+    auth::{Caller, core_resource, ours},
     crud,
     error::Answer,
     extract::At,
     state::Server,
-    wire::{AgentExplanation, DependencyState, ObjectName, QueueState, Setting, TaskExplanation},
-    world::{Target, World},
+    world::{Target, now},
 };
-
-use line::Line;
 
 /// Routes under `/api/v1`.
 pub fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -36,153 +26,102 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
 
 /// Why a Task is where it is.
 #[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/explain", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = TaskExplanation)))]
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, content((ref("#/components/schemas/TaskExplanation") = "application/json")))))]
 async fn task(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<TaskExplanation>> {
     let task: Task = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
-    let seen = See::by(&server, &caller, &at.namespace).await?;
-    let world = &*server.world;
-    let status = task.status.clone().unwrap_or_default();
-    let line = Target::of(&task).map(|target| Line::of(world, target, &task));
-    let waits = !status.phase.unwrap_or_default().is_finished() && status.phase != Some(api::TaskPhase::Running);
-    let mut chain = causes::of_task(world, &task, line.as_ref().filter(|_| waits), seen);
-    if let Some(Target::Agent(key)) = Target::of(&task).filter(|target| waits && seen.may_see(target))
-        && let Some(agent) = world.agents.object(&key)
-    {
-        chain.extend(crash::of_server(&server, &caller, &agent).await?);
-    }
-    causes::once_each(&mut chain);
-    let (settings, settings_error) = match Target::of(&task) {
-        Some(target) if seen.may_see(&target) => task_settings(world, &task, &target),
-        Some(_) => (Vec::new(), Some("you may not read what the Task runs on".to_owned())),
-        None => (Vec::new(), None),
-    };
-    Ok(Json(TaskExplanation {
-        task: ObjectName { kind: None, namespace: Some(at.namespace.clone()), name: at.name },
-        phase: status.phase.unwrap_or_default(),
-        reason: chain.first().and_then(|cause| cause.reason.clone()).or(status.reason),
-        message: chain.first().map(|cause| cause.message.clone()).or(status.message),
-        next: causes::next_steps(&chain, &task),
-        queue: line.as_ref().filter(|_| waits).map(|line| line.state(&task)),
-        quota: line.as_ref().and_then(Line::quota),
-        dependencies: dependencies(world, &task),
-        chain,
-        settings,
-        settings_error,
-    }))
+    let around = surroundings(&server, &caller, &at.namespace, Target::of(&task)).await?;
+    let run = run(&server, &caller, &task).await?;
+    Ok(Json(explain::task(&task, &run, &around)))
 }
 
 /// Why an Agent is where it is.
 #[utoipa::path(get, path = "/namespaces/{namespace}/agents/{name}/explain", tag = "agents",
-    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = AgentExplanation)))]
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, content((ref("#/components/schemas/AgentExplanation") = "application/json")))))]
 async fn agent(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<AgentExplanation>> {
     let agent: Agent = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
-    let seen = See::by(&server, &caller, &at.namespace).await?;
-    let world = &*server.world;
     let target = Target::Agent(Key::new(&at.namespace, &at.name));
-    let (settings, settings_error) = agent_settings(world, &agent, &target);
-    let line = Line::of_target(world, target);
-    let mut chain = causes::of_agent(world, &agent);
-    chain.extend(crash::of_server(&server, &caller, &agent).await?);
-    causes::once_each(&mut chain);
-    let queue = line.empty_state();
-    let status = agent.status.clone().unwrap_or_default();
-    Ok(Json(AgentExplanation {
-        agent: ObjectName { kind: None, namespace: Some(at.namespace.clone()), name: at.name },
-        phase: status.phase,
-        ready: status.ready.unwrap_or_default(),
-        next: causes::next_steps_of_agent(&agent, &chain),
-        queue: QueueState { ahead: if seen.tasks { queue.ahead } else { Vec::new() }, ..queue },
-        running: if seen.tasks { line.running() } else { Vec::new() },
-        quota: line.quota(),
-        chain,
-        settings,
-        settings_error,
-    }))
+    let mut around = surroundings(&server, &caller, &at.namespace, Some(target)).await?;
+    // Whoever may read the Agent may read what it says of itself; and the watch may not have seen it yet.
+    around.sight.target = true;
+    let agent = Arc::new(agent);
+    around.agent = Some(Arc::clone(&agent));
+    Ok(Json(explain::agent(&agent, &around)))
 }
 
-/// What of a namespace a caller may see.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct See {
-    tasks: bool,
-    agents: bool,
-    templates: bool,
-}
-
-impl See {
-    async fn by(server: &Server, caller: &Caller, namespace: &str) -> Answer<Self> {
-        let may = |plural| {
-            let what = ours("list", plural, Some(namespace), None);
-            async move { server.reviews.may(caller, &what).await }
-        };
-        Ok(Self { tasks: may("tasks").await?, agents: may("agents").await?, templates: may("agenttemplates").await? })
-    }
-
-    fn may_see(self, target: &Target) -> bool {
-        match target {
-            Target::Agent(_) => self.agents,
-            Target::Template(_) => self.templates,
-        }
-    }
-}
-
-fn task_settings(world: &World, task: &Task, target: &Target) -> (Vec<Setting>, Option<String>) {
-    let platform = world.platform();
-    let resolved = match target {
-        Target::Agent(key) => {
-            let Some(agent) = world.agents.object(key) else { return missing("Agent", &key.name) };
-            let template = template_of(world, &agent);
-            let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
-            let target = resolve::Target::Agent { agent: &agent, template: template.as_deref(), url: &url };
-            resolve::resolve_task(task, target, &platform)
-        }
-        Target::Template(key) => {
-            let Some(template) = world.templates.object(key) else { return missing("AgentTemplate", &key.name) };
-            resolve::resolve_task(task, resolve::Target::Template(&template), &platform)
-        }
+async fn surroundings(
+    server: &Server,
+    caller: &Caller,
+    namespace: &str,
+    target: Option<Target>,
+) -> Answer<Surroundings> {
+    let world = &*server.world;
+    let may = |plural| {
+        let what = ours("list", plural, Some(namespace), None);
+        async move { server.reviews.may(caller, &what).await }
     };
-    match resolved {
-        Ok((resolved, origins)) => (settings::list(&resolved, &origins, ""), None),
-        Err(error) => (Vec::new(), Some(error.to_string())),
+    let (agent, template, sight) = match &target {
+        Some(Target::Agent(key)) => {
+            let agent = world.agents.object(key);
+            let template = agent.as_ref().and_then(|agent| agent.spec.template_ref.as_ref());
+            let template = template.map(|template| template.name.clone());
+            (agent, template, may("agents").await?)
+        }
+        Some(Target::Template(key)) => (None, Some(key.name.clone()), may("agenttemplates").await?),
+        None => (None, None, true),
+    };
+    let model = agent.as_ref().and_then(|agent| agent.spec.settings.model_ref.as_ref());
+    let model = model.and_then(|model| {
+        let home = model.namespace.clone().unwrap_or_else(|| namespace.to_owned());
+        world.models.object(&Key::new(home, &model.name))
+    });
+    let server_pods = match &agent {
+        Some(agent) => server_pods(server, caller, agent).await?,
+        None => Vec::new(),
+    };
+    Ok(Surroundings {
+        template: template.and_then(|name| world.templates.object(&Key::new(namespace, name))),
+        agent,
+        model,
+        server_pods,
+        tasks: world.tasks.filter(|key, _| key.namespace == namespace),
+        platform: world.platform(),
+        sight: Sight { tasks: may("tasks").await?, target: sight },
+        reader: Reader::Page,
+        now: now(),
+    })
+}
+
+/// The Pods of an Agent whose server does not work, if the caller may see them.
+async fn server_pods(server: &Server, caller: &Caller, agent: &Agent) -> Answer<Vec<Pod>> {
+    let (namespace, name) = (agent.namespace().unwrap_or_default(), agent.name_any());
+    let works = agent.status.as_ref().and_then(|status| status.ready) == Some(true) || agent.spec.suspend;
+    let list = core_resource("list", "pods", Some(&namespace), None);
+    if works || !server.reviews.may(caller, &list).await? {
+        return Ok(Vec::new());
     }
+    let pods: Api<Pod> = Api::namespaced(server.cluster.client(caller)?, &namespace);
+    let wanted = format!("{}={name},{}=server", labels::AGENT, labels::APP_COMPONENT);
+    Ok(pods.list(&ListParams::default().labels(&wanted)).await?.items)
 }
 
-/// The settings of an Agent are those of a Task on it that sets nothing itself.
-fn agent_settings(world: &World, agent: &Agent, target: &Target) -> (Vec<Setting>, Option<String>) {
-    let mut nothing = Task::new("", api::TaskSpec::default());
-    nothing.metadata.namespace = agent.namespace();
-    let (settings, error) = task_settings(world, &nothing, target);
-    (settings::of_agent(settings), error)
-}
-
-fn template_of(world: &World, agent: &Agent) -> Option<Arc<AgentTemplate>> {
-    let template = agent.spec.template_ref.as_ref()?;
-    world.templates.object(&Key::new(agent.namespace().unwrap_or_default(), &template.name))
-}
-
-fn missing(kind: &str, name: &str) -> (Vec<Setting>, Option<String>) {
-    (Vec::new(), Some(format!("{kind} '{name}' does not exist")))
-}
-
-fn dependencies(world: &World, task: &Task) -> Vec<DependencyState> {
-    use api::run::DependencyCondition::{Failed, Finished, Succeeded};
+/// What the caller may see of the current run of a Task. Without it less is explained, but not nothing.
+async fn run(server: &Server, caller: &Caller, task: &Task) -> Answer<Run> {
     let namespace = task.namespace().unwrap_or_default();
-    let state = |dependency: &api::run::Dependency| {
-        let other = world.tasks.object(&Key::new(&namespace, &dependency.task));
-        let end = other.as_ref().and_then(|other| Other::of(other).end);
-        let met = match (dependency.condition, end) {
-            (Finished, Some(_)) | (Succeeded, Some(End::Succeeded)) => true,
-            (Failed, Some(end)) => end != End::Succeeded,
-            (_, None) | (Succeeded, Some(_)) => false,
-        };
-        DependencyState {
-            task: dependency.task.clone(),
-            condition: dependency.condition,
-            phase: other
-                .as_ref()
-                .map(|other| other.status.as_ref().and_then(|status| status.phase).unwrap_or_default()),
-            met,
-            exists: other.is_some(),
+    let name = task.status.as_ref().and_then(|status| status.pod_name.clone());
+    let (Some(name), Some(uid)) = (name, task.uid()) else { return Ok(Run::default()) };
+    let client = server.cluster.client(caller)?;
+    let mut run = Run::default();
+    if server.reviews.may(caller, &core_resource("get", "pods", Some(&namespace), Some(&name))).await? {
+        run.pod = Api::<Pod>::namespaced(client.clone(), &namespace).get_opt(&name).await.ok().flatten();
+    }
+    if server.reviews.may(caller, &core_resource("list", "events", Some(&namespace), None)).await? {
+        let api: Api<Event> = Api::namespaced(client, &namespace);
+        for uid in [Some(uid), run.pod.as_ref().and_then(ResourceExt::uid)].into_iter().flatten() {
+            let about = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+            run.events.extend(api.list(&about).await.map(|found| found.items).unwrap_or_default());
         }
-    };
-    task.spec.depends_on.iter().flatten().map(state).collect()
+    }
+    Ok(run)
 }

@@ -222,7 +222,7 @@ impl Drawing {
                 }
                 continue;
             }
-            let id = self.put("Task", &*task, None, Some(task.phase()));
+            let id = self.put("Task", &*task, None, Some(task.phase().to_owned()));
             self.task_refs(&id, &home, &task.spec);
             for dependency in task.spec.depends_on.iter().flatten() {
                 self.refer("Task", &home, &dependency.task, &id, "dependsOn");

@@ -4,11 +4,12 @@ use std::{cmp::Ordering, fmt::Debug};
 
 use api::{
     Agent, AgentTemplate, AgentTool, AgentWorkflow, CronTask, Instruction, MCPServer, Model, ModelProvider, Registry,
-    RemoteMCPServer, Task, names,
+    RemoteMCPServer, Task, TaskSpec, kinds::agent::AgentPhase, names,
 };
 use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
+use kubeopencode_core::names::runs_on;
 use observe::{Key, Kind};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -61,9 +62,9 @@ pub trait Served:
         true
     }
 
-    /// Order by phase.
-    fn phase(&self) -> String {
-        String::new()
+    /// The word for its stage.
+    fn phase(&self) -> &'static str {
+        ""
     }
 
     /// Order by duration, in seconds.
@@ -106,7 +107,7 @@ pub const CHANGED_ALONE: [&str; 6] =
 pub fn by_age<K: Resource>(a: &K, b: &K) -> Ordering {
     let age = |object: &K| object.meta().creation_timestamp.as_ref().map(|time| time.0);
     let (of_a, of_b) = (a.meta(), b.meta());
-    age(a).cmp(&age(b)).then_with(|| of_a.namespace.cmp(&of_b.namespace)).then_with(|| of_a.name.cmp(&of_b.name))
+    age(a).cmp(&age(b)).then_with(|| of_a.name.cmp(&of_b.name)).then_with(|| of_a.namespace.cmp(&of_b.namespace))
 }
 
 impl Served for Task {
@@ -138,7 +139,7 @@ impl Served for Task {
             let conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
             conditions.into_iter().any(|condition| condition.type_ == "Stopped" && condition.status == "True")
         };
-        filter.phase(|| Served::phase(self))
+        filter.phase(Served::phase(self))
             && named(&self.spec.agent_ref, &filter.agent)
             && named(&self.spec.template_ref, &filter.template)
             && filter.reason.as_ref().is_none_or(|wanted| status.and_then(|s| s.reason.as_ref()) == Some(wanted))
@@ -146,8 +147,8 @@ impl Served for Task {
             && filter.stopped.is_none_or(|wanted| stopped() == wanted)
     }
 
-    fn phase(&self) -> String {
-        format!("{:?}", self.status.as_ref().and_then(|status| status.phase).unwrap_or_default())
+    fn phase(&self) -> &'static str {
+        self.status.as_ref().and_then(|status| status.phase).unwrap_or_default().as_str()
     }
 
     fn took(&self) -> Option<i64> {
@@ -165,10 +166,15 @@ impl Served for Task {
         if task.name.is_none() {
             metadata["generateName"] = "task-".into();
         }
-        put(&mut metadata, "labels", task.labels.clone());
         put(&mut metadata, "annotations", task.annotations.clone());
+        let mut labels = task.labels.clone().unwrap_or_default();
         let mut spec = serde_json::to_value(task).map_err(|error| ApiError::bad_request(error.to_string()))?;
         remove(&mut spec, &["name", "labels", "annotations"]);
+        // What cannot be read is refused by the API server, in better words.
+        if let Ok(read) = TaskSpec::deserialize(&spec) {
+            labels.extend(runs_on(&read).map(|(label, name)| (label.to_owned(), name.to_owned())));
+        }
+        put(&mut metadata, "labels", Some(labels));
         Ok(json!({ "metadata": metadata, "spec": spec }))
     }
 }
@@ -235,14 +241,13 @@ impl Served for Agent {
     fn wanted(&self, filter: &Filter) -> bool {
         let template = self.spec.template_ref.as_ref().map(|template| &template.name);
         let ready = self.status.as_ref().and_then(|status| status.ready).unwrap_or_default();
-        filter.phase(|| Served::phase(self))
+        filter.phase(Served::phase(self))
             && filter.template.as_ref().is_none_or(|wanted| template == Some(wanted))
             && filter.ready.is_none_or(|wanted| wanted == ready)
     }
 
-    fn phase(&self) -> String {
-        let phase = self.status.as_ref().and_then(|status| status.phase);
-        phase.map(|phase| format!("{phase:?}")).unwrap_or_default()
+    fn phase(&self) -> &'static str {
+        self.status.as_ref().and_then(|status| status.phase).map(AgentPhase::as_str).unwrap_or_default()
     }
 
     fn expand(short: Map<String, Value>) -> Result<Value, ApiError> {
@@ -403,7 +408,10 @@ mod tests {
         let short = json!({"description": "do it", "agentRef": {"name": "dev"}, "labels": {"a": "b"},
             "contexts": [{"type": "URL", "mountPath": "x", "url": {"source": "https://example.com"}}]});
         let whole = expand::<Task>(short).unwrap();
-        assert_eq!(whole["metadata"], json!({"generateName": "task-", "labels": {"a": "b"}}));
+        assert_eq!(
+            whole["metadata"],
+            json!({"generateName": "task-", "labels": {"a": "b", "kubeopencode.io/agent": "dev"}})
+        );
         assert_eq!(whole["spec"]["contexts"][0]["type"], "URL");
         assert!(whole["spec"].get("labels").is_none());
     }

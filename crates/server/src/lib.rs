@@ -49,7 +49,13 @@ mod upcoming;
 mod wire;
 mod world;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use axum::{
     Router,
@@ -63,6 +69,7 @@ use tokio::{
     sync::{Semaphore, watch as signal},
     task::JoinSet,
 };
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use address::{NoRange, Range};
@@ -218,7 +225,7 @@ impl LoginLinks {
 /// The description of the API as JSON (OpenAPI 3.1), indented.
 pub fn openapi() -> String {
     let (_, api) = router(None);
-    let mut text = serde_json::to_string_pretty(&api).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&openapi::finish(api)).unwrap_or_default();
     text.push('\n');
     text
 }
@@ -265,8 +272,9 @@ fn server(
     })
 }
 
-/// Every route, and the description of those under `/api/v1`. Without a server there is nobody to guard them.
-fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, serde_json::Value) {
+/// Every route, and what is written at those under `/api/v1` of their description. Without a server there is nobody to
+/// guard them.
+fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, OpenApi) {
     let described = OpenApiRouter::new()
         .merge(meta::routes())
         .merge(actions::routes())
@@ -282,7 +290,6 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, serde_json::Val
     let (known, mut api) = OpenApiRouter::new().nest("/api/v1", described).split_for_parts();
     let (open, open_api) = OpenApiRouter::new().nest("/api/v1", meta::open_routes()).split_for_parts();
     api.merge(open_api);
-    let api = openapi::finish(api);
 
     let agent = "/namespaces/{namespace}/agents/{name}";
     let kinds = crud::routes::<api::Task>()
@@ -301,8 +308,10 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, serde_json::Val
         .route(&format!("{agent}/proxy/"), any(proxy::pass))
         .route(&format!("{agent}/proxy/{{*rest}}"), any(proxy::pass));
     let mut known = known.merge(Router::new().nest("/api/v1", kinds));
-    let text = api.to_string();
-    let description = move || async move { ([(header::CONTENT_TYPE, "application/json")], text) };
+    let unfinished = api.clone();
+    // Made for the first who asks: it takes longer than all the rest of a start.
+    let text = Arc::new(LazyLock::new(move || openapi::finish(unfinished).to_string()));
+    let description = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.as_str().to_owned()) };
     let mut all = open.route("/api/v1/openapi.json", get(description));
     if let Some(server) = server {
         known = known.route_layer(from_fn_with_state(Arc::clone(server), auth::identify));

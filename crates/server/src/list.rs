@@ -3,8 +3,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use observe::Key;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap as _};
 use utoipa::IntoParams;
 
 use crate::{
@@ -118,12 +117,8 @@ impl Filter {
     }
 
     /// Whether a phase is wanted.
-    pub fn phase(&self, phase: impl Fn() -> String) -> bool {
-        if self.phases.is_empty() {
-            return true;
-        }
-        let phase = phase();
-        self.phases.iter().any(|wanted| wanted.eq_ignore_ascii_case(&phase))
+    pub fn phase(&self, phase: &str) -> bool {
+        self.phases.is_empty() || self.phases.iter().any(|wanted| wanted.eq_ignore_ascii_case(phase))
     }
 
     fn wants<K: Served>(&self, object: &K) -> bool {
@@ -132,67 +127,101 @@ impl Filter {
         self.name.as_ref().is_none_or(named) && self.selector.matches(meta.labels.as_ref()) && object.wanted(self)
     }
 
-    fn order<K: Served>(&self, a: &K, b: &K) -> Ordering {
-        let order = match self.sort_by {
-            SortBy::CreatedAt => by_age(a, b),
-            SortBy::Name => a.meta().name.cmp(&b.meta().name).then_with(|| by_age(a, b)),
-            SortBy::Phase => a.phase().cmp(&b.phase()).then_with(|| by_age(a, b)),
-            SortBy::Duration => a.took().cmp(&b.took()).then_with(|| by_age(a, b)),
+    fn rank<K: Served>(&self, object: &K) -> Rank {
+        let meta = object.meta();
+        let created = || meta.creation_timestamp.as_ref().map_or(i64::MIN, |time| time.0.as_second());
+        let (first, created) = match self.sort_by {
+            SortBy::CreatedAt => (First::Same, created()),
+            SortBy::Name => (First::Same, 0),
+            SortBy::Phase => (First::Phase(object.phase()), created()),
+            SortBy::Duration => (First::Took(object.took()), created()),
         };
+        Rank { first, created, name: beginning(meta.name.as_deref().unwrap_or_default()) }
+    }
+
+    fn order<K: Served>(&self, a: &(Rank, &Arc<K>), b: &(Rank, &Arc<K>)) -> Ordering {
+        let (of_a, of_b) = (&**a.1, &**b.1);
+        let order = a.0.cmp(&b.0).then_with(|| match self.sort_by {
+            SortBy::Name => of_a.meta().name.cmp(&of_b.meta().name).then_with(|| by_age(of_a, of_b)),
+            SortBy::CreatedAt | SortBy::Phase | SortBy::Duration => by_age(of_a, of_b),
+        });
         match self.sort_order {
             SortOrder::Asc => order,
             SortOrder::Desc => order.reverse(),
         }
     }
 
-    /// What decides most comparisons in this order. It is looked up once for each object: to look into two objects for each
-    /// comparison would cost more than all the rest of a list.
-    fn rank<K: Served>(&self, object: &K) -> i64 {
-        let rank = match self.sort_by {
-            SortBy::CreatedAt => object.meta().creation_timestamp.as_ref().map_or(i64::MIN, |time| time.0.as_second()),
-            SortBy::Name | SortBy::Phase | SortBy::Duration => 0,
-        };
-        match self.sort_order {
-            SortOrder::Asc => rank,
-            SortOrder::Desc => rank.saturating_neg(),
-        }
-    }
-
     /// The page, and how many objects there are in all. `visible` tells what the caller may see.
     pub fn page<K: Served>(&self, world: &World, visible: impl Fn(&Key) -> bool) -> (Vec<Arc<K>>, usize) {
-        let found = K::kept(world).filter(|key, object| visible(key) && self.wants(object));
-        let mut found: Vec<(i64, Arc<K>)> = found.into_iter().map(|object| (self.rank(&*object), object)).collect();
-        let order = |a: &(i64, Arc<K>), b: &(i64, Arc<K>)| a.0.cmp(&b.0).then_with(|| self.order::<K>(&a.1, &b.1));
-        let total = found.len();
-        let end = self.offset.saturating_add(self.limit);
-        // Only what is shown has to be in order.
-        if end < total {
-            found.select_nth_unstable_by(end, order);
-            found.truncate(end);
-        }
-        found.sort_unstable_by(order);
-        (found.into_iter().skip(self.offset).map(|(_, object)| object).collect(), total)
+        K::kept(world).look(|objects| {
+            let found = objects.filter(|(key, object)| visible(key) && self.wants(&***object));
+            let mut found: Vec<_> = found.map(|(_, object)| (self.rank(&**object), object)).collect();
+            let total = found.len();
+            let end = self.offset.saturating_add(self.limit);
+            // Only what is shown has to be in order.
+            if end < total {
+                found.select_nth_unstable_by(end, |a, b| self.order(a, b));
+                found.truncate(end);
+            }
+            found.sort_unstable_by(|a, b| self.order(a, b));
+            (found.into_iter().skip(self.offset).map(|(_, object)| Arc::clone(object)).collect(), total)
+        })
     }
 
     /// The page as the wire has it.
-    pub fn answer<K: Served>(&self, world: &World, visible: impl Fn(&Key) -> bool) -> Answer<Value> {
-        let (page, total) = self.page::<K>(world, visible);
-        let objects =
-            page.iter().map(|object| serde_json::to_value(object.short(world))).collect::<Result<Vec<_>, _>>();
-        let objects = objects.map_err(|error| ApiError::internal("a list cannot be written", &error))?;
+    pub fn answer<K: Served>(&self, world: &World, visible: impl Fn(&Key) -> bool) -> Page<K> {
+        let (objects, total) = self.page::<K>(world, visible);
         let pagination = Pagination {
             limit: self.limit,
             offset: self.offset,
             total_count: total,
             has_more: self.offset.saturating_add(objects.len()) < total,
         };
-        let pagination =
-            serde_json::to_value(pagination).map_err(|error| ApiError::internal("a list cannot be written", &error))?;
-        let mut body = Map::new();
-        body.insert(K::LIST.to_owned(), objects.into());
-        body.insert("total".to_owned(), total.into());
-        body.insert("pagination".to_owned(), pagination);
-        Ok(body.into())
+        Page { objects: objects.iter().map(|object| object.short(world)).collect(), pagination }
+    }
+}
+
+/// What decides most comparisons, made ready once for each object: to look into two objects for each comparison would
+/// cost more than all the rest of a list. Equal ranks leave it to the whole objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    first: First,
+    /// In seconds.
+    created: i64,
+    /// The beginning of the name.
+    name: u128,
+}
+
+/// What is sorted by, besides age and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum First {
+    Same,
+    Phase(&'static str),
+    Took(Option<i64>),
+}
+
+/// The first bytes of a name as a number that is ordered as they are.
+fn beginning(name: &str) -> u128 {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    u128::from_be_bytes(bytes)
+}
+
+/// A page of a list.
+pub struct Page<K: Served> {
+    objects: Vec<K::Response>,
+    pagination: Pagination,
+}
+
+impl<K: Served> Serialize for Page<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut page = serializer.serialize_map(Some(3))?;
+        page.serialize_entry(K::LIST, &self.objects)?;
+        page.serialize_entry("total", &self.pagination.total_count)?;
+        page.serialize_entry("pagination", &self.pagination)?;
+        page.end()
     }
 }
 
@@ -209,6 +238,7 @@ pub fn list(text: Option<&str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use api::Task;
+    use kube::ResourceExt as _;
     use serde_json::json;
 
     use super::*;
@@ -221,11 +251,11 @@ mod tests {
         }
     }
 
-    /// Ten thousand Tasks, a second apart.
+    /// Ten thousand Tasks, ten in each second.
     fn many() -> World {
         let world = World::new("x", |_| None);
         for index in 0..10_000_i64 {
-            let created = jiff::Timestamp::from_second(1_700_000_000 + (index * 7919) % 10_000).unwrap();
+            let created = jiff::Timestamp::from_second(1_700_000_000 + (index * 7919) % 1_000).unwrap();
             let task = json!({
                 "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task",
                 "metadata": {"name": format!("task-{index}"), "namespace": format!("team-{}", index % 10),
@@ -256,10 +286,41 @@ mod tests {
     }
 
     #[test]
+    fn a_list_can_be_in_the_order_of_names_phases_and_durations() {
+        let world = many();
+        let first = |sort_by, sort_order| {
+            let query = ListQuery { sort_by: Some(sort_by), sort_order: Some(sort_order), ..ListQuery::default() };
+            let (page, _) = Filter::read(query).unwrap().page::<Task>(&world, |_| true);
+            page.iter().map(|task| (task.name_any(), task.phase())).collect::<Vec<_>>()
+        };
+        let names: Vec<_> = first(SortBy::Name, SortOrder::Asc).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names[..4], ["task-0", "task-1", "task-10", "task-100"]);
+        assert_eq!(first(SortBy::Name, SortOrder::Desc)[0].0, "task-9999");
+        assert!(first(SortBy::Phase, SortOrder::Asc).iter().all(|(_, phase)| *phase == "Completed"));
+        assert!(first(SortBy::Phase, SortOrder::Desc).iter().all(|(_, phase)| *phase == "Running"));
+        // All still count from their start, so the oldest take longest; and those of one second take the same.
+        let at = |name: &str| name.trim_start_matches("task-").parse::<i64>().unwrap() * 7919 % 1_000;
+        assert!(first(SortBy::Duration, SortOrder::Desc).iter().all(|(name, _)| at(name) <= 1));
+    }
+
+    #[test]
+    fn names_that_begin_alike_are_ordered_to_their_end() {
+        let world = World::new("x", |_| None);
+        for name in ["a-name-of-many-letters-b", "a-name-of-many-letters-a", "a-name-of-many-letters-c"] {
+            let mut task = Task::new(name, api::TaskSpec::default());
+            task.metadata.namespace = Some("n".to_owned());
+            world.tasks.learn(task);
+        }
+        let query = ListQuery { sort_by: Some(SortBy::Name), limit: Some(2), ..ListQuery::default() };
+        let (page, _) = Filter::read(query).unwrap().page::<Task>(&world, |_| true);
+        let names: Vec<_> = page.iter().map(|task| task.name_any()).collect();
+        assert_eq!(names, ["a-name-of-many-letters-c", "a-name-of-many-letters-b"]);
+    }
+
+    #[test]
     fn phases_are_a_list() {
         let query = ListQuery { phase: Some("Running, failed".to_owned()), ..ListQuery::default() };
         let filter = Filter::read(query).unwrap();
-        let wants = |phase: &str| filter.phase(|| phase.to_owned());
-        assert!(wants("Running") && wants("Failed") && !wants("Queued"));
+        assert!(filter.phase("Running") && filter.phase("Failed") && !filter.phase("Queued"));
     }
 }

@@ -1,6 +1,7 @@
 //! The description of the API (OpenAPI 3.1), made from the code and from the kinds' definitions.
 
 mod bodies;
+mod pieces;
 mod tidy;
 
 use api::{
@@ -26,6 +27,7 @@ use crate::{
     list::ListQuery,
     wire::{CreateTask, ErrorBody, Pagination, piece},
 };
+use pieces::Pieces;
 
 /// The whole description: what is written at the routes, and what is not: the kinds, refusals and ways to log in.
 pub fn finish(mut api: OpenApi) -> Value {
@@ -54,11 +56,17 @@ pub fn finish(mut api: OpenApi) -> Value {
     schemas.insert("ObjectMeta".to_owned(), bodies::object_meta());
     let config = bodies::spec_of(&crds, "KubeOpenCodeConfig");
     schemas.insert("KubeOpenCodeConfig".to_owned(), bodies::whole("KubeOpenCodeConfig", &config));
-    for (name, schema) in piece::definitions() {
+    let pieces = Pieces::of_specs();
+    for schema in schemas.values_mut() {
+        tidy::without_null(schema);
+        pieces.name_within(schema);
+    }
+    for (name, schema) in pieces.into_schemas().into_iter().chain(piece::definitions()) {
         schemas.entry(name).or_insert(schema);
     }
     schemas.sort_keys();
     document["components"]["schemas"] = schemas.into();
+    document["components"]["responses"] = tidy::refusals().into();
     tidy::without_null(&mut document);
     tidy::operations(&mut document).for_each(|mut operation| operation.complete());
     document
@@ -222,13 +230,15 @@ mod tests {
         let mut used = BTreeSet::new();
         walk(&document, "", &mut |path, object| {
             if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
-                let name = reference.strip_prefix("#/components/schemas/").unwrap();
-                assert!(document["components"]["schemas"].get(name).is_some(), "{path}: {reference}");
-                used.insert(name.to_owned());
+                assert!(document.pointer(&reference[1..]).is_some(), "{path}: {reference}");
+                used.insert(reference.to_owned());
             }
         });
-        let known: BTreeSet<_> = document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
-        let unused: Vec<_> = known.difference(&used).collect();
+        let known = ["schemas", "responses"].into_iter().flat_map(|part| {
+            let names = document["components"][part].as_object().unwrap().keys();
+            names.map(move |name| format!("#/components/{part}/{name}"))
+        });
+        let unused: Vec<_> = known.filter(|name| !used.contains(name)).collect();
         assert!(unused.is_empty(), "{unused:?}");
     }
 
@@ -276,11 +286,11 @@ mod tests {
             assert!(names.insert(id.clone()), "{id} is there twice");
             for (code, answer) in operation.body["responses"].as_object().unwrap() {
                 let refused = !code.starts_with('2') && !operation.path.ends_with("/ready");
+                let shared = answer.get("$ref").is_some();
                 let schema = answer.pointer("/content/application~1json/schema/$ref");
-                assert!(
-                    !refused || schema.is_some_and(|schema| schema == "#/components/schemas/ErrorBody"),
-                    "{id} {code}"
-                );
+                let is_described = shared || schema.is_some_and(|schema| schema == "#/components/schemas/ErrorBody");
+                assert!(!refused || is_described, "{id} {code}");
+                assert!(shared || answer["description"].as_str().is_some_and(|said| !said.is_empty()), "{id} {code}");
             }
         }
         assert!(names.len() > 80, "{}", names.len());

@@ -95,7 +95,7 @@ async fn summary(
 fn totals(tasks: &[Arc<Task>], now: Timestamp) -> TaskTotals {
     let mut totals = TaskTotals { total: tasks.len(), ..TaskTotals::default() };
     for task in tasks {
-        *totals.by_phase.entry(task.phase()).or_default() += 1;
+        *totals.by_phase.entry(task.phase().to_owned()).or_default() += 1;
         let status = task.status.as_ref();
         let reason = || status.and_then(|status| status.reason.clone()).unwrap_or_else(|| "Unknown".to_owned());
         let asks = status.into_iter().flat_map(|status| status.conditions.iter().flatten());

@@ -1,5 +1,7 @@
 //! Agents: their Deployment, Service, Secret, and what may not happen to them.
 
+use std::collections::BTreeMap;
+
 use anyhow::ensure;
 use api::{Agent, AgentTemplate, Model, ModelProvider};
 use blackbox::{
@@ -256,7 +258,7 @@ async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running()
 
 async fn what_somebody_changes_by_hand_is_put_right() -> anyhow::Result<()> {
     shared(async |world| {
-        world.ready_agent("a", json!({})).await?;
+        world.ready_agent("a", json!({"contexts": [{"type": "Text", "text": "right"}]})).await?;
         let before = world.deployment("a").await?;
         let deployments = world.record::<Deployment>();
         let replicas = |deployment: &Deployment| deployment.spec.as_ref().and_then(|spec| spec.replicas);
@@ -278,6 +280,17 @@ async fn what_somebody_changes_by_hand_is_put_right() -> anyhow::Result<()> {
         world.delete::<Deployment>("a-server").await?;
         let other = |now: &Deployment| now.metadata.uid != before.metadata.uid;
         deployments.until_object("a-server", "a new Deployment", other).await?;
+
+        let maps = world.record::<ConfigMap>();
+        let right = |map: &ConfigMap| map.data.iter().flatten().any(|(_, text)| text.contains("right"));
+        let first = maps.until_object("a-server-context", "there", right).await?;
+        let wrong: BTreeMap<_, _> = first.data.iter().flatten().map(|(key, _)| (key.clone(), "wrong")).collect();
+        world.merge::<ConfigMap>("a-server-context", json!({ "data": wrong })).await?;
+        let mended = |now: &ConfigMap| right(now) && now.metadata.resource_version != first.metadata.resource_version;
+        maps.until_object("a-server-context", "right again", mended).await?;
+        world.delete::<ConfigMap>("a-server-context").await?;
+        let other = |now: &ConfigMap| right(now) && now.metadata.uid != first.metadata.uid;
+        maps.until_object("a-server-context", "a new ConfigMap", other).await?;
         Ok(())
     })
     .await

@@ -72,17 +72,32 @@ async fn a_missing_reference_is_waited_for_as_long_as_the_configuration_says() -
         world.task("no-template", json!({"templateRef": {"name": "nothing"}})).await?;
         world.task("no-task", json!({"templateRef": {"name": "t"}, "dependsOn": [{"task": "never"}]})).await?;
         world.waits("no-task", "WaitingForDependency").await?;
+        let map = |name: &str| {
+            json!([{"name": "notes", "type": "ConfigMap", "configMap": {"name": name, "key": "a"}, "mountPath": "a.txt"}])
+        };
+        world.config_map("there", json!({"b": "x"})).await?;
+        world.task("no-map", json!({"templateRef": {"name": "t"}, "contexts": map("nowhere")})).await?;
+        world.task("no-key", json!({"templateRef": {"name": "t"}, "contexts": map("there")})).await?;
+        let status = world.fails("no-map", "ContextError").await?;
+        ensure!(message(&status).contains("ConfigMap nowhere does not exist"), "{status:?}");
+        ensure!(status.run_epoch.is_none(), "a run was claimed: {status:?}");
+        let status = world.fails("no-key", "ContextError").await?;
+        ensure!(message(&status).contains("has no text under the key \"a\""), "{status:?}");
+        ensure!(condition(status.conditions.as_ref(), "Queued") == "False ContextError", "{status:?}");
+        ensure!(world.api::<Pod>().get_opt("no-map-pod").await?.is_none(), "it has a Pod");
         let status = world.fails("no-agent", "AgentNotFound").await?;
         ensure!(message(&status).contains("Agent 'nobody' does not exist"), "{status:?}");
         ensure!(condition(status.conditions.as_ref(), "Queued") == "False AgentNotFound", "{status:?}");
         world.fails("no-template", "TemplateNotFound").await?;
         world.fails("no-task", "DependencyFailed").await?;
-        // It was waited for: it says so in its past.
-        let waited = world.tasks.versions().iter().any(|task| {
-            task.metadata.name.as_deref() == Some("no-agent")
-                && task.status.as_ref().is_some_and(|status| status.phase == Some(TaskPhase::Queued))
-        });
-        ensure!(waited, "it failed at once");
+        // They were waited for: it says so in their past.
+        for task in ["no-agent", "no-map"] {
+            let waited = world.tasks.versions().iter().any(|version| {
+                version.metadata.name.as_deref() == Some(task)
+                    && version.status.as_ref().is_some_and(|status| status.phase == Some(TaskPhase::Queued))
+            });
+            ensure!(waited, "{task} failed at once");
+        }
         Ok(())
     })
     .await

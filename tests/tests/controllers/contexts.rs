@@ -1,15 +1,17 @@
 //! What a Task brings along.
 
 use anyhow::ensure;
+use api::{AgentTemplate, Model, ModelProvider, Task, TaskStatus};
 use blackbox::{cases, runner::Case};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
 
-use crate::world::{message, shared};
+use crate::world::{condition, message, reason, shared};
 
 pub const CASES: &[Case] = cases![
-    a_missing_config_map_fails_the_task_with_a_sentence,
+    what_a_task_refers_to_may_come_late,
+    what_a_template_refers_to_may_come_late,
     an_optional_config_map_may_be_missing,
     two_contexts_on_one_path_are_an_error_that_names_both,
     two_mebibytes_of_contexts_are_split_over_config_maps,
@@ -17,23 +19,62 @@ pub const CASES: &[Case] = cases![
     a_path_that_leaves_the_workspace_is_refused_at_once,
 ];
 
-async fn a_missing_config_map_fails_the_task_with_a_sentence() -> anyhow::Result<()> {
+async fn what_a_task_refers_to_may_come_late() -> anyhow::Result<()> {
     shared(async |world| {
-        world.template("t", json!({})).await?;
-        world.config_map("there", json!({"a": "x"})).await?;
-        let map = |name: &str, key: &str| {
-            json!([{"name": "notes", "type": "ConfigMap", "configMap": {"name": name, "key": key}, "mountPath": "a.txt"}])
-        };
-        world.task("no-map", json!({"templateRef": {"name": "t"}, "contexts": map("nowhere", "a")})).await?;
-        world.task("no-key", json!({"templateRef": {"name": "t"}, "contexts": map("there", "b")})).await?;
-        let status = world.fails("no-map", "ContextError").await?;
-        ensure!(message(&status).contains("ConfigMap nowhere does not exist"), "{status:?}");
-        ensure!(message(&status).contains("notes") && message(&status).contains("optional: true"), "{status:?}");
-        ensure!(status.run_epoch.is_none(), "a run was claimed: {status:?}");
-        let status = world.fails("no-key", "ContextError").await?;
-        ensure!(message(&status).contains("has no text under the key \"b\""), "{status:?}");
-        ensure!(world.api::<Pod>().get_opt("no-map-pod").await?.is_none(), "it has a Pod");
-        Ok(())
+        // One slot: who waits for something else does not take it.
+        world.template("t", json!({"maxConcurrentTasks": 1})).await?;
+        let contexts = json!([
+            {"name": "notes", "type": "ConfigMap", "configMap": {"name": "later", "key": "a"}, "mountPath": "a.txt"},
+        ]);
+        world.task("early", json!({"templateRef": {"name": "t"}, "contexts": contexts, "priority": 9})).await?;
+        let status = world.waits("early", "ContextError").await?;
+        for part in ["notes", "ConfigMap later does not exist", "optional: true", "the Task fails at"] {
+            ensure!(message(&status).contains(part), "{part}: {status:?}");
+        }
+        ensure!(condition(status.conditions.as_ref(), "Queued") == "True ContextError", "{status:?}");
+        ensure!(status.run_epoch.is_none() && status.queue_position.is_none(), "{status:?}");
+        world.task("other", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("other").await?;
+
+        world.config_map("later", json!({"b": "x"})).await?;
+        let no_key = |status: &TaskStatus| message(status).contains("has no text under the key \"a\"");
+        world.until("early", "the key that is missing", no_key).await?;
+        world.merge::<ConfigMap>("later", json!({"data": {"a": "the text"}})).await?;
+        let status = world.succeeds("early").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(1), Some(1)), "{status:?}");
+        let contexts: ConfigMap = world.api().get("early-context").await?;
+        ensure!(contexts.data.unwrap_or_default().values().any(|text| text == "the text"), "the text is not there");
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn what_a_template_refers_to_may_come_late() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"modelRef": {"name": "later"}})).await?;
+        for task in ["early", "stopped", "corrected"] {
+            world.task(task, json!({"templateRef": {"name": "t"}})).await?;
+            let status = world.waits(task, "ReferenceNotFound").await?;
+            ensure!(message(&status).contains("Model 'later' does not exist"), "{status:?}");
+        }
+        world.stop("stopped").await?;
+        let status = world.ended("stopped").await?;
+        ensure!(reason(&status) == "UserStopped", "{status:?}");
+        world.template("other", json!({})).await?;
+        world.merge::<Task>("corrected", json!({"spec": {"templateRef": {"name": "other"}}})).await?;
+        world.succeeds("corrected").await?;
+        let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
+        world.create::<ModelProvider>("p", provider).await?;
+        world.create::<Model>("later", json!({"model": "m", "providerRef": {"name": "p"}})).await?;
+        world.succeeds("early").await?;
+
+        // Or it is the template that changes.
+        world.merge::<AgentTemplate>("t", json!({"spec": {"modelRef": {"name": "never"}}})).await?;
+        world.task("waits", json!({"templateRef": {"name": "t"}})).await?;
+        world.waits("waits", "ReferenceNotFound").await?;
+        world.merge::<AgentTemplate>("t", json!({"spec": {"modelRef": null}})).await?;
+        world.succeeds("waits").await?;
+        world.each_run_has_one_pod()
     })
     .await
 }

@@ -26,6 +26,7 @@ pub const CASES: &[Case] = cases![
     a_time_missed_by_more_than_its_deadline_is_skipped,
     no_more_tasks_exist_than_are_retained,
     a_schedule_that_cannot_be_read_is_said_so,
+    a_task_that_the_api_server_refuses_is_said_so,
     what_came_while_no_controller_ran_is_made_up_for,
 ];
 
@@ -259,6 +260,31 @@ async fn a_schedule_that_cannot_be_read_is_said_so() -> anyhow::Result<()> {
         }
         world.merge::<CronTask>("minute", json!({"spec": {"schedule": "6 * * * *"}})).await?;
         until(&world, "minute", "its repair", |status| ready(status) == "True Scheduled").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_that_the_api_server_refuses_is_said_so() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let spec = json!({"description": "say hello", "templateRef": {"name": "t"}});
+        let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
+        let cron = json!({"schedule": "0 0 1 1 *", "suspend": true, "taskTemplate": template});
+        world.create::<CronTask>("c", cron).await?;
+        until(&world, "c", "its word", |status| ready(status) == "False Suspended").await?;
+        let years_ago = Timestamp::now() - SignedDuration::from_hours(24 * 700);
+        world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(years_ago)})).await?;
+        world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
+        let status = until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
+        let said = status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
+        ensure!(said.contains("metadata.labels") && said.contains("not a label"), "{said}");
+        ensure!(status.total_executions == Some(0), "{status:?}");
+        let labels = json!({"team": "a"});
+        world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;
+        let task = tasks(&world, 1).await?.remove(0);
+        world.succeeds(&name(&task)).await?;
+        until(&world, "c", "its repair", |status| ready(status) == "True Scheduled").await?;
         Ok(())
     })
     .await

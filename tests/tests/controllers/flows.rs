@@ -1,7 +1,7 @@
 //! From a Task to its final status.
 
 use anyhow::ensure;
-use api::{Task, TaskPhase};
+use api::{Task, TaskPhase, TaskStatus};
 use blackbox::{cases, runner::Case, stub_kubelet::Act};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PostParams;
@@ -18,6 +18,7 @@ pub const CASES: &[Case] = cases![
     a_rerun_sees_contexts_as_they_are_now,
     a_task_recreated_under_its_name_never_adopts_the_old_pod,
     a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone,
+    a_pod_of_an_earlier_task_that_never_goes_does_not_hold_up_its_successor_for_ever,
     a_failed_run_is_tried_again_as_often_as_its_policy_says,
     a_run_that_the_cluster_ended_is_tried_again_if_its_policy_says_so,
     a_task_stopped_before_its_next_try_is_not_tried_again,
@@ -200,6 +201,38 @@ async fn a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone() -> any
             now.metadata.uid == foreign.metadata.uid && now.metadata.deletion_timestamp.is_none(),
             "it was touched"
         );
+        Ok(())
+    })
+    .await
+}
+
+async fn a_pod_of_an_earlier_task_that_never_goes_does_not_hold_up_its_successor_for_ever() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        for task in ["late", "stopped"] {
+            let owner = json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "name": task,
+                               "uid": "00000000-0000-0000-0000-000000000000", "controller": true});
+            let stuck: Pod = serde_json::from_value(json!({
+                "metadata": {"name": format!("{task}-pod"), "finalizers": ["example.com/stays"], "ownerReferences": [owner]},
+                "spec": {"containers": [{"name": "x", "image": "x"}]},
+            }))?;
+            world.api::<Pod>().create(&PostParams::default(), &stuck).await?;
+            world.delete::<Pod>(&format!("{task}-pod")).await?;
+        }
+        let holds = |status: &TaskStatus| message(status).contains("of an earlier Task is still being deleted");
+        world.task("late", json!({"templateRef": {"name": "t"}, "startupTimeout": "3s"})).await?;
+        world.until("late", "what holds it up", holds).await?;
+        let status = world.fails("late", "NameConflict").await?;
+        ensure!(message(&status).starts_with("the task did not start within 3s") && holds(&status), "{status:?}");
+
+        world.task("stopped", json!({"templateRef": {"name": "t"}})).await?;
+        world.until("stopped", "what holds it up", holds).await?;
+        world.stop("stopped").await?;
+        let status = world.ended("stopped").await?;
+        ensure!(reason(&status) == "UserStopped" && status.pod_uid.is_none(), "{status:?}");
+        for task in ["late", "stopped"] {
+            world.merge::<Pod>(&format!("{task}-pod"), json!({"metadata": {"finalizers": null}})).await?;
+        }
         Ok(())
     })
     .await

@@ -12,6 +12,7 @@ mod ends;
 mod events;
 mod fire;
 mod flows;
+mod follows;
 mod lease;
 mod proxy;
 mod queue;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         fire::CASES,
         restart::CASES,
         delivered::CASES,
+        follows::CASES,
         config::CASES,
         ends::CASES,
         cron::CASES,

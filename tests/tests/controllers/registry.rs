@@ -14,7 +14,7 @@ use axum::{
     Json, Router,
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
     routing::get,
 };
 use blackbox::{cases, git_server::GitServer, history::History, runner::Case};
@@ -105,6 +105,9 @@ async fn manifest(
         );
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response();
     }
+    if owner == "moved" {
+        return Redirect::temporary("http://169.254.169.254/latest/meta-data").into_response();
+    }
     let accepts = headers.get("accept").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accepts.contains("application/vnd.oci.image.index.v1+json") {
         return StatusCode::NOT_ACCEPTABLE.into_response();
@@ -191,6 +194,8 @@ async fn a_registry_tells_digests_commits_and_versions_and_what_is_missing() -> 
             image("refused", "private/app:1", Some("wrong")),
             image("no-secret", "private/app:1", Some("nobody")),
             {"name": "nowhere", "image": "127.0.0.1:9/x/y"},
+            {"name": "metadata", "image": "169.254.169.254/x/y"},
+            image("moved", "moved/app:1", None),
         ]);
         let join = |one: &Value, two: &Value| {
             Value::Array([one.as_array().cloned(), two.as_array().cloned()].into_iter().flatten().flatten().collect())
@@ -218,6 +223,11 @@ async fn a_registry_tells_digests_commits_and_versions_and_what_is_missing() -> 
             ("refused", "127.0.0.1 answered 403 Forbidden: check secretRef"),
             ("no-secret", "Secret 'nobody' does not exist"),
             ("nowhere", "no answer from 127.0.0.1: it cannot be reached"),
+            ("metadata", "169.254.169.254 is a link-local or metadata address and may not be read; use another address"),
+            (
+                "moved",
+                "it redirects to 169.254.169.254, which is a link-local or metadata address and may not be read; use another address",
+            ),
         ] {
             ensure!(digest(name) == expected, "{name}: {}", digest(name));
         }
@@ -229,9 +239,9 @@ async fn a_registry_tells_digests_commits_and_versions_and_what_is_missing() -> 
         let versions: Vec<_> = plugins.iter().map(|plugin| plugin.resolved_version.clone()).collect();
         ensure!(versions == [Some("2.1.0".to_owned()), Some("1.0.0".to_owned()), None], "{plugins:?}");
         let summary = status.summary.unwrap_or_default();
-        ensure!((summary.ready_count, summary.total_count) == (6, 12), "{summary:?}");
+        ensure!((summary.ready_count, summary.total_count) == (6, 14), "{summary:?}");
         let message = status.conditions.iter().flatten().map(|one| one.message.clone()).collect::<Vec<_>>();
-        ensure!(message == ["6 of 12 assets are not there"], "{message:?}");
+        ensure!(message == ["8 of 14 assets are not there"], "{message:?}");
         ensure!(!serde_json::to_string(&status)?.contains(PASSWORD), "the status holds a password");
 
         // A change of the spec is looked at without waiting for the interval.

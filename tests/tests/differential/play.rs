@@ -9,6 +9,7 @@ use futures::io::AsyncBufReadExt as _;
 use kube::Client;
 use kube::client::Body as WireBody;
 use serde_json::{Value, json};
+use testenv::json::merge;
 
 use crate::plain::Plain;
 use crate::steps::{Body, Sequence, Step, Until, Version};
@@ -237,22 +238,4 @@ impl Player<'_> {
 /// Whether a server made this name from that prefix.
 fn is_generated(name: &str, prefix: &str) -> bool {
     name.starts_with(prefix) && name.len() == prefix.len() + 5
-}
-
-/// Changes `object` as a JSON merge patch says.
-fn merge(object: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *object = patch.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (field, change) in changes {
-        if change.is_null() {
-            drop(object.as_object_mut().map(|fields| fields.shift_remove(field)));
-        } else {
-            merge(&mut object[field.as_str()], change);
-        }
-    }
 }

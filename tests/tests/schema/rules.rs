@@ -8,6 +8,7 @@ use blackbox::{
     typed,
 };
 use serde_json::Value;
+use testenv::json::merge;
 
 use crate::suite::{Server, Suite, on_every_server};
 
@@ -85,7 +86,7 @@ async fn check(
             change(suite, kind, &places.manifests()[0], before, value).await?
         } else if path.is_empty() {
             let mut object = places.manifests()[0].clone();
-            cases::merge(&mut object, value);
+            merge(&mut object, value);
             suite.server.send(Request::try_create(kind, &suite.namespace, &object)).await?
         } else {
             let object = places.changed(position, &Change::Set(value.clone()));

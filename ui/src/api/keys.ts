@@ -10,6 +10,8 @@ export const keys = {
   lists: (kind: string) => [kind, "list"] as const,
   choices: (kind: Kind, namespace: string) => [kind.kind, "choices", namespace] as const,
   detail: (kind: string, namespace: string, name: string) => [kind, "detail", namespace, name] as const,
+  /** What the feed told last of an object that is shown. */
+  news: (kind: string, namespace: string, name: string) => [kind, "news", namespace, name] as const,
   yaml: (kind: string, namespace: string, name: string) => [kind, "yaml", namespace, name] as const,
   explain: (kind: string, namespace: string, name: string) => [kind, "explain", namespace, name] as const,
   messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,

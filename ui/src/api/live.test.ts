@@ -1,10 +1,14 @@
 import { QueryClient } from "@tanstack/react-query";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { aTask } from "../test/bodies";
 import { keys } from "./keys";
 import { TASK } from "./kinds";
-import { applyChange, isNews } from "./live";
+import { applyChange } from "./live";
+import { isNews } from "./news";
+import { fetchObject } from "./objects";
 import type { Page, Task } from "./types";
+
+afterEach(() => vi.unstubAllGlobals());
 
 const task = (part: Partial<Task>) => aTask({ name: "a", resourceVersion: "5", ...part });
 
@@ -66,4 +70,23 @@ test("what a list form leaves out stays in the detail, what is really gone goes"
   expect(detail?.description).toHaveLength(2000);
   expect(detail?.contexts).toHaveLength(1);
   expect(detail?.queuePosition).toBeUndefined();
+});
+
+test("what the feed tells while an object is on its way is not lost", async () => {
+  const cache = new QueryClient();
+  const detail = keys.detail("Task", "n", "a");
+  // The answer was made before the change and arrives after it.
+  vi.stubGlobal("fetch", async () => {
+    applyChange(cache, {
+      kind: "Task",
+      namespace: "n",
+      name: "a",
+      type: "MODIFIED",
+      object: task({ resourceVersion: "6", phase: "Completed" }),
+    });
+    return Response.json(task({ contexts: [{ type: "Text" }] }));
+  });
+  const shown = await cache.fetchQuery({ queryKey: detail, queryFn: () => fetchObject<Task>(cache, TASK, "n", "a") });
+  expect(shown.phase).toBe("Completed");
+  expect(shown.contexts).toHaveLength(1);
 });

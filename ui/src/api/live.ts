@@ -1,19 +1,12 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { url } from "./client";
 import { keys } from "./keys";
+import { freshest, isNews } from "./news";
 import { openStream, type StreamState } from "./stream";
 import type { Change, Identified, Page } from "./types";
 
 /** Lists are asked for again at most this often, however many objects come and go. */
 const REFRESH_MS = 1_000;
-
-/** Whether `incoming` is what the cache already holds, or older. Versions are numbers in practice; if not, any other is news. */
-export function isNews(seen: string | undefined, incoming: string | undefined): boolean {
-  if (!seen || !incoming) return true;
-  const [a, b] = [Number(seen), Number(incoming)];
-  if (Number.isNaN(a) || Number.isNaN(b)) return seen !== incoming;
-  return b > a;
-}
 
 /** Puts a changed object in its place in a page of a list; the page itself if it is not there. */
 export function replaceIn<T extends Identified>(page: Page<T>, changed: T): Page<T> {
@@ -28,27 +21,12 @@ export function replaceIn<T extends Identified>(page: Page<T>, changed: T): Page
 /** Writes one change into the cache. */
 export function applyChange(cache: QueryClient, change: Change): void {
   const { kind, name, namespace = "", object } = change;
+  if (!object) return;
   const detail = kind === "KubeOpenCodeConfig" ? keys.config : keys.detail(kind, namespace, name);
-  if (object) {
-    cache.setQueryData<Identified>(detail, (seen) => {
-      if (!seen || !isNews(seen.resourceVersion, object.resourceVersion)) return seen;
-      // A list form leaves out long parts (contexts, the whole description): what the detail knew stays.
-      const keep = (seen as { description?: string }).description;
-      const short = (object as { description?: string }).description;
-      const description = keep && short && keep.startsWith(short) ? { description: keep } : {};
-      return { ...dropAbsent(seen, object), ...object, ...description };
-    });
-    cache.setQueriesData<Page<Identified>>({ queryKey: keys.lists(kind) }, (page) => page && replaceIn(page, object));
-  }
-}
-
-/** Parts that a list form never carries; everything else that is absent from it is really gone. */
-const DETAIL_ONLY = new Set(["contexts", "description", "result"]);
-
-function dropAbsent(seen: Identified, object: Identified): Partial<Identified> {
-  return Object.fromEntries(
-    Object.entries(seen).filter(([key]) => key in object || DETAIL_ONLY.has(key)),
-  ) as Partial<Identified>;
+  // Kept for an object that is on its way: its answer may have been made before this change.
+  if (cache.getQueryState(detail)) cache.setQueryData(keys.news(kind, namespace, name), object);
+  cache.setQueryData<Identified>(detail, (seen) => seen && freshest(seen, object));
+  cache.setQueriesData<Page<Identified>>({ queryKey: keys.lists(kind) }, (page) => page && replaceIn(page, object));
 }
 
 /** The one connection that keeps everything on the page up to date. Returns how to end it. */

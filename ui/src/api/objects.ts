@@ -1,7 +1,9 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call, callText, objectPath, type Query } from "./client";
+import { ApiError } from "./error";
 import { keys } from "./keys";
 import { type Kind, pageFrom } from "./kinds";
+import { freshest } from "./news";
 import type { Identified, Page } from "./types";
 
 /** The server takes at most this many objects a page. */
@@ -23,10 +25,23 @@ export function fetchPage<T>(
 
 /** One object, kept fresh by the feed of changes. */
 export function useObject<T extends Identified>(kind: Kind, namespace: string, name: string) {
+  const cache = useQueryClient();
   return useQuery({
     queryKey: keys.detail(kind.kind, namespace, name),
-    queryFn: ({ signal }) => call<T>(objectPath(kind.plural, namespace, name), { signal }),
+    queryFn: ({ signal }) => fetchObject<T>(cache, kind, namespace, name, signal),
   });
+}
+
+/** Asks for an object. What the feed told while it was on its way counts. */
+export async function fetchObject<T extends Identified>(
+  cache: QueryClient,
+  kind: Kind,
+  namespace: string,
+  name: string,
+  signal?: AbortSignal,
+): Promise<T> {
+  const answer = await call<T>(objectPath(kind.plural, namespace, name), { signal });
+  return freshest(answer, cache.getQueryData<T>(keys.news(kind.kind, namespace, name)));
 }
 
 /** The names to choose from in a form. */
@@ -75,19 +90,35 @@ export function useCreate<T extends Identified>(kind: Kind) {
   });
 }
 
-/** Replaces an object by YAML; a version that somebody else changed meanwhile is a conflict (409). */
+export interface Replacement {
+  yaml: string;
+  dryRun?: boolean;
+  /** The same for the version that the server has now; none if somebody changed what this changes. */
+  rebased: () => Promise<string | undefined>;
+}
+
+/** Replaces an object by YAML. What somebody else changed meanwhile is a conflict (409), what controllers note is not. */
 export function useReplace<T extends Identified>(kind: Kind, namespace: string, name: string) {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: ({ yaml, dryRun }: { yaml: string; dryRun?: boolean }) =>
-      call<T>(objectPath(kind.plural, namespace, name), {
-        method: "PUT",
-        yaml,
-        query: { dryRun: dryRun || undefined },
-      }),
-    onSuccess: (saved, { dryRun }) => {
+    mutationFn: async ({ yaml, dryRun, rebased }: Replacement) => {
+      const put = (text: string) =>
+        call<T>(objectPath(kind.plural, namespace, name), {
+          method: "PUT",
+          yaml: text,
+          query: { dryRun: dryRun || undefined },
+        });
+      try {
+        return await put(yaml);
+      } catch (error) {
+        const again = ApiError.is(error, 409) ? await rebased() : undefined;
+        if (again === undefined) throw error;
+        return put(again);
+      }
+    },
+    onSuccess: (_saved, { dryRun }) => {
       if (dryRun) return;
-      cache.setQueryData(keys.detail(kind.kind, namespace, name), saved);
+      void cache.invalidateQueries({ queryKey: keys.detail(kind.kind, namespace, name) });
       void cache.invalidateQueries({ queryKey: keys.yaml(kind.kind, namespace, name) });
     },
   });
@@ -111,7 +142,7 @@ export function useAction<T extends Identified>(kind: Kind, action: string) {
     onSuccess: (answer, { namespace, name }) => {
       // `trigger` answers with a sentence; only an object goes into the cache.
       if (answer && "resourceVersion" in answer) {
-        cache.setQueryData(keys.detail(kind.kind, namespace, name), (seen: T | undefined) => ({ ...seen, ...answer }));
+        cache.setQueryData<T>(keys.detail(kind.kind, namespace, name), (seen) => seen && freshest(seen, answer));
       }
       void cache.invalidateQueries({ queryKey: keys.explain(kind.kind, namespace, name) });
     },

@@ -16,16 +16,25 @@ export interface components {
         };
         /** @description Why an Agent is where it is. */
         AgentExplanation: {
+            /** @description The Agent. */
             agent: components["schemas"]["ObjectName"];
+            /** @description Its stage. */
             phase?: components["schemas"]["AgentPhase"];
+            /** @description Whether its server takes Tasks. */
             ready: boolean;
+            /** @description From what is seen to what caused it. */
             chain: components["schemas"]["Cause"][];
+            /** @description What waits for it. */
             queue: components["schemas"]["QueueState"];
             /** @description Tasks that run on it. */
             running: components["schemas"]["Ahead"][];
+            /** @description Starts in the window of the quota. */
             quota?: components["schemas"]["QuotaState"];
+            /** @description Its settings, each with its origin. */
             settings: components["schemas"]["Setting"][];
+            /** @description Why the settings cannot be told. */
             settingsError?: string;
+            /** @description What a person can do. */
             next: string[];
         };
         AgentList: {
@@ -109,184 +118,21 @@ export interface components {
             /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
             agentImage?: string;
             /** @description From which namespaces it may be used as a tool. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description How its permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
+            approval?: components["schemas"]["Approval"];
             /** @description Image of the small client of Tasks on an Agent. */
             attachImage?: string;
             /** @description What its Tasks may use together. */
-            budget?: {
-                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                maxCost?: string;
-                /**
-                 * Format: int64
-                 * @description Tokens, input and output together.
-                 */
-                maxTokens?: number;
-                /** @description Count over this window; over the run when unset. */
-                window?: string;
-            };
+            budget?: components["schemas"]["Budget"];
             /** @description Certificate authorities of private servers. */
-            caBundle?: {
-                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
-                configMapRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-                /** @description From a Secret; key `ca.crt` when unset. */
-                secretRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-            };
+            caBundle?: components["schemas"]["CaBundle"];
             /** @description Command of Task Pods instead of ours. */
             command?: string[];
             /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
             config?: unknown;
             /** @description What every Task of the agent should know. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Secrets for the agent. */
             credentials?: {
                 /** @description Name of the environment variable. */
@@ -301,56 +147,14 @@ export interface components {
                 /** @description Name, for people and messages. */
                 name: string;
                 /** @description The Secret. */
-                secretRef: {
-                    /** @description One key; all of them when unset. */
-                    key?: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
+                secretRef: components["schemas"]["CredentialSecretRef"];
             }[];
             /** @description Image in which the agent works. */
             executorImage?: string;
             /** @description Build the executor image from a repository instead. */
-            executorImageBuild?: {
-                /** @description Arguments of the build. */
-                buildArgs?: {
-                    [key: string]: string;
-                };
-                /** @description Directory of the build context; the whole repository when unset. */
-                context?: string;
-                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                dockerfile?: string;
-                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                ref?: string;
-                /** @description URL of the repository. */
-                repository: string;
-                /** @description Secret with credentials of the repository. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
-            };
+            executorImageBuild?: components["schemas"]["ImageBuild"];
             /** @description Further ports of the server. */
-            extraPorts?: {
-                /** @description Name of the port. */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Number of the port.
-                 */
-                port: number;
-                /**
-                 * @description Protocol of the port.
-                 * @default TCP
-                 * @enum {string}
-                 */
-                protocol: "TCP" | "UDP";
-                /**
-                 * Format: int32
-                 * @description Port of the container, if it differs.
-                 */
-                targetPort?: number;
-            }[];
+            extraPorts?: components["schemas"]["ExtraPort"][];
             /** @description Framework inside, if it is not OpenCode. */
             framework?: string;
             /** @description Secrets for pulling images. */
@@ -359,78 +163,20 @@ export interface components {
                 name: string;
             }[];
             /** @description Instructions, in this order, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
+            instructionRefs?: components["schemas"]["ObjectRef"][];
             /**
              * Format: int32
              * @description At most this many of its Tasks run at once; 0 or unset means any number.
              */
             maxConcurrentTasks?: number;
             /** @description Model to use. */
-            modelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
+            modelRef?: components["schemas"]["ObjectRef"];
             /** @description Which network connections its Pods may open. */
-            networkPolicy?: {
-                /** @description Connections that are allowed in Restricted mode. */
-                egress?: {
-                    /** @description Range of addresses. */
-                    cidr?: string;
-                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
-                    namespaceLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels of the Pods that may be reached. */
-                    podLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Ports; every port when unset. */
-                    ports?: number[];
-                }[];
-                /**
-                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-                 * @default Open
-                 * @enum {string}
-                 */
-                mode: "Open" | "Restricted";
-            };
+            networkPolicy?: components["schemas"]["NetworkPolicy"];
             /** @description What outlives its Pods. */
-            persistence?: {
-                /** @description Sessions; 1Gi when no size is given. */
-                sessions?: {
-                    /** @description Size, such as 10Gi. */
-                    size?: string;
-                    /** @description Storage class; the cluster's default when unset. */
-                    storageClassName?: string;
-                };
-                /** @description The workspace; 10Gi when no size is given. */
-                workspace?: {
-                    /** @description Size, such as 10Gi. */
-                    size?: string;
-                    /** @description Storage class; the cluster's default when unset. */
-                    storageClassName?: string;
-                };
-            };
+            persistence?: components["schemas"]["Persistence"];
             /** @description Plugins of OpenCode. */
-            plugins?: {
-                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
-                name: string;
-                /** @description Options handed to the plugin. */
-                options?: Record<string, unknown>;
-                /**
-                 * @description Which part of OpenCode loads it.
-                 * @default server
-                 * @enum {string}
-                 */
-                target: "server" | "tui";
-            }[];
+            plugins?: components["schemas"]["PluginSpec"][];
             /** @description Scheduling, security, resources and extras of its Pods. */
             podSpec?: Record<string, unknown>;
             /**
@@ -442,27 +188,9 @@ export interface components {
             /** @description What the agent is for, in a sentence. */
             profile?: string;
             /** @description HTTP proxy of every container. */
-            proxy?: {
-                /** @description Proxy of http requests. */
-                httpProxy?: string;
-                /** @description Proxy of https requests. */
-                httpsProxy?: string;
-                /** @description Hosts and domains that are reached directly, separated by commas. */
-                noProxy?: string;
-            };
+            proxy?: components["schemas"]["Proxy"];
             /** @description At most this many of its Tasks start in a window of time. */
-            quota?: {
-                /**
-                 * Format: int32
-                 * @description At most this many Tasks start in the window.
-                 */
-                maxTaskStarts: number;
-                /**
-                 * Format: int32
-                 * @description Length of the window in seconds.
-                 */
-                windowSeconds: number;
-            };
+            quota?: components["schemas"]["Quota"];
             /**
              * @description When a changed Agent restarts.
              * @default Immediate
@@ -478,12 +206,7 @@ export interface components {
                  */
                 auth: "Generated" | "None";
                 /** @description A password of your own instead of a generated one. */
-                passwordSecretRef?: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
+                passwordSecretRef?: components["schemas"]["SecretKeyRef"];
             };
             /** @description ServiceAccount of its Pods; `default` when unset. */
             serviceAccountName?: string;
@@ -500,119 +223,24 @@ export interface components {
                 expiresAt?: string;
             };
             /** @description Skills of the agent. */
-            skills?: {
-                /** @description Where it comes from. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Only these skills; all of them when unset. */
-                    names?: string[];
-                    /** @description Directory with the skills. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository. */
-                    repository: string;
-                    /** @description Secret with credentials, as for a Git context. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                };
-                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
-                name: string;
-            }[];
+            skills?: components["schemas"]["SkillSource"][];
             /** @description Model for small work such as titles. */
-            smallModelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
+            smallModelRef?: components["schemas"]["ObjectRef"];
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
             /** @description Go to sleep when idle. */
-            standby?: {
-                /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
-                idleTimeout: string;
-            };
+            standby?: components["schemas"]["Standby"];
             /**
              * @description Scale to zero.
              * @default false
              */
             suspend: boolean;
             /** @description Template to take settings from. */
-            templateRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            templateRef?: components["schemas"]["LocalRef"];
             /** @description Tools that it may call. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
+            tools?: components["schemas"]["ToolBinding"][];
             /** @description Where the files of its runs live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-            };
+            workspace?: components["schemas"]["Workspace"];
             /** @description Directory in which the agent works; `/workspace` when unset. */
             workspaceDir?: string;
         };
@@ -642,184 +270,21 @@ export interface components {
             /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
             agentImage?: string;
             /** @description How its permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
+            approval?: components["schemas"]["Approval"];
             /** @description Files that are kept after a run. */
-            artifacts?: {
-                /** @description Delete them after this time; kept as long as the Task when unset. */
-                expireAfter?: string;
-                /** @description Name of the artefact. */
-                name: string;
-                /**
-                 * @description Do not fail the Task if nothing matches.
-                 * @default false
-                 */
-                optional: boolean;
-                /** @description Paths or patterns, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description After which end they are kept.
-                 * @default OnSuccess
-                 * @enum {string}
-                 */
-                when: "OnSuccess" | "OnFailure" | "Always";
-            }[];
+            artifacts?: components["schemas"]["Artifact"][];
             /** @description Image of the small client of Tasks on an Agent. */
             attachImage?: string;
             /** @description Certificate authorities of private servers. */
-            caBundle?: {
-                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
-                configMapRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-                /** @description From a Secret; key `ca.crt` when unset. */
-                secretRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-            };
+            caBundle?: components["schemas"]["CaBundle"];
             /** @description Files that later runs can reuse. */
-            caches?: {
-                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                key: string;
-                /** @description Name of the cache. */
-                name: string;
-                /** @description Paths to keep, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description Restore, save, or both.
-                 * @default PullPush
-                 * @enum {string}
-                 */
-                policy: "PullPush" | "Pull" | "Push";
-                /** @description Beginnings of keys that are good enough, best first. */
-                restoreKeys?: string[];
-            }[];
+            caches?: components["schemas"]["Cache"][];
             /** @description Command of Task Pods instead of ours. */
             command?: string[];
             /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
             config?: unknown;
             /** @description What every Task of the agent should know. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Secrets for the agent. */
             credentials?: {
                 /** @description Name of the environment variable. */
@@ -834,380 +299,56 @@ export interface components {
                 /** @description Name, for people and messages. */
                 name: string;
                 /** @description The Secret. */
-                secretRef: {
-                    /** @description One key; all of them when unset. */
-                    key?: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
+                secretRef: components["schemas"]["CredentialSecretRef"];
             }[];
             /** @description Image in which the agent works. */
             executorImage?: string;
             /** @description Build the executor image from a repository instead. */
-            executorImageBuild?: {
-                /** @description Arguments of the build. */
-                buildArgs?: {
-                    [key: string]: string;
-                };
-                /** @description Directory of the build context; the whole repository when unset. */
-                context?: string;
-                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                dockerfile?: string;
-                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                ref?: string;
-                /** @description URL of the repository. */
-                repository: string;
-                /** @description Secret with credentials of the repository. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
-            };
+            executorImageBuild?: components["schemas"]["ImageBuild"];
             /** @description Further ports of the server. */
-            extraPorts?: {
-                /** @description Name of the port. */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Number of the port.
-                 */
-                port: number;
-                /**
-                 * @description Protocol of the port.
-                 * @default TCP
-                 * @enum {string}
-                 */
-                protocol: "TCP" | "UDP";
-                /**
-                 * Format: int32
-                 * @description Port of the container, if it differs.
-                 */
-                targetPort?: number;
-            }[];
+            extraPorts?: components["schemas"]["ExtraPort"][];
             /** @description Secrets for pulling images. */
             imagePullSecrets?: {
                 /** @description Name of the referent. */
                 name: string;
             }[];
             /** @description Instructions, in this order, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
+            instructionRefs?: components["schemas"]["ObjectRef"][];
             /**
              * Format: int32
              * @description At most this many of its Tasks run at once; 0 or unset means any number.
              */
             maxConcurrentTasks?: number;
             /** @description Model to use. */
-            modelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
+            modelRef?: components["schemas"]["ObjectRef"];
             /** @description Which network connections its Pods may open. */
-            networkPolicy?: {
-                /** @description Connections that are allowed in Restricted mode. */
-                egress?: {
-                    /** @description Range of addresses. */
-                    cidr?: string;
-                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
-                    namespaceLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels of the Pods that may be reached. */
-                    podLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Ports; every port when unset. */
-                    ports?: number[];
-                }[];
-                /**
-                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-                 * @default Open
-                 * @enum {string}
-                 */
-                mode: "Open" | "Restricted";
-            };
+            networkPolicy?: components["schemas"]["NetworkPolicy"];
             /** @description Keys that a result must have. */
             outputs?: string[];
             /** @description Plugins of OpenCode. */
-            plugins?: {
-                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
-                name: string;
-                /** @description Options handed to the plugin. */
-                options?: Record<string, unknown>;
-                /**
-                 * @description Which part of OpenCode loads it.
-                 * @default server
-                 * @enum {string}
-                 */
-                target: "server" | "tui";
-            }[];
+            plugins?: components["schemas"]["PluginSpec"][];
             /** @description Scheduling, security, resources and extras of its Pods. */
             podSpec?: Record<string, unknown>;
             /** @description HTTP proxy of every container. */
-            proxy?: {
-                /** @description Proxy of http requests. */
-                httpProxy?: string;
-                /** @description Proxy of https requests. */
-                httpsProxy?: string;
-                /** @description Hosts and domains that are reached directly, separated by commas. */
-                noProxy?: string;
-            };
+            proxy?: components["schemas"]["Proxy"];
             /** @description At most this many of its Tasks start in a window of time. */
-            quota?: {
-                /**
-                 * Format: int32
-                 * @description At most this many Tasks start in the window.
-                 */
-                maxTaskStarts: number;
-                /**
-                 * Format: int32
-                 * @description Length of the window in seconds.
-                 */
-                windowSeconds: number;
-            };
+            quota?: components["schemas"]["Quota"];
             /** @description Whether a failed run is tried again. */
-            retry?: {
-                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                backoff?: string;
-                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                /**
-                 * Format: int32
-                 * @description How often to try again.
-                 * @default 0
-                 */
-                maxRetries: number;
-            };
+            retry?: components["schemas"]["Retry"];
             /** @description ServiceAccount of its Pods; `default` when unset. */
             serviceAccountName?: string;
             /** @description Containers that run beside a task. */
-            services?: {
-                /** @description Its environment. */
-                env?: {
-                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                    name: string;
-                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                    value?: string;
-                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                    valueFrom?: {
-                        /** @description Selects a key of a ConfigMap. */
-                        configMapKeyRef?: {
-                            /** @description The key to select. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the ConfigMap or its key must be defined */
-                            optional?: boolean;
-                        };
-                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                        fieldRef?: {
-                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                            apiVersion?: string;
-                            /** @description Path of the field to select in the specified API version. */
-                            fieldPath: string;
-                        };
-                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                        resourceFieldRef?: {
-                            /** @description Container name: required for volumes, optional for env vars */
-                            containerName?: string;
-                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                            divisor?: number | string;
-                            /** @description Required: resource to select */
-                            resource: string;
-                        };
-                        /** @description Selects a key of a secret in the pod's namespace */
-                        secretKeyRef?: {
-                            /** @description The key of the secret to select from. Must be a valid secret key. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the Secret or its key must be defined */
-                            optional?: boolean;
-                        };
-                    };
-                }[];
-                /** @description Its image. */
-                image: string;
-                /** @description Name of the container. */
-                name: string;
-                /** @description Its ports, reachable at localhost. */
-                ports?: {
-                    /**
-                     * Format: int32
-                     * @description Number of the port.
-                     */
-                    containerPort: number;
-                    /** @description Name of the port. */
-                    name?: string;
-                    /**
-                     * @description Protocol of the port.
-                     * @default TCP
-                     * @enum {string}
-                     */
-                    protocol: "TCP" | "UDP";
-                }[];
-                /** @description When it is ready; a TCP connection to its first port when unset. */
-                startupProbe?: {
-                    /** @description Exec specifies a command to execute in the container. */
-                    exec?: {
-                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                        command?: string[];
-                    };
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                     */
-                    failureThreshold?: number;
-                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                    grpc?: {
-                        /**
-                         * Format: int32
-                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                         */
-                        port: number;
-                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                        service?: string;
-                    };
-                    /** @description HTTPGet specifies an HTTP GET request to perform. */
-                    httpGet?: {
-                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                        host?: string;
-                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                        httpHeaders?: {
-                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                            name: string;
-                            /** @description The header field value */
-                            value: string;
-                        }[];
-                        /** @description Path to access on the HTTP server. */
-                        path?: string;
-                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                        scheme?: string;
-                    };
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after the container has started before liveness probes are initiated.
-                     */
-                    initialDelaySeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                     */
-                    periodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                     */
-                    successThreshold?: number;
-                    /** @description TCPSocket specifies a connection to a TCP port. */
-                    tcpSocket?: {
-                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                        host?: string;
-                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                    };
-                    /**
-                     * Format: int64
-                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                     */
-                    terminationGracePeriodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after which the probe times out.
-                     */
-                    timeoutSeconds?: number;
-                };
-            }[];
+            services?: components["schemas"]["SideService"][];
             /** @description Skills of the agent. */
-            skills?: {
-                /** @description Where it comes from. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Only these skills; all of them when unset. */
-                    names?: string[];
-                    /** @description Directory with the skills. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository. */
-                    repository: string;
-                    /** @description Secret with credentials, as for a Git context. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                };
-                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
-                name: string;
-            }[];
+            skills?: components["schemas"]["SkillSource"][];
             /** @description Model for small work such as titles. */
-            smallModelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
+            smallModelRef?: components["schemas"]["ObjectRef"];
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
             /** @description From admission to the start of the task container; 5m when unset. */
             startupTimeout?: string;
             /** @description Tools that it may call. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
+            tools?: components["schemas"]["ToolBinding"][];
             /** @description Prepared Pods that wait for Tasks. */
             warmPool?: {
                 /** @description Replace a Pod that waited for this long; 1h when unset. */
@@ -1219,24 +360,7 @@ export interface components {
                 size: number;
             };
             /** @description Where the files of its runs live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-            };
+            workspace?: components["schemas"]["Workspace"];
             /** @description Directory in which the agent works; `/workspace` when unset. */
             workspaceDir?: string;
         };
@@ -1261,39 +385,13 @@ export interface components {
         /** @description An HTTP API with an OpenAPI document, offered to agents as tools. */
         AgentToolSpec: {
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description How calls are authenticated. */
             auth?: {
                 /** @description Header that carries an API key; `X-API-Key` when unset. */
                 header?: string;
                 /** @description Secret with `key`, `token`, `username` and `password`, or `clientId` and `clientSecret`. */
-                secretRef: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
+                secretRef: components["schemas"]["LocalRef"];
                 /** @description Where OAuth 2 tokens come from. */
                 tokenURL?: string;
                 /**
@@ -1317,27 +415,10 @@ export interface components {
                     /** @description Here. */
                     value?: Record<string, unknown>;
                     /** @description In a ConfigMap. */
-                    valueFrom?: {
-                        /** @description Key in the ConfigMap. */
-                        key: string;
-                        /** @description Name of the ConfigMap. */
-                        name: string;
-                    };
+                    valueFrom?: components["schemas"]["ConfigMapKeyRef"];
                 };
                 /** @description Service in front of the API. */
-                serviceRef?: {
-                    /** @description Name of the Service. */
-                    name: string;
-                    /** @description Namespace of the Service; the object's own when unset. */
-                    namespace?: string;
-                    /**
-                     * Format: int32
-                     * @description Number of the port.
-                     */
-                    port?: number;
-                    /** @description Name of the port, as the Service calls it. */
-                    portName?: string;
-                };
+                serviceRef?: components["schemas"]["ServiceRef"];
                 /**
                  * Format: int32
                  * @description Give up a call after this many seconds.
@@ -1378,30 +459,7 @@ export interface components {
         /** @description Steps of agents, Tasks, containers and HTTP calls as a graph without cycles. */
         AgentWorkflowSpec: {
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description What it is for. */
             description?: string;
             /**
@@ -1429,625 +487,77 @@ export interface components {
             /** @description ServiceAccount of the run's Pods. */
             serviceAccountName?: string;
             /** @description The steps. */
-            steps: {
-                /** @description Sends a message to an Agent. */
-                agent?: {
-                    /** @description The Agent. */
-                    ref: {
-                        /** @description Name of the object. */
-                        name: string;
-                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                        namespace?: string;
-                    };
-                    /** @description What to tell it. */
-                    text: string;
-                };
-                /** @description Skip the step unless this expression is true. */
-                condition?: string;
-                /** @description Runs a container. */
-                container?: {
-                    /** @description Arguments of the command. */
-                    args?: string[];
-                    /** @description Its command. */
-                    command?: string[];
-                    /** @description Its environment. */
-                    env?: {
-                        /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                        name: string;
-                        /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                        value?: string;
-                        /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                        valueFrom?: {
-                            /** @description Selects a key of a ConfigMap. */
-                            configMapKeyRef?: {
-                                /** @description The key to select. */
-                                key: string;
-                                /** @description Name of the referent. */
-                                name: string;
-                                /** @description Specify whether the ConfigMap or its key must be defined */
-                                optional?: boolean;
-                            };
-                            /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                            fieldRef?: {
-                                /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                                apiVersion?: string;
-                                /** @description Path of the field to select in the specified API version. */
-                                fieldPath: string;
-                            };
-                            /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                            resourceFieldRef?: {
-                                /** @description Container name: required for volumes, optional for env vars */
-                                containerName?: string;
-                                /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                                divisor?: number | string;
-                                /** @description Required: resource to select */
-                                resource: string;
-                            };
-                            /** @description Selects a key of a secret in the pod's namespace */
-                            secretKeyRef?: {
-                                /** @description The key of the secret to select from. Must be a valid secret key. */
-                                key: string;
-                                /** @description Name of the referent. */
-                                name: string;
-                                /** @description Specify whether the Secret or its key must be defined */
-                                optional?: boolean;
-                            };
-                        };
-                    }[];
-                    /** @description Its image. */
-                    image: string;
-                    /** @description Its resources. */
-                    resources?: {
-                        /** @description Claims lists the names of resources, defined in spec.resourceClaims, that are used by this container. */
-                        claims?: {
-                            /** @description Name must match the name of one entry in pod.spec.resourceClaims of the Pod where this field is used. It makes that resource available inside a container. */
-                            name: string;
-                            /** @description Request is the name chosen for a request in the referenced claim. */
-                            request?: string;
-                        }[];
-                        /** @description Limits describes the maximum amount of compute resources allowed. More info: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
-                        limits?: {
-                            [key: string]: number | string;
-                        };
-                        /** @description Requests describes the minimum amount of compute resources required. */
-                        requests?: {
-                            [key: string]: number | string;
-                        };
-                    };
-                    /** @description Its working directory. */
-                    workingDir?: string;
-                };
-                /** @description Steps that must succeed first. */
-                dependsOn?: string[];
-                /** @description Calls an HTTP endpoint. */
-                http?: {
-                    /** @description The body. */
-                    body?: string;
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /** @description Headers to send whose values are secret. */
-                    headersFrom?: {
-                        /** @description Name of the header. */
-                        name: string;
-                        /** @description Where its value is. */
-                        secretKeyRef: {
-                            /** @description Key in the Secret. */
-                            key: string;
-                            /** @description Name of the Secret. */
-                            name: string;
-                        };
-                    }[];
-                    /**
-                     * @description The method.
-                     * @default GET
-                     * @enum {string}
-                     */
-                    method: "GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "HEAD" | "OPTIONS";
-                    /** @description Expression over `status` and `body` that is true on success; any 2xx when unset. */
-                    successCondition?: string;
-                    /** @description The address. */
-                    url: string;
-                };
-                /** @description Its name. */
-                name: string;
-                /** @description Try again after a failure. Off by default. */
-                retry?: {
-                    /** @description Wait this long before the first retry; twice as long before each further one. */
-                    backoff?: string;
-                    /**
-                     * Format: int32
-                     * @description How often to try again.
-                     */
-                    limit: number;
-                };
-                /** @description Chooses the steps that go on. */
-                switch?: {
-                    /** @description Taken if this expression is true and no earlier case was taken. */
-                    condition?: string;
-                    /** @description Taken if no other case was. */
-                    default?: boolean;
-                    /** @description Step that goes on. */
-                    then: string;
-                }[];
-                /** @description Creates a Task. */
-                task?: {
-                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-                    agentRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description How permission requests are answered. */
-                    approval?: {
-                        /**
-                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                         * @default Never
-                         * @enum {string}
-                         */
-                        mode: "Never" | "Ask" | "Always";
-                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                        timeout?: string;
-                    };
-                    /** @description Files that are kept after the run. */
-                    artifacts?: {
-                        /** @description Delete them after this time; kept as long as the Task when unset. */
-                        expireAfter?: string;
-                        /** @description Name of the artefact. */
-                        name: string;
-                        /**
-                         * @description Do not fail the Task if nothing matches.
-                         * @default false
-                         */
-                        optional: boolean;
-                        /** @description Paths or patterns, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description After which end they are kept.
-                         * @default OnSuccess
-                         * @enum {string}
-                         */
-                        when: "OnSuccess" | "OnFailure" | "Always";
-                    }[];
-                    /** @description What the run may use. */
-                    budget?: {
-                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                        maxCost?: string;
-                        /**
-                         * Format: int64
-                         * @description Tokens, input and output together.
-                         */
-                        maxTokens?: number;
-                        /** @description Count over this window; over the run when unset. */
-                        window?: string;
-                    };
-                    /** @description Files that later runs can reuse. */
-                    caches?: {
-                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                        key: string;
-                        /** @description Name of the cache. */
-                        name: string;
-                        /** @description Paths to keep, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description Restore, save, or both.
-                         * @default PullPush
-                         * @enum {string}
-                         */
-                        policy: "PullPush" | "Pull" | "Push";
-                        /** @description Beginnings of keys that are good enough, best first. */
-                        restoreKeys?: string[];
-                    }[];
-                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
-                    contexts?: {
-                        /** @description The ConfigMap, when type is ConfigMap. */
-                        configMap?: {
-                            /** @description One key; all keys when unset. */
-                            key?: string;
-                            /** @description Name of the ConfigMap. */
-                            name: string;
-                            /** @description Go on without it if the ConfigMap or the key does not exist. */
-                            optional?: boolean;
-                        };
-                        /** @description What it is, for people. */
-                        description?: string;
-                        /**
-                         * Format: int32
-                         * @description Permission bits of the file, such as 0755 (octal) or 493.
-                         */
-                        fileMode?: number;
-                        /** @description The repository, when type is Git. */
-                        git?: {
-                            /**
-                             * Format: int32
-                             * @description How many commits to fetch; 0 fetches the whole history.
-                             * @default 1
-                             */
-                            depth: number;
-                            /** @description Path inside the repository; the whole of it when unset. */
-                            path?: string;
-                            /**
-                             * @description Fetch submodules too.
-                             * @default false
-                             */
-                            recurseSubmodules: boolean;
-                            /**
-                             * @description Branch, tag or commit.
-                             * @default HEAD
-                             */
-                            ref: string;
-                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                            repository: string;
-                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Keep it up to date while an Agent runs. */
-                            sync?: {
-                                /**
-                                 * @description Follow the repository.
-                                 * @default false
-                                 */
-                                enabled: boolean;
-                                /** @description How often to look; 5m when unset. */
-                                interval?: string;
-                                /**
-                                 * @description What to do with a new commit.
-                                 * @default HotReload
-                                 * @enum {string}
-                                 */
-                                policy: "HotReload" | "Rollout";
-                            };
-                        };
-                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                        mountPath?: string;
-                        /** @description Name for logs, messages and the tag around its text. */
-                        name?: string;
-                        /** @description Go on without it if it cannot be had. */
-                        optional?: boolean;
-                        /** @description Nothing to set: the text is generated. */
-                        runtime?: Record<string, unknown>;
-                        /** @description The text, when type is Text. */
-                        text?: string;
-                        /**
-                         * @description What kind of context it is; the field of the same name holds it.
-                         * @enum {string}
-                         */
-                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                        /** @description The document, when type is URL. */
-                        url?: {
-                            /** @description Headers to send. */
-                            headers?: {
-                                [key: string]: string;
-                            };
-                            /**
-                             * @description Accept any certificate. For experiments only.
-                             * @default false
-                             */
-                            insecureSkipTLSVerify: boolean;
-                            /**
-                             * Format: int64
-                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                             */
-                            maxBytes?: number;
-                            /** @description Secret with `token`, or `username` and `password`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Address of the document, http or https. */
-                            source: string;
-                            /**
-                             * Format: int32
-                             * @description Give up after this many seconds.
-                             * @default 30
-                             */
-                            timeout: number;
-                        };
-                    }[];
-                    /** @description Tasks that must end first. */
-                    dependsOn?: {
-                        /**
-                         * @description Which end is good enough.
-                         * @default Succeeded
-                         * @enum {string}
-                         */
-                        condition: "Succeeded" | "Failed" | "Finished";
-                        /** @description Name of the Task, in the same namespace. */
-                        task: string;
-                    }[];
-                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
-                    description?: string;
-                    /** @description Build the executor image from a repository. */
-                    executorImageBuild?: {
-                        /** @description Arguments of the build. */
-                        buildArgs?: {
-                            [key: string]: string;
-                        };
-                        /** @description Directory of the build context; the whole repository when unset. */
-                        context?: string;
-                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                        dockerfile?: string;
-                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                        ref?: string;
-                        /** @description URL of the repository. */
-                        repository: string;
-                        /** @description Secret with credentials of the repository. */
-                        secretRef?: {
-                            /** @description Name of the object, in the same namespace. */
-                            name: string;
-                        };
-                    };
-                    /** @description Artefacts of other Tasks, put in place before the start. */
-                    inputs?: {
-                        /** @description Name of the artefact. */
-                        artifact: string;
-                        /** @description Task that made it, in the same namespace. */
-                        fromTask: string;
-                        /** @description Where to put it; a relative path starts at the workspace. */
-                        mountPath: string;
-                        /**
-                         * @description Go on without it.
-                         * @default false
-                         */
-                        optional: boolean;
-                    }[];
-                    /** @description Further instructions, before contexts. */
-                    instructionRefs?: {
-                        /** @description Name of the object. */
-                        name: string;
-                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                        namespace?: string;
-                    }[];
-                    /** @description Keys that the result must have. */
-                    outputs?: string[];
-                    /**
-                     * Format: int32
-                     * @description Higher goes first in the queue; equal priorities go by age.
-                     * @default 0
-                     */
-                    priority: number;
-                    /** @description Whether a failed run is tried again. */
-                    retry?: {
-                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                        backoff?: string;
-                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                        /**
-                         * Format: int32
-                         * @description How often to try again.
-                         * @default 0
-                         */
-                        maxRetries: number;
-                    };
-                    /** @description Containers that run beside the task. */
-                    services?: {
-                        /** @description Its environment. */
-                        env?: {
-                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                            name: string;
-                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                            value?: string;
-                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                            valueFrom?: {
-                                /** @description Selects a key of a ConfigMap. */
-                                configMapKeyRef?: {
-                                    /** @description The key to select. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the ConfigMap or its key must be defined */
-                                    optional?: boolean;
-                                };
-                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                                fieldRef?: {
-                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                                    apiVersion?: string;
-                                    /** @description Path of the field to select in the specified API version. */
-                                    fieldPath: string;
-                                };
-                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                                resourceFieldRef?: {
-                                    /** @description Container name: required for volumes, optional for env vars */
-                                    containerName?: string;
-                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                                    divisor?: number | string;
-                                    /** @description Required: resource to select */
-                                    resource: string;
-                                };
-                                /** @description Selects a key of a secret in the pod's namespace */
-                                secretKeyRef?: {
-                                    /** @description The key of the secret to select from. Must be a valid secret key. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the Secret or its key must be defined */
-                                    optional?: boolean;
-                                };
-                            };
-                        }[];
-                        /** @description Its image. */
-                        image: string;
-                        /** @description Name of the container. */
-                        name: string;
-                        /** @description Its ports, reachable at localhost. */
-                        ports?: {
-                            /**
-                             * Format: int32
-                             * @description Number of the port.
-                             */
-                            containerPort: number;
-                            /** @description Name of the port. */
-                            name?: string;
-                            /**
-                             * @description Protocol of the port.
-                             * @default TCP
-                             * @enum {string}
-                             */
-                            protocol: "TCP" | "UDP";
-                        }[];
-                        /** @description When it is ready; a TCP connection to its first port when unset. */
-                        startupProbe?: {
-                            /** @description Exec specifies a command to execute in the container. */
-                            exec?: {
-                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                                command?: string[];
-                            };
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                             */
-                            failureThreshold?: number;
-                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                            grpc?: {
-                                /**
-                                 * Format: int32
-                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                                 */
-                                port: number;
-                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                                service?: string;
-                            };
-                            /** @description HTTPGet specifies an HTTP GET request to perform. */
-                            httpGet?: {
-                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                                host?: string;
-                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                                httpHeaders?: {
-                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                                    name: string;
-                                    /** @description The header field value */
-                                    value: string;
-                                }[];
-                                /** @description Path to access on the HTTP server. */
-                                path?: string;
-                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                                scheme?: string;
-                            };
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after the container has started before liveness probes are initiated.
-                             */
-                            initialDelaySeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                             */
-                            periodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                             */
-                            successThreshold?: number;
-                            /** @description TCPSocket specifies a connection to a TCP port. */
-                            tcpSocket?: {
-                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                                host?: string;
-                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                            };
-                            /**
-                             * Format: int64
-                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                             */
-                            terminationGracePeriodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after which the probe times out.
-                             */
-                            timeoutSeconds?: number;
-                        };
-                    }[];
-                    /** @description A run without any event for this long ends; 15m when unset. */
-                    stallTimeout?: string;
-                    /** @description From admission to the start of the task container; 5m when unset. */
-                    startupTimeout?: string;
-                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-                    templateRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Stop the run after this time, counted from the start of the task container. */
-                    timeout?: string;
-                    /** @description Further tools. */
-                    tools?: {
-                        /**
-                         * @description Offer the tools to the agent.
-                         * @default true
-                         */
-                        enabled: boolean;
-                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                        headersFrom?: {
-                            /** @description Name of the header. */
-                            name: string;
-                            /** @description Where its value is. */
-                            secretKeyRef: {
-                                /** @description Key in the Secret. */
-                                key: string;
-                                /** @description Name of the Secret. */
-                                name: string;
-                            };
-                        }[];
-                        /** @description Who offers the tools. */
-                        ref: {
-                            /**
-                             * @description Kind of the object.
-                             * @enum {string}
-                             */
-                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                            /** @description Name of the object. */
-                            name: string;
-                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                            namespace?: string;
-                        };
-                        /** @description Tools that need a person's approval. */
-                        requireApproval?: string[];
-                        /** @description Only these tools; all of them when empty. */
-                        toolNames?: string[];
-                    }[];
-                    /** @description Where the files of the run live. */
-                    workspace?: {
-                        /**
-                         * @description How a workspace volume is mounted.
-                         * @enum {string}
-                         */
-                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                        /** @description An existing claim to share. */
-                        claimName?: string;
-                        /**
-                         * @description Keep the files of a failed run for a look.
-                         * @default false
-                         */
-                        retainOnFailure: boolean;
-                        /** @description Size, such as 20Gi (the default). */
-                        size?: string;
-                        /** @description Storage class; the cluster's default when unset. */
-                        storageClassName?: string;
-                    };
-                };
-                /** @description Fail the step after this time. */
-                timeout?: string;
-            }[];
+            steps: components["schemas"]["Step"][];
             /** @description Stop a run after this time. */
             timeout?: string;
         };
         /** @description A Task that runs or goes before. */
         Ahead: {
+            /** @description Its name. */
             name: string;
+            /** @description Its stage. */
             phase: components["schemas"]["TaskPhase"];
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description Higher goes first.
+             */
             priority: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
             createdAt?: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When its work began.
+             */
             startTime?: string;
         };
         /** @description The answers, in order. */
         Allowed: {
             allowed: boolean[];
+        };
+        /** @description From which namespaces an object may be referred to. */
+        AllowedNamespaces: {
+            /**
+             * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
+             * @default Same
+             * @enum {string}
+             */
+            from: "Same" | "All" | "Selector";
+            /** @description Labels of the namespaces that may refer to it. */
+            selector?: components["schemas"]["LabelSelector"];
+        };
+        /** @description How permission requests of the agent are answered. */
+        Approval: {
+            /**
+             * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+             * @default Never
+             * @enum {string}
+             */
+            mode: "Never" | "Ask" | "Always";
+            /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+            timeout?: string;
+        };
+        /** @description Files that are kept after the run. */
+        Artifact: {
+            /** @description Delete them after this time; kept as long as the Task when unset. */
+            expireAfter?: string;
+            /** @description Name of the artefact. */
+            name: string;
+            /**
+             * @description Do not fail the Task if nothing matches.
+             * @default false
+             */
+            optional: boolean;
+            /** @description Paths or patterns, relative to the workspace. */
+            paths: string[];
+            /**
+             * @description After which end they are kept.
+             * @default OnSuccess
+             * @enum {string}
+             */
+            when: "OnSuccess" | "OnFailure" | "Always";
         };
         /** @description Whether an asset is there. */
         AssetPhase: "Ready" | "Unavailable";
@@ -2072,8 +582,55 @@ export interface components {
             failed: number;
             stopped: number;
         };
+        /** @description What a run, or an Agent in a window of time, may use. Reaching a limit stops the run. */
+        Budget: {
+            /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+            maxCost?: string;
+            /**
+             * Format: int64
+             * @description Tokens, input and output together.
+             */
+            maxTokens?: number;
+            /** @description Count over this window; over the run when unset. */
+            window?: string;
+        };
+        /** @description Certificate authorities of private servers. OpenCode, git and npm trust them besides the system's. */
+        CaBundle: {
+            /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
+            configMapRef?: {
+                /** @description Key in it. */
+                key?: string;
+                /** @description Name of the ConfigMap or Secret. */
+                name: string;
+            };
+            /** @description From a Secret; key `ca.crt` when unset. */
+            secretRef?: {
+                /** @description Key in it. */
+                key?: string;
+                /** @description Name of the ConfigMap or Secret. */
+                name: string;
+            };
+        };
+        /** @description Files that later runs can reuse. Trouble with a cache never fails a Task. */
+        Cache: {
+            /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+            key: string;
+            /** @description Name of the cache. */
+            name: string;
+            /** @description Paths to keep, relative to the workspace. */
+            paths: string[];
+            /**
+             * @description Restore, save, or both.
+             * @default PullPush
+             * @enum {string}
+             */
+            policy: "PullPush" | "Pull" | "Push";
+            /** @description Beginnings of keys that are good enough, best first. */
+            restoreKeys?: string[];
+        };
         /** @description One link of a chain of causes. */
         Cause: {
+            /** @description How bad it is. */
             level: components["schemas"]["Level"];
             /** @description Stable word. */
             reason?: string;
@@ -2132,16 +689,19 @@ export interface components {
         Cleanup: {
             /**
              * Format: int32
-             * @description This many seconds after they ended.
-             */
-            ttlSecondsAfterFinished?: number;
-            /**
-             * Format: int32
              * @description When a namespace holds more than this many finished ones, oldest first.
              */
             maxRetainedTasks?: number;
+            /**
+             * Format: int32
+             * @description This many seconds after they ended.
+             */
+            ttlSecondsAfterFinished?: number;
         };
-        /** @description What to do when it is time and a Task still runs. */
+        /**
+         * @description What to do when it is time and a Task still runs.
+         * @enum {string}
+         */
         ConcurrencyPolicy: "Allow" | "Forbid" | "Replace";
         /** @description One condition of an object. */
         Condition: {
@@ -2161,12 +721,19 @@ export interface components {
         };
         /** @description Text from a ConfigMap of the same namespace. */
         ConfigMapContext: {
-            /** @description Name of the ConfigMap. */
-            name: string;
             /** @description One key; all keys when unset. */
             key?: string;
+            /** @description Name of the ConfigMap. */
+            name: string;
             /** @description Go on without it if the ConfigMap or the key does not exist. */
             optional?: boolean;
+        };
+        /** @description One key of a ConfigMap in the same namespace. */
+        ConfigMapKeyRef: {
+            /** @description Key in the ConfigMap. */
+            key: string;
+            /** @description Name of the ConfigMap. */
+            name: string;
         };
         /** @description The settings of the whole platform. */
         ConfigResponse: components["schemas"]["Identity"] & {
@@ -2192,41 +759,50 @@ export interface components {
              */
             exitCode?: number;
         };
+        /** @description A container that runs to its end. It leaves its output in `/tmp/result`. */
+        ContainerStep: {
+            /** @description Arguments of the command. */
+            args?: string[];
+            /** @description Its command. */
+            command?: string[];
+            /** @description Its environment. */
+            env?: components["schemas"]["EnvVar"][];
+            /** @description Its image. */
+            image: string;
+            /** @description Its resources. */
+            resources?: components["schemas"]["ResourceRequirements"];
+            /** @description Its working directory. */
+            workingDir?: string;
+        };
         /** @description The containers of a Task's Pod. */
         Containers: {
             containers: components["schemas"]["ContainerState"][];
         };
-        /**
-         * @description One piece of knowledge for the agent: a text, a ConfigMap, a Git repository, a URL, or what it should know about
-         *     the platform it runs on.
-         *
-         *     With a `mountPath` it becomes a file or directory; without one its text goes to `.kubeopencode/context.md`,
-         *     which OpenCode loads as instructions.
-         */
+        /** @description One piece of knowledge for the agent: a text, a ConfigMap, a Git repository, a URL, or what it should know about the platform it runs on. */
         ContextItem: {
-            /** @description Name for logs, messages and the tag around its text. */
-            name?: string;
+            /** @description The ConfigMap, when type is ConfigMap. */
+            configMap?: components["schemas"]["ConfigMapContext"];
             /** @description What it is, for people. */
             description?: string;
-            /** @description Go on without it if it cannot be had. */
-            optional?: boolean;
-            /** @description What kind of context it is; the field of the same name holds it. */
-            type: components["schemas"]["ContextType"];
-            /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-            mountPath?: string;
             /**
              * Format: int32
              * @description Permission bits of the file, such as 0755 (octal) or 493.
              */
             fileMode?: number;
-            /** @description The text, when type is Text. */
-            text?: string;
-            /** @description The ConfigMap, when type is ConfigMap. */
-            configMap?: components["schemas"]["ConfigMapContext"];
             /** @description The repository, when type is Git. */
             git?: components["schemas"]["GitContext"];
+            /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
+            mountPath?: string;
+            /** @description Name for logs, messages and the tag around its text. */
+            name?: string;
+            /** @description Go on without it if it cannot be had. */
+            optional?: boolean;
             /** @description Nothing to set: the text is generated. */
-            runtime?: components["schemas"]["RuntimeContext"];
+            runtime?: Record<string, unknown>;
+            /** @description The text, when type is Text. */
+            text?: string;
+            /** @description What kind of context it is; the field of the same name holds it. */
+            type: components["schemas"]["ContextType"];
             /** @description The document, when type is URL. */
             url?: components["schemas"]["UrlContext"];
         };
@@ -2238,7 +814,10 @@ export interface components {
             mountPath?: string;
             sync?: components["schemas"]["GitSync"];
         };
-        /** @description The types of context. */
+        /**
+         * @description The types of context.
+         * @enum {string}
+         */
         ContextType: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
         /** @description A Secret that an agent gets, by name. */
         Credential: {
@@ -2249,10 +828,10 @@ export interface components {
         };
         /** @description A Secret or one key of it. */
         CredentialSecretRef: {
-            /** @description Name of the Secret. */
-            name: string;
             /** @description One key; all of them when unset. */
             key?: string;
+            /** @description Name of the Secret. */
+            name: string;
         };
         CronTask: {
             /** @constant */
@@ -2319,476 +898,7 @@ export interface components {
             /** @description Create no further Tasks. */
             suspend?: boolean;
             /** @description The Task to create. */
-            taskTemplate: {
-                /** @description Labels and annotations of the Task. */
-                metadata?: {
-                    /** @description Annotations. */
-                    annotations?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels. */
-                    labels?: {
-                        [key: string]: string;
-                    };
-                };
-                /** @description Its spec. */
-                spec: {
-                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-                    agentRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description How permission requests are answered. */
-                    approval?: {
-                        /**
-                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                         * @default Never
-                         * @enum {string}
-                         */
-                        mode: "Never" | "Ask" | "Always";
-                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                        timeout?: string;
-                    };
-                    /** @description Files that are kept after the run. */
-                    artifacts?: {
-                        /** @description Delete them after this time; kept as long as the Task when unset. */
-                        expireAfter?: string;
-                        /** @description Name of the artefact. */
-                        name: string;
-                        /**
-                         * @description Do not fail the Task if nothing matches.
-                         * @default false
-                         */
-                        optional: boolean;
-                        /** @description Paths or patterns, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description After which end they are kept.
-                         * @default OnSuccess
-                         * @enum {string}
-                         */
-                        when: "OnSuccess" | "OnFailure" | "Always";
-                    }[];
-                    /** @description What the run may use. */
-                    budget?: {
-                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                        maxCost?: string;
-                        /**
-                         * Format: int64
-                         * @description Tokens, input and output together.
-                         */
-                        maxTokens?: number;
-                        /** @description Count over this window; over the run when unset. */
-                        window?: string;
-                    };
-                    /** @description Files that later runs can reuse. */
-                    caches?: {
-                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                        key: string;
-                        /** @description Name of the cache. */
-                        name: string;
-                        /** @description Paths to keep, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description Restore, save, or both.
-                         * @default PullPush
-                         * @enum {string}
-                         */
-                        policy: "PullPush" | "Pull" | "Push";
-                        /** @description Beginnings of keys that are good enough, best first. */
-                        restoreKeys?: string[];
-                    }[];
-                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
-                    contexts?: {
-                        /** @description The ConfigMap, when type is ConfigMap. */
-                        configMap?: {
-                            /** @description One key; all keys when unset. */
-                            key?: string;
-                            /** @description Name of the ConfigMap. */
-                            name: string;
-                            /** @description Go on without it if the ConfigMap or the key does not exist. */
-                            optional?: boolean;
-                        };
-                        /** @description What it is, for people. */
-                        description?: string;
-                        /**
-                         * Format: int32
-                         * @description Permission bits of the file, such as 0755 (octal) or 493.
-                         */
-                        fileMode?: number;
-                        /** @description The repository, when type is Git. */
-                        git?: {
-                            /**
-                             * Format: int32
-                             * @description How many commits to fetch; 0 fetches the whole history.
-                             * @default 1
-                             */
-                            depth: number;
-                            /** @description Path inside the repository; the whole of it when unset. */
-                            path?: string;
-                            /**
-                             * @description Fetch submodules too.
-                             * @default false
-                             */
-                            recurseSubmodules: boolean;
-                            /**
-                             * @description Branch, tag or commit.
-                             * @default HEAD
-                             */
-                            ref: string;
-                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                            repository: string;
-                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Keep it up to date while an Agent runs. */
-                            sync?: {
-                                /**
-                                 * @description Follow the repository.
-                                 * @default false
-                                 */
-                                enabled: boolean;
-                                /** @description How often to look; 5m when unset. */
-                                interval?: string;
-                                /**
-                                 * @description What to do with a new commit.
-                                 * @default HotReload
-                                 * @enum {string}
-                                 */
-                                policy: "HotReload" | "Rollout";
-                            };
-                        };
-                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                        mountPath?: string;
-                        /** @description Name for logs, messages and the tag around its text. */
-                        name?: string;
-                        /** @description Go on without it if it cannot be had. */
-                        optional?: boolean;
-                        /** @description Nothing to set: the text is generated. */
-                        runtime?: Record<string, unknown>;
-                        /** @description The text, when type is Text. */
-                        text?: string;
-                        /**
-                         * @description What kind of context it is; the field of the same name holds it.
-                         * @enum {string}
-                         */
-                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                        /** @description The document, when type is URL. */
-                        url?: {
-                            /** @description Headers to send. */
-                            headers?: {
-                                [key: string]: string;
-                            };
-                            /**
-                             * @description Accept any certificate. For experiments only.
-                             * @default false
-                             */
-                            insecureSkipTLSVerify: boolean;
-                            /**
-                             * Format: int64
-                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                             */
-                            maxBytes?: number;
-                            /** @description Secret with `token`, or `username` and `password`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Address of the document, http or https. */
-                            source: string;
-                            /**
-                             * Format: int32
-                             * @description Give up after this many seconds.
-                             * @default 30
-                             */
-                            timeout: number;
-                        };
-                    }[];
-                    /** @description Tasks that must end first. */
-                    dependsOn?: {
-                        /**
-                         * @description Which end is good enough.
-                         * @default Succeeded
-                         * @enum {string}
-                         */
-                        condition: "Succeeded" | "Failed" | "Finished";
-                        /** @description Name of the Task, in the same namespace. */
-                        task: string;
-                    }[];
-                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
-                    description?: string;
-                    /** @description Build the executor image from a repository. */
-                    executorImageBuild?: {
-                        /** @description Arguments of the build. */
-                        buildArgs?: {
-                            [key: string]: string;
-                        };
-                        /** @description Directory of the build context; the whole repository when unset. */
-                        context?: string;
-                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                        dockerfile?: string;
-                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                        ref?: string;
-                        /** @description URL of the repository. */
-                        repository: string;
-                        /** @description Secret with credentials of the repository. */
-                        secretRef?: {
-                            /** @description Name of the object, in the same namespace. */
-                            name: string;
-                        };
-                    };
-                    /** @description Artefacts of other Tasks, put in place before the start. */
-                    inputs?: {
-                        /** @description Name of the artefact. */
-                        artifact: string;
-                        /** @description Task that made it, in the same namespace. */
-                        fromTask: string;
-                        /** @description Where to put it; a relative path starts at the workspace. */
-                        mountPath: string;
-                        /**
-                         * @description Go on without it.
-                         * @default false
-                         */
-                        optional: boolean;
-                    }[];
-                    /** @description Further instructions, before contexts. */
-                    instructionRefs?: {
-                        /** @description Name of the object. */
-                        name: string;
-                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                        namespace?: string;
-                    }[];
-                    /** @description Keys that the result must have. */
-                    outputs?: string[];
-                    /**
-                     * Format: int32
-                     * @description Higher goes first in the queue; equal priorities go by age.
-                     * @default 0
-                     */
-                    priority: number;
-                    /** @description Whether a failed run is tried again. */
-                    retry?: {
-                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                        backoff?: string;
-                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                        /**
-                         * Format: int32
-                         * @description How often to try again.
-                         * @default 0
-                         */
-                        maxRetries: number;
-                    };
-                    /** @description Containers that run beside the task. */
-                    services?: {
-                        /** @description Its environment. */
-                        env?: {
-                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                            name: string;
-                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                            value?: string;
-                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                            valueFrom?: {
-                                /** @description Selects a key of a ConfigMap. */
-                                configMapKeyRef?: {
-                                    /** @description The key to select. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the ConfigMap or its key must be defined */
-                                    optional?: boolean;
-                                };
-                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                                fieldRef?: {
-                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                                    apiVersion?: string;
-                                    /** @description Path of the field to select in the specified API version. */
-                                    fieldPath: string;
-                                };
-                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                                resourceFieldRef?: {
-                                    /** @description Container name: required for volumes, optional for env vars */
-                                    containerName?: string;
-                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                                    divisor?: number | string;
-                                    /** @description Required: resource to select */
-                                    resource: string;
-                                };
-                                /** @description Selects a key of a secret in the pod's namespace */
-                                secretKeyRef?: {
-                                    /** @description The key of the secret to select from. Must be a valid secret key. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the Secret or its key must be defined */
-                                    optional?: boolean;
-                                };
-                            };
-                        }[];
-                        /** @description Its image. */
-                        image: string;
-                        /** @description Name of the container. */
-                        name: string;
-                        /** @description Its ports, reachable at localhost. */
-                        ports?: {
-                            /**
-                             * Format: int32
-                             * @description Number of the port.
-                             */
-                            containerPort: number;
-                            /** @description Name of the port. */
-                            name?: string;
-                            /**
-                             * @description Protocol of the port.
-                             * @default TCP
-                             * @enum {string}
-                             */
-                            protocol: "TCP" | "UDP";
-                        }[];
-                        /** @description When it is ready; a TCP connection to its first port when unset. */
-                        startupProbe?: {
-                            /** @description Exec specifies a command to execute in the container. */
-                            exec?: {
-                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                                command?: string[];
-                            };
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                             */
-                            failureThreshold?: number;
-                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                            grpc?: {
-                                /**
-                                 * Format: int32
-                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                                 */
-                                port: number;
-                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                                service?: string;
-                            };
-                            /** @description HTTPGet specifies an HTTP GET request to perform. */
-                            httpGet?: {
-                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                                host?: string;
-                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                                httpHeaders?: {
-                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                                    name: string;
-                                    /** @description The header field value */
-                                    value: string;
-                                }[];
-                                /** @description Path to access on the HTTP server. */
-                                path?: string;
-                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                                scheme?: string;
-                            };
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after the container has started before liveness probes are initiated.
-                             */
-                            initialDelaySeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                             */
-                            periodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                             */
-                            successThreshold?: number;
-                            /** @description TCPSocket specifies a connection to a TCP port. */
-                            tcpSocket?: {
-                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                                host?: string;
-                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                            };
-                            /**
-                             * Format: int64
-                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                             */
-                            terminationGracePeriodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after which the probe times out.
-                             */
-                            timeoutSeconds?: number;
-                        };
-                    }[];
-                    /** @description A run without any event for this long ends; 15m when unset. */
-                    stallTimeout?: string;
-                    /** @description From admission to the start of the task container; 5m when unset. */
-                    startupTimeout?: string;
-                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-                    templateRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Stop the run after this time, counted from the start of the task container. */
-                    timeout?: string;
-                    /** @description Further tools. */
-                    tools?: {
-                        /**
-                         * @description Offer the tools to the agent.
-                         * @default true
-                         */
-                        enabled: boolean;
-                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                        headersFrom?: {
-                            /** @description Name of the header. */
-                            name: string;
-                            /** @description Where its value is. */
-                            secretKeyRef: {
-                                /** @description Key in the Secret. */
-                                key: string;
-                                /** @description Name of the Secret. */
-                                name: string;
-                            };
-                        }[];
-                        /** @description Who offers the tools. */
-                        ref: {
-                            /**
-                             * @description Kind of the object.
-                             * @enum {string}
-                             */
-                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                            /** @description Name of the object. */
-                            name: string;
-                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                            namespace?: string;
-                        };
-                        /** @description Tools that need a person's approval. */
-                        requireApproval?: string[];
-                        /** @description Only these tools; all of them when empty. */
-                        toolNames?: string[];
-                    }[];
-                    /** @description Where the files of the run live. */
-                    workspace?: {
-                        /**
-                         * @description How a workspace volume is mounted.
-                         * @enum {string}
-                         */
-                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                        /** @description An existing claim to share. */
-                        claimName?: string;
-                        /**
-                         * @description Keep the files of a failed run for a look.
-                         * @default false
-                         */
-                        retainOnFailure: boolean;
-                        /** @description Size, such as 20Gi (the default). */
-                        size?: string;
-                        /** @description Storage class; the cluster's default when unset. */
-                        storageClassName?: string;
-                    };
-                };
-            };
+            taskTemplate: components["schemas"]["TaskTemplate"];
             /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
             timeZone?: string;
         };
@@ -2811,67 +921,52 @@ export interface components {
         Defaults: {
             /** @description Image that copies OpenCode to `/tools`. */
             agentImage?: string;
-            /** @description Image in which agents work. */
-            executorImage?: string;
             /** @description Image of the small client of Tasks on an Agent. */
             attachImage?: string;
-            /** @description Where the files of runs live. */
-            workspace?: {
-                /** @description ReadWriteOnce: a claim of its own, gone with the Pod. ReadWriteMany: a shared claim, one directory a run. */
-                accessMode?: components["schemas"]["WorkspaceAccess"];
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-            };
-            /** @description From admission to the start of the task container; 5m when unset. */
-            startupTimeout?: string;
-            /** @description A run without any event for this long ends; 15m when unset. */
-            stallTimeout?: string;
-            /** @description Whether failed runs are tried again. */
-            retry?: components["schemas"]["Retry"];
             /** @description What one run may use. */
-            budget?: {
-                /**
-                 * Format: int64
-                 * @description Tokens, input and output together.
-                 */
-                maxTokens?: number;
-                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                maxCost?: string;
-                /** @description Count over this window; over the run when unset. */
-                window?: string;
-            };
+            budget?: components["schemas"]["Budget"];
+            /** @description Image in which agents work. */
+            executorImage?: string;
             /** @description Which network connections Pods may open. */
             networkPolicy?: components["schemas"]["NetworkPolicy"];
             /** @description How long a Task waits for an Agent or template that does not exist yet; 60s when unset. */
             referenceGracePeriod?: string;
+            /** @description Whether failed runs are tried again. */
+            retry?: components["schemas"]["Retry"];
+            /** @description A run without any event for this long ends; 15m when unset. */
+            stallTimeout?: string;
+            /** @description From admission to the start of the task container; 5m when unset. */
+            startupTimeout?: string;
+            /** @description Where the files of runs live. */
+            workspace?: components["schemas"]["Workspace"];
         };
         /** @description A Task that must end before this one starts. */
         Dependency: {
-            /** @description Name of the Task, in the same namespace. */
-            task: string;
             /**
              * @description Which end is good enough.
              * @default Succeeded
+             * @enum {string}
              */
-            condition: components["schemas"]["DependencyCondition"];
+            condition: "Succeeded" | "Failed" | "Finished";
+            /** @description Name of the Task, in the same namespace. */
+            task: string;
         };
-        /** @description Which end of a dependency is good enough. */
+        /**
+         * @description Which end of a dependency is good enough.
+         * @enum {string}
+         */
         DependencyCondition: "Succeeded" | "Failed" | "Finished";
         /** @description Where a dependency stands. */
         DependencyState: {
+            /** @description The other Task. */
             task: string;
+            /** @description Which end is good enough. */
             condition: components["schemas"]["DependencyCondition"];
+            /** @description Its stage, if it exists. */
             phase?: components["schemas"]["TaskPhase"];
+            /** @description Whether it is good enough. */
             met: boolean;
+            /** @description Whether it exists. */
             exists: boolean;
         };
         /** @description A CronTask that is due. */
@@ -2888,6 +983,50 @@ export interface components {
             /** @description Field that refers. */
             label: string;
         };
+        /** @description EnvVar represents an environment variable present in a Container. */
+        EnvVar: {
+            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
+            name: string;
+            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
+            value?: string;
+            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
+            valueFrom?: {
+                /** @description Selects a key of a ConfigMap. */
+                configMapKeyRef?: {
+                    /** @description The key to select. */
+                    key: string;
+                    /** @description Name of the referent. */
+                    name: string;
+                    /** @description Specify whether the ConfigMap or its key must be defined */
+                    optional?: boolean;
+                };
+                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
+                fieldRef?: {
+                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
+                    apiVersion?: string;
+                    /** @description Path of the field to select in the specified API version. */
+                    fieldPath: string;
+                };
+                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
+                resourceFieldRef?: {
+                    /** @description Container name: required for volumes, optional for env vars */
+                    containerName?: string;
+                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
+                    divisor?: number | string;
+                    /** @description Required: resource to select */
+                    resource: string;
+                };
+                /** @description Selects a key of a secret in the pod's namespace */
+                secretKeyRef?: {
+                    /** @description The key of the secret to select from. Must be a valid secret key. */
+                    key: string;
+                    /** @description Name of the referent. */
+                    name: string;
+                    /** @description Specify whether the Secret or its key must be defined */
+                    optional?: boolean;
+                };
+            };
+        };
         /** @description What went wrong, in words for a person and for a program. */
         ErrorBody: {
             /** @description Stable word. */
@@ -2903,6 +1042,27 @@ export interface components {
             field?: string;
             /** @description All of them, when there is more than one. */
             fields?: components["schemas"]["FieldError"][];
+        };
+        /** @description A further port of an Agent's server. */
+        ExtraPort: {
+            /** @description Name of the port. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Number of the port.
+             */
+            port: number;
+            /**
+             * @description Protocol of the port.
+             * @default TCP
+             * @enum {string}
+             */
+            protocol: "TCP" | "UDP";
+            /**
+             * Format: int32
+             * @description Port of the container, if it differs.
+             */
+            targetPort?: number;
         };
         /** @description One field that is wrong. */
         FieldError: {
@@ -2921,26 +1081,26 @@ export interface components {
         };
         /** @description Files from a Git repository. */
         GitContext: {
-            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-            repository: string;
-            /** @description Path inside the repository; the whole of it when unset. */
-            path?: string;
-            /**
-             * @description Branch, tag or commit.
-             * @default HEAD
-             */
-            ref: string;
             /**
              * Format: int32
              * @description How many commits to fetch; 0 fetches the whole history.
              * @default 1
              */
             depth: number;
+            /** @description Path inside the repository; the whole of it when unset. */
+            path?: string;
             /**
              * @description Fetch submodules too.
              * @default false
              */
             recurseSubmodules: boolean;
+            /**
+             * @description Branch, tag or commit.
+             * @default HEAD
+             */
+            ref: string;
+            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
+            repository: string;
             /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
             secretRef?: components["schemas"]["LocalRef"];
             /** @description Keep it up to date while an Agent runs. */
@@ -2948,28 +1108,28 @@ export interface components {
         };
         /** @description Where skills come from. */
         GitSkillSource: {
-            /** @description URL of the repository. */
-            repository: string;
-            /**
-             * @description Branch, tag or commit.
-             * @default HEAD
-             */
-            ref: string;
-            /** @description Directory with the skills. */
-            path?: string;
-            /** @description Only these skills; all of them when unset. */
-            names?: string[];
             /**
              * Format: int32
              * @description How many commits to fetch; 0 fetches the whole history.
              * @default 1
              */
             depth: number;
+            /** @description Only these skills; all of them when unset. */
+            names?: string[];
+            /** @description Directory with the skills. */
+            path?: string;
             /**
              * @description Fetch submodules too.
              * @default false
              */
             recurseSubmodules: boolean;
+            /**
+             * @description Branch, tag or commit.
+             * @default HEAD
+             */
+            ref: string;
+            /** @description URL of the repository. */
+            repository: string;
             /** @description Secret with credentials, as for a Git context. */
             secretRef?: components["schemas"]["LocalRef"];
         };
@@ -2985,11 +1145,10 @@ export interface components {
             /**
              * @description What to do with a new commit.
              * @default HotReload
+             * @enum {string}
              */
-            policy: components["schemas"]["GitSyncPolicy"];
+            policy: "HotReload" | "Rollout";
         };
-        /** @description What a new commit does to an Agent. */
-        GitSyncPolicy: "HotReload" | "Rollout";
         /** @description A repository that an Agent follows. */
         GitSyncStatus: {
             /** @description Name of the context. */
@@ -3006,6 +1165,13 @@ export interface components {
             edges: components["schemas"]["Edge"][];
             /** @description Whether there is more than is shown. */
             truncated: boolean;
+        };
+        /** @description An HTTP header whose value comes from a Secret. */
+        HeaderFromSecret: {
+            /** @description Name of the header. */
+            name: string;
+            /** @description Where its value is. */
+            secretKeyRef: components["schemas"]["SecretKeyRef"];
         };
         /** @description The server lives. */
         Health: {
@@ -3050,28 +1216,57 @@ export interface components {
             metadata?: components["schemas"]["ImageMetadata"];
             digest?: string;
         };
+        /** @description An image built from a repository at an exact commit, used by digest. */
+        ImageBuild: {
+            /** @description Arguments of the build. */
+            buildArgs?: {
+                [key: string]: string;
+            };
+            /** @description Directory of the build context; the whole repository when unset. */
+            context?: string;
+            /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+            dockerfile?: string;
+            /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+            ref?: string;
+            /** @description URL of the repository. */
+            repository: string;
+            /** @description Secret with credentials of the repository. */
+            secretRef?: components["schemas"]["LocalRef"];
+        };
         /** @description What an image is. */
         ImageMetadata: {
-            /** @description What it is for. */
-            description?: string;
+            /** @description What it was made from. */
+            baseImage?: string;
             /** @description Its category. */
             category?: string;
+            /** @description What it is for. */
+            description?: string;
+            /** @description Who looks after it. */
+            maintainer?: string;
             /** @description Words to find it by. */
             tags?: string[];
             /** @description Tools inside. */
             tools?: string[];
-            /** @description What it was made from. */
-            baseImage?: string;
-            /** @description Who looks after it. */
-            maintainer?: string;
         };
-        /** @description When a node pulls an image. */
-        ImagePullPolicy: "Always" | "Never" | "IfNotPresent";
         /** @description About this server. */
         Info: {
             version: string;
             authentication: components["schemas"]["AuthenticationInfo"];
             features: string[];
+        };
+        /** @description An artefact of another Task, put in place before the start. */
+        Input: {
+            /** @description Name of the artefact. */
+            artifact: string;
+            /** @description Task that made it, in the same namespace. */
+            fromTask: string;
+            /** @description Where to put it; a relative path starts at the workspace. */
+            mountPath: string;
+            /**
+             * @description Go on without it.
+             * @default false
+             */
+            optional: boolean;
         };
         Instruction: {
             /** @constant */
@@ -3094,37 +1289,9 @@ export interface components {
         /** @description A text that many agents follow. */
         InstructionSpec: {
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description Where the text is. */
-            configMapKeyRef?: {
-                /** @description Key in the ConfigMap. */
-                key: string;
-                /** @description Name of the ConfigMap. */
-                name: string;
-            };
+            configMapKeyRef?: components["schemas"]["ConfigMapKeyRef"];
             /** @description The text. `{{ name }}` stands for a variable. */
             text?: string;
             /** @description Values of the variables in the text. */
@@ -3141,169 +1308,36 @@ export interface components {
             /** @description Settings of the whole platform. There is one, named `cluster`; changes apply at once. */
             spec: {
                 /** @description When finished Tasks are deleted; never when unset. */
-                cleanup?: {
-                    /**
-                     * Format: int32
-                     * @description When a namespace holds more than this many finished ones, oldest first.
-                     */
-                    maxRetainedTasks?: number;
-                    /**
-                     * Format: int32
-                     * @description This many seconds after they ended.
-                     */
-                    ttlSecondsAfterFinished?: number;
-                };
+                cleanup?: components["schemas"]["Cleanup"];
                 /** @description DNS domain of the cluster; cluster.local when unset. */
                 clusterDomain?: string;
                 /** @description Settings of Tasks and Agents that set none themselves. */
-                defaults?: {
-                    /** @description Image that copies OpenCode to `/tools`. */
-                    agentImage?: string;
-                    /** @description Image of the small client of Tasks on an Agent. */
-                    attachImage?: string;
-                    /** @description What one run may use. */
-                    budget?: {
-                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                        maxCost?: string;
-                        /**
-                         * Format: int64
-                         * @description Tokens, input and output together.
-                         */
-                        maxTokens?: number;
-                        /** @description Count over this window; over the run when unset. */
-                        window?: string;
-                    };
-                    /** @description Image in which agents work. */
-                    executorImage?: string;
-                    /** @description Which network connections Pods may open. */
-                    networkPolicy?: {
-                        /** @description Connections that are allowed in Restricted mode. */
-                        egress?: {
-                            /** @description Range of addresses. */
-                            cidr?: string;
-                            /** @description Labels of those Pods' namespaces; the same namespace when unset. */
-                            namespaceLabels?: {
-                                [key: string]: string;
-                            };
-                            /** @description Labels of the Pods that may be reached. */
-                            podLabels?: {
-                                [key: string]: string;
-                            };
-                            /** @description Ports; every port when unset. */
-                            ports?: number[];
-                        }[];
-                        /**
-                         * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-                         * @default Open
-                         * @enum {string}
-                         */
-                        mode: "Open" | "Restricted";
-                    };
-                    /** @description How long a Task waits for an Agent or template that does not exist yet; 60s when unset. */
-                    referenceGracePeriod?: string;
-                    /** @description Whether failed runs are tried again. */
-                    retry?: {
-                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                        backoff?: string;
-                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                        /**
-                         * Format: int32
-                         * @description How often to try again.
-                         * @default 0
-                         */
-                        maxRetries: number;
-                    };
-                    /** @description A run without any event for this long ends; 15m when unset. */
-                    stallTimeout?: string;
-                    /** @description From admission to the start of the task container; 5m when unset. */
-                    startupTimeout?: string;
-                    /** @description Where the files of runs live. */
-                    workspace?: {
-                        /**
-                         * @description How a workspace volume is mounted.
-                         * @enum {string}
-                         */
-                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                        /** @description An existing claim to share. */
-                        claimName?: string;
-                        /**
-                         * @description Keep the files of a failed run for a look.
-                         * @default false
-                         */
-                        retainOnFailure: boolean;
-                        /** @description Size, such as 20Gi (the default). */
-                        size?: string;
-                        /** @description Storage class; the cluster's default when unset. */
-                        storageClassName?: string;
-                    };
-                };
+                defaults?: components["schemas"]["Defaults"];
                 /** @description Traces of what happens in Pods. */
-                observability?: {
-                    /** @description Export by OpenTelemetry. */
-                    openTelemetry?: {
-                        /**
-                         * @description Trace calls of models.
-                         * @default false
-                         */
-                        enableLLMTraces: boolean;
-                        /** @description Export. */
-                        enabled: boolean;
-                        /** @description Address of the collector. */
-                        endpoint?: string;
-                        /** @description Headers of the export. */
-                        headers?: {
-                            [key: string]: {
-                                /** @description Its value, if it is no secret. */
-                                value?: string;
-                                /** @description Where its value is, in the Pod's namespace. */
-                                valueFrom?: {
-                                    /** @description In a Secret. */
-                                    secretKeyRef: {
-                                        /** @description Key in the Secret. */
-                                        key: string;
-                                        /** @description Name of the Secret. */
-                                        name: string;
-                                    };
-                                };
-                            };
-                        };
-                        /**
-                         * @description Put prompts and answers into traces.
-                         * @default false
-                         */
-                        recordContent: boolean;
-                        /** @description Attributes of every trace. */
-                        resourceAttributes?: {
-                            [key: string]: string;
-                        };
-                    };
-                };
+                observability?: components["schemas"]["Observability"];
                 /** @description HTTP proxy of every Pod whose Agent or template sets none. */
-                proxy?: {
-                    /** @description Proxy of http requests. */
-                    httpProxy?: string;
-                    /** @description Proxy of https requests. */
-                    httpsProxy?: string;
-                    /** @description Hosts and domains that are reached directly, separated by commas. */
-                    noProxy?: string;
-                };
+                proxy?: components["schemas"]["Proxy"];
                 /** @description Image of our own helpers in Pods. */
-                systemImage?: {
-                    /** @description The image. */
-                    image?: string;
-                    /**
-                     * @description When a node pulls an image.
-                     * @enum {string}
-                     */
-                    imagePullPolicy?: "Always" | "Never" | "IfNotPresent";
-                };
+                systemImage?: components["schemas"]["SystemImage"];
             };
         };
-        /**
-         * @description How bad a cause is.
-         * @enum {string}
-         */
+        /** @description A label selector is a label query over a set of resources. */
+        LabelSelector: {
+            /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
+            matchExpressions?: {
+                /** @description key is the label key that the selector applies to. */
+                key: string;
+                /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
+                operator: string;
+                /** @description values is an array of string values. */
+                values?: string[];
+            }[];
+            /** @description matchLabels is a map of {key,value} pairs. */
+            matchLabels?: {
+                [key: string]: string;
+            };
+        };
+        /** @description How bad a cause is. */
         Level: "info" | "wait" | "error" | "done";
         /** @description An object of a known kind in the same namespace. */
         LocalRef: {
@@ -3343,78 +1377,13 @@ export interface components {
         /** @description An MCP server that we run: a Deployment, a Service, and a RemoteMCPServer of the same name. */
         MCPServerSpec: {
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description Arguments of the command. */
             args?: string[];
             /** @description Command instead of the image's own. */
             command?: string[];
             /** @description Environment of the server. */
-            env?: {
-                /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                name: string;
-                /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                value?: string;
-                /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                valueFrom?: {
-                    /** @description Selects a key of a ConfigMap. */
-                    configMapKeyRef?: {
-                        /** @description The key to select. */
-                        key: string;
-                        /** @description Name of the referent. */
-                        name: string;
-                        /** @description Specify whether the ConfigMap or its key must be defined */
-                        optional?: boolean;
-                    };
-                    /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                    fieldRef?: {
-                        /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                        apiVersion?: string;
-                        /** @description Path of the field to select in the specified API version. */
-                        fieldPath: string;
-                    };
-                    /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                    resourceFieldRef?: {
-                        /** @description Container name: required for volumes, optional for env vars */
-                        containerName?: string;
-                        /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                        divisor?: number | string;
-                        /** @description Required: resource to select */
-                        resource: string;
-                    };
-                    /** @description Selects a key of a secret in the pod's namespace */
-                    secretKeyRef?: {
-                        /** @description The key of the secret to select from. Must be a valid secret key. */
-                        key: string;
-                        /** @description Name of the referent. */
-                        name: string;
-                        /** @description Specify whether the Secret or its key must be defined */
-                        optional?: boolean;
-                    };
-                };
-            }[];
+            env?: components["schemas"]["EnvVar"][];
             /** @description Environment from ConfigMaps and Secrets. */
             envFrom?: {
                 /** @description The ConfigMap to select from */
@@ -3452,23 +1421,7 @@ export interface components {
              */
             replicas?: number;
             /** @description Resources of the server's container. */
-            resources?: {
-                /** @description Claims lists the names of resources, defined in spec.resourceClaims, that are used by this container. */
-                claims?: {
-                    /** @description Name must match the name of one entry in pod.spec.resourceClaims of the Pod where this field is used. It makes that resource available inside a container. */
-                    name: string;
-                    /** @description Request is the name chosen for a request in the referenced claim. */
-                    request?: string;
-                }[];
-                /** @description Limits describes the maximum amount of compute resources allowed. More info: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
-                limits?: {
-                    [key: string]: number | string;
-                };
-                /** @description Requests describes the minimum amount of compute resources required. */
-                requests?: {
-                    [key: string]: number | string;
-                };
-            };
+            resources?: components["schemas"]["ResourceRequirements"];
             /**
              * @description http: the image serves HTTP itself. stdio: our bridge starts the command and serves it.
              * @default http
@@ -3510,37 +1463,9 @@ export interface components {
         /** @description An endpoint that serves models, and the credential for it. */
         ModelProviderSpec: {
             /** @description From which namespaces Models may use it. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description The API key, in a Secret of the same namespace. */
-            apiKeySecretRef?: {
-                /** @description Key in the Secret. */
-                key: string;
-                /** @description Name of the Secret. */
-                name: string;
-            };
+            apiKeySecretRef?: components["schemas"]["SecretKeyRef"];
             /** @description Address of the API; the provider's own when unset. */
             baseURL?: string;
             /**
@@ -3553,36 +1478,13 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Headers to send whose values are secret. */
-            headersFrom?: {
-                /** @description Name of the header. */
-                name: string;
-                /** @description Where its value is. */
-                secretKeyRef: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-            }[];
+            headersFrom?: components["schemas"]["HeaderFromSecret"][];
             /** @description Cloud project, for vertex. */
             project?: string;
             /** @description Cloud region, for bedrock and vertex. */
             region?: string;
             /** @description Trust settings. */
-            tls?: {
-                /** @description Certificate authorities to trust besides the system's, as PEM. */
-                caSecretRef?: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-                /**
-                 * @description Accept any certificate. For experiments only.
-                 * @default false
-                 */
-                insecureSkipVerify: boolean;
-            };
+            tls?: components["schemas"]["Tls"];
             /**
              * @description What protocol it speaks.
              * @enum {string}
@@ -3597,30 +1499,7 @@ export interface components {
         /** @description One model of a provider, and how to use it. */
         ModelSpec: {
             /** @description From which namespaces Agents may use it. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description What a million tokens cost. */
             cost?: {
                 /**
@@ -3685,12 +1564,7 @@ export interface components {
                 topP?: number;
             };
             /** @description Provider that serves it. */
-            providerRef: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
+            providerRef: components["schemas"]["ObjectRef"];
         };
         /** @description Names an object of a known kind. */
         NameRef: {
@@ -3701,1189 +1575,42 @@ export interface components {
         Namespaces: {
             namespaces: string[];
         };
-        /** @description How open the network is. */
-        NetworkMode: "Open" | "Restricted";
         /** @description Which network connections Pods may open. */
         NetworkPolicy: {
-            /**
-             * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-             * @default Open
-             */
-            mode: components["schemas"]["NetworkMode"];
             /** @description Connections that are allowed in Restricted mode. */
             egress?: {
                 /** @description Range of addresses. */
                 cidr?: string;
-                /** @description Labels of the Pods that may be reached. */
-                podLabels?: {
-                    [key: string]: string;
-                };
                 /** @description Labels of those Pods' namespaces; the same namespace when unset. */
                 namespaceLabels?: {
+                    [key: string]: string;
+                };
+                /** @description Labels of the Pods that may be reached. */
+                podLabels?: {
                     [key: string]: string;
                 };
                 /** @description Ports; every port when unset. */
                 ports?: number[];
             }[];
-        };
-        NewAgent: {
-            /** @description Offer it to other agents by the A2A protocol. */
-            a2a?: {
-                /** @description Its agent card. */
-                card?: {
-                    /** @description What it does. */
-                    description?: string;
-                    /** @description Where its documentation is. */
-                    documentationURL?: string;
-                    /** @description Who offers it. */
-                    provider?: {
-                        /** @description Name of the organisation. */
-                        organization: string;
-                        /** @description Its page. */
-                        url?: string;
-                    };
-                    /** @description What it can do, one by one. */
-                    skills?: {
-                        /** @description What it does. */
-                        description?: string;
-                        /** @description Requests that it understands. */
-                        examples?: string[];
-                        /** @description Its id. */
-                        id: string;
-                        /** @description Its name. */
-                        name: string;
-                        /** @description Words to find it by. */
-                        tags?: string[];
-                    }[];
-                    /** @description Version of the agent. */
-                    version?: string;
-                };
-                /**
-                 * @description Serve it at our API server.
-                 * @default false
-                 */
-                enabled: boolean;
-            };
-            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
-            agentImage?: string;
-            /** @description From which namespaces it may be used as a tool. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
-            /** @description How its permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
-            /** @description Image of the small client of Tasks on an Agent. */
-            attachImage?: string;
-            /** @description What its Tasks may use together. */
-            budget?: {
-                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                maxCost?: string;
-                /**
-                 * Format: int64
-                 * @description Tokens, input and output together.
-                 */
-                maxTokens?: number;
-                /** @description Count over this window; over the run when unset. */
-                window?: string;
-            };
-            /** @description Certificate authorities of private servers. */
-            caBundle?: {
-                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
-                configMapRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-                /** @description From a Secret; key `ca.crt` when unset. */
-                secretRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-            };
-            /** @description Command of Task Pods instead of ours. */
-            command?: string[];
-            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
-            config?: unknown;
-            /** @description What every Task of the agent should know. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
-            /** @description Secrets for the agent. */
-            credentials?: {
-                /** @description Name of the environment variable. */
-                env?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of files; 0600 when unset.
-                 */
-                fileMode?: number;
-                /** @description Where to put the file or directory. */
-                mountPath?: string;
-                /** @description Name, for people and messages. */
-                name: string;
-                /** @description The Secret. */
-                secretRef: {
-                    /** @description One key; all of them when unset. */
-                    key?: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-            }[];
-            /** @description Image in which the agent works. */
-            executorImage?: string;
-            /** @description Build the executor image from a repository instead. */
-            executorImageBuild?: {
-                /** @description Arguments of the build. */
-                buildArgs?: {
-                    [key: string]: string;
-                };
-                /** @description Directory of the build context; the whole repository when unset. */
-                context?: string;
-                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                dockerfile?: string;
-                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                ref?: string;
-                /** @description URL of the repository. */
-                repository: string;
-                /** @description Secret with credentials of the repository. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
-            };
-            /** @description Further ports of the server. */
-            extraPorts?: {
-                /** @description Name of the port. */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Number of the port.
-                 */
-                port: number;
-                /**
-                 * @description Protocol of the port.
-                 * @default TCP
-                 * @enum {string}
-                 */
-                protocol: "TCP" | "UDP";
-                /**
-                 * Format: int32
-                 * @description Port of the container, if it differs.
-                 */
-                targetPort?: number;
-            }[];
-            /** @description Framework inside, if it is not OpenCode. */
-            framework?: string;
-            /** @description Secrets for pulling images. */
-            imagePullSecrets?: {
-                /** @description Name of the referent. */
-                name: string;
-            }[];
-            /** @description Instructions, in this order, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
             /**
-             * Format: int32
-             * @description At most this many of its Tasks run at once; 0 or unset means any number.
-             */
-            maxConcurrentTasks?: number;
-            /** @description Model to use. */
-            modelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
-            /** @description Which network connections its Pods may open. */
-            networkPolicy?: {
-                /** @description Connections that are allowed in Restricted mode. */
-                egress?: {
-                    /** @description Range of addresses. */
-                    cidr?: string;
-                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
-                    namespaceLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels of the Pods that may be reached. */
-                    podLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Ports; every port when unset. */
-                    ports?: number[];
-                }[];
-                /**
-                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-                 * @default Open
-                 * @enum {string}
-                 */
-                mode: "Open" | "Restricted";
-            };
-            /** @description What outlives its Pods. */
-            persistence?: {
-                /** @description Sessions; 1Gi when no size is given. */
-                sessions?: {
-                    /** @description Size, such as 10Gi. */
-                    size?: string;
-                    /** @description Storage class; the cluster's default when unset. */
-                    storageClassName?: string;
-                };
-                /** @description The workspace; 10Gi when no size is given. */
-                workspace?: {
-                    /** @description Size, such as 10Gi. */
-                    size?: string;
-                    /** @description Storage class; the cluster's default when unset. */
-                    storageClassName?: string;
-                };
-            };
-            /** @description Plugins of OpenCode. */
-            plugins?: {
-                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
-                name: string;
-                /** @description Options handed to the plugin. */
-                options?: Record<string, unknown>;
-                /**
-                 * @description Which part of OpenCode loads it.
-                 * @default server
-                 * @enum {string}
-                 */
-                target: "server" | "tui";
-            }[];
-            /** @description Scheduling, security, resources and extras of its Pods. */
-            podSpec?: Record<string, unknown>;
-            /**
-             * Format: int32
-             * @description Port of the OpenCode server.
-             * @default 4096
-             */
-            port: number;
-            /** @description What the agent is for, in a sentence. */
-            profile?: string;
-            /** @description HTTP proxy of every container. */
-            proxy?: {
-                /** @description Proxy of http requests. */
-                httpProxy?: string;
-                /** @description Proxy of https requests. */
-                httpsProxy?: string;
-                /** @description Hosts and domains that are reached directly, separated by commas. */
-                noProxy?: string;
-            };
-            /** @description At most this many of its Tasks start in a window of time. */
-            quota?: {
-                /**
-                 * Format: int32
-                 * @description At most this many Tasks start in the window.
-                 */
-                maxTaskStarts: number;
-                /**
-                 * Format: int32
-                 * @description Length of the window in seconds.
-                 */
-                windowSeconds: number;
-            };
-            /**
-             * @description When a changed Agent restarts.
-             * @default Immediate
+             * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
+             * @default Open
              * @enum {string}
              */
-            rollout: "Immediate" | "WhenIdle";
-            /** @description Protection of its OpenCode server. */
-            server?: {
-                /**
-                 * @description Generated: a password is made and kept in a Secret. None: anyone who reaches the port has a shell.
-                 * @default Generated
-                 * @enum {string}
-                 */
-                auth: "Generated" | "None";
-                /** @description A password of your own instead of a generated one. */
-                passwordSecretRef?: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-            };
-            /** @description ServiceAccount of its Pods; `default` when unset. */
-            serviceAccountName?: string;
-            /** @description Share its terminal by a link. */
-            share?: {
-                /** @description Only from these addresses or ranges. */
-                allowedIPs?: string[];
-                /** @description The link opens. */
-                enabled: boolean;
-                /**
-                 * Format: date-time
-                 * @description It stops opening at this time.
-                 */
-                expiresAt?: string;
-            };
-            /** @description Skills of the agent. */
-            skills?: {
-                /** @description Where it comes from. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Only these skills; all of them when unset. */
-                    names?: string[];
-                    /** @description Directory with the skills. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository. */
-                    repository: string;
-                    /** @description Secret with credentials, as for a Git context. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                };
-                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
-                name: string;
-            }[];
-            /** @description Model for small work such as titles. */
-            smallModelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
-            /** @description A run without any event for this long ends; 15m when unset. */
-            stallTimeout?: string;
-            /** @description Go to sleep when idle. */
-            standby?: {
-                /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
-                idleTimeout: string;
-            };
-            /**
-             * @description Scale to zero.
-             * @default false
-             */
-            suspend: boolean;
-            /** @description Template to take settings from. */
-            templateRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
-            /** @description Tools that it may call. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
-            /** @description Where the files of its runs live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-            };
-            /** @description Directory in which the agent works; `/workspace` when unset. */
-            workspaceDir?: string;
+            mode: "Open" | "Restricted";
+        };
+        NewAgent: (components["schemas"]["AgentSpec"] & {
             name: string;
             labels?: {
                 [key: string]: string;
             };
-        } | components["schemas"]["Agent"];
-        NewAgentTemplate: {
-            /** @description Image that copies OpenCode to `/tools`. Set alone, without `executorImage`, it is where the agent works. */
-            agentImage?: string;
-            /** @description How its permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
-            /** @description Files that are kept after a run. */
-            artifacts?: {
-                /** @description Delete them after this time; kept as long as the Task when unset. */
-                expireAfter?: string;
-                /** @description Name of the artefact. */
-                name: string;
-                /**
-                 * @description Do not fail the Task if nothing matches.
-                 * @default false
-                 */
-                optional: boolean;
-                /** @description Paths or patterns, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description After which end they are kept.
-                 * @default OnSuccess
-                 * @enum {string}
-                 */
-                when: "OnSuccess" | "OnFailure" | "Always";
-            }[];
-            /** @description Image of the small client of Tasks on an Agent. */
-            attachImage?: string;
-            /** @description Certificate authorities of private servers. */
-            caBundle?: {
-                /** @description From a ConfigMap; key `ca-bundle.crt` when unset. */
-                configMapRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-                /** @description From a Secret; key `ca.crt` when unset. */
-                secretRef?: {
-                    /** @description Key in it. */
-                    key?: string;
-                    /** @description Name of the ConfigMap or Secret. */
-                    name: string;
-                };
-            };
-            /** @description Files that later runs can reuse. */
-            caches?: {
-                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                key: string;
-                /** @description Name of the cache. */
-                name: string;
-                /** @description Paths to keep, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description Restore, save, or both.
-                 * @default PullPush
-                 * @enum {string}
-                 */
-                policy: "PullPush" | "Pull" | "Push";
-                /** @description Beginnings of keys that are good enough, best first. */
-                restoreKeys?: string[];
-            }[];
-            /** @description Command of Task Pods instead of ours. */
-            command?: string[];
-            /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
-            config?: unknown;
-            /** @description What every Task of the agent should know. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
-            /** @description Secrets for the agent. */
-            credentials?: {
-                /** @description Name of the environment variable. */
-                env?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of files; 0600 when unset.
-                 */
-                fileMode?: number;
-                /** @description Where to put the file or directory. */
-                mountPath?: string;
-                /** @description Name, for people and messages. */
-                name: string;
-                /** @description The Secret. */
-                secretRef: {
-                    /** @description One key; all of them when unset. */
-                    key?: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-            }[];
-            /** @description Image in which the agent works. */
-            executorImage?: string;
-            /** @description Build the executor image from a repository instead. */
-            executorImageBuild?: {
-                /** @description Arguments of the build. */
-                buildArgs?: {
-                    [key: string]: string;
-                };
-                /** @description Directory of the build context; the whole repository when unset. */
-                context?: string;
-                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                dockerfile?: string;
-                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                ref?: string;
-                /** @description URL of the repository. */
-                repository: string;
-                /** @description Secret with credentials of the repository. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
-            };
-            /** @description Further ports of the server. */
-            extraPorts?: {
-                /** @description Name of the port. */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Number of the port.
-                 */
-                port: number;
-                /**
-                 * @description Protocol of the port.
-                 * @default TCP
-                 * @enum {string}
-                 */
-                protocol: "TCP" | "UDP";
-                /**
-                 * Format: int32
-                 * @description Port of the container, if it differs.
-                 */
-                targetPort?: number;
-            }[];
-            /** @description Secrets for pulling images. */
-            imagePullSecrets?: {
-                /** @description Name of the referent. */
-                name: string;
-            }[];
-            /** @description Instructions, in this order, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
-            /**
-             * Format: int32
-             * @description At most this many of its Tasks run at once; 0 or unset means any number.
-             */
-            maxConcurrentTasks?: number;
-            /** @description Model to use. */
-            modelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
-            /** @description Which network connections its Pods may open. */
-            networkPolicy?: {
-                /** @description Connections that are allowed in Restricted mode. */
-                egress?: {
-                    /** @description Range of addresses. */
-                    cidr?: string;
-                    /** @description Labels of those Pods' namespaces; the same namespace when unset. */
-                    namespaceLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels of the Pods that may be reached. */
-                    podLabels?: {
-                        [key: string]: string;
-                    };
-                    /** @description Ports; every port when unset. */
-                    ports?: number[];
-                }[];
-                /**
-                 * @description Open: no policy. Restricted: only DNS, the Agent's own server and what `egress` lists.
-                 * @default Open
-                 * @enum {string}
-                 */
-                mode: "Open" | "Restricted";
-            };
-            /** @description Keys that a result must have. */
-            outputs?: string[];
-            /** @description Plugins of OpenCode. */
-            plugins?: {
-                /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
-                name: string;
-                /** @description Options handed to the plugin. */
-                options?: Record<string, unknown>;
-                /**
-                 * @description Which part of OpenCode loads it.
-                 * @default server
-                 * @enum {string}
-                 */
-                target: "server" | "tui";
-            }[];
-            /** @description Scheduling, security, resources and extras of its Pods. */
-            podSpec?: Record<string, unknown>;
-            /** @description HTTP proxy of every container. */
-            proxy?: {
-                /** @description Proxy of http requests. */
-                httpProxy?: string;
-                /** @description Proxy of https requests. */
-                httpsProxy?: string;
-                /** @description Hosts and domains that are reached directly, separated by commas. */
-                noProxy?: string;
-            };
-            /** @description At most this many of its Tasks start in a window of time. */
-            quota?: {
-                /**
-                 * Format: int32
-                 * @description At most this many Tasks start in the window.
-                 */
-                maxTaskStarts: number;
-                /**
-                 * Format: int32
-                 * @description Length of the window in seconds.
-                 */
-                windowSeconds: number;
-            };
-            /** @description Whether a failed run is tried again. */
-            retry?: {
-                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                backoff?: string;
-                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                /**
-                 * Format: int32
-                 * @description How often to try again.
-                 * @default 0
-                 */
-                maxRetries: number;
-            };
-            /** @description ServiceAccount of its Pods; `default` when unset. */
-            serviceAccountName?: string;
-            /** @description Containers that run beside a task. */
-            services?: {
-                /** @description Its environment. */
-                env?: {
-                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                    name: string;
-                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                    value?: string;
-                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                    valueFrom?: {
-                        /** @description Selects a key of a ConfigMap. */
-                        configMapKeyRef?: {
-                            /** @description The key to select. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the ConfigMap or its key must be defined */
-                            optional?: boolean;
-                        };
-                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                        fieldRef?: {
-                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                            apiVersion?: string;
-                            /** @description Path of the field to select in the specified API version. */
-                            fieldPath: string;
-                        };
-                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                        resourceFieldRef?: {
-                            /** @description Container name: required for volumes, optional for env vars */
-                            containerName?: string;
-                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                            divisor?: number | string;
-                            /** @description Required: resource to select */
-                            resource: string;
-                        };
-                        /** @description Selects a key of a secret in the pod's namespace */
-                        secretKeyRef?: {
-                            /** @description The key of the secret to select from. Must be a valid secret key. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the Secret or its key must be defined */
-                            optional?: boolean;
-                        };
-                    };
-                }[];
-                /** @description Its image. */
-                image: string;
-                /** @description Name of the container. */
-                name: string;
-                /** @description Its ports, reachable at localhost. */
-                ports?: {
-                    /**
-                     * Format: int32
-                     * @description Number of the port.
-                     */
-                    containerPort: number;
-                    /** @description Name of the port. */
-                    name?: string;
-                    /**
-                     * @description Protocol of the port.
-                     * @default TCP
-                     * @enum {string}
-                     */
-                    protocol: "TCP" | "UDP";
-                }[];
-                /** @description When it is ready; a TCP connection to its first port when unset. */
-                startupProbe?: {
-                    /** @description Exec specifies a command to execute in the container. */
-                    exec?: {
-                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                        command?: string[];
-                    };
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                     */
-                    failureThreshold?: number;
-                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                    grpc?: {
-                        /**
-                         * Format: int32
-                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                         */
-                        port: number;
-                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                        service?: string;
-                    };
-                    /** @description HTTPGet specifies an HTTP GET request to perform. */
-                    httpGet?: {
-                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                        host?: string;
-                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                        httpHeaders?: {
-                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                            name: string;
-                            /** @description The header field value */
-                            value: string;
-                        }[];
-                        /** @description Path to access on the HTTP server. */
-                        path?: string;
-                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                        scheme?: string;
-                    };
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after the container has started before liveness probes are initiated.
-                     */
-                    initialDelaySeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                     */
-                    periodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                     */
-                    successThreshold?: number;
-                    /** @description TCPSocket specifies a connection to a TCP port. */
-                    tcpSocket?: {
-                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                        host?: string;
-                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                    };
-                    /**
-                     * Format: int64
-                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                     */
-                    terminationGracePeriodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after which the probe times out.
-                     */
-                    timeoutSeconds?: number;
-                };
-            }[];
-            /** @description Skills of the agent. */
-            skills?: {
-                /** @description Where it comes from. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Only these skills; all of them when unset. */
-                    names?: string[];
-                    /** @description Directory with the skills. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository. */
-                    repository: string;
-                    /** @description Secret with credentials, as for a Git context. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                };
-                /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
-                name: string;
-            }[];
-            /** @description Model for small work such as titles. */
-            smallModelRef?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            };
-            /** @description A run without any event for this long ends; 15m when unset. */
-            stallTimeout?: string;
-            /** @description From admission to the start of the task container; 5m when unset. */
-            startupTimeout?: string;
-            /** @description Tools that it may call. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
-            /** @description Prepared Pods that wait for Tasks. */
-            warmPool?: {
-                /** @description Replace a Pod that waited for this long; 1h when unset. */
-                maxAge?: string;
-                /**
-                 * Format: int32
-                 * @description How many Pods wait.
-                 */
-                size: number;
-            };
-            /** @description Where the files of its runs live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-            };
-            /** @description Directory in which the agent works; `/workspace` when unset. */
-            workspaceDir?: string;
+        }) | components["schemas"]["Agent"];
+        NewAgentTemplate: (components["schemas"]["AgentTemplateSpec"] & {
             name: string;
             labels?: {
                 [key: string]: string;
             };
-        } | components["schemas"]["AgentTemplate"];
+        }) | components["schemas"]["AgentTemplate"];
         NewAgentTool: {
             spec?: components["schemas"]["AgentToolSpec"];
             name: string;
@@ -4921,598 +1648,17 @@ export interface components {
             /** @description Create no further Tasks. */
             suspend?: boolean;
             /** @description The Task to create. */
-            taskTemplate?: {
-                /** @description Labels and annotations of the Task. */
-                metadata?: {
-                    /** @description Annotations. */
-                    annotations?: {
-                        [key: string]: string;
-                    };
-                    /** @description Labels. */
-                    labels?: {
-                        [key: string]: string;
-                    };
-                };
-                /** @description Its spec. */
-                spec: {
-                    /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-                    agentRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description How permission requests are answered. */
-                    approval?: {
-                        /**
-                         * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                         * @default Never
-                         * @enum {string}
-                         */
-                        mode: "Never" | "Ask" | "Always";
-                        /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                        timeout?: string;
-                    };
-                    /** @description Files that are kept after the run. */
-                    artifacts?: {
-                        /** @description Delete them after this time; kept as long as the Task when unset. */
-                        expireAfter?: string;
-                        /** @description Name of the artefact. */
-                        name: string;
-                        /**
-                         * @description Do not fail the Task if nothing matches.
-                         * @default false
-                         */
-                        optional: boolean;
-                        /** @description Paths or patterns, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description After which end they are kept.
-                         * @default OnSuccess
-                         * @enum {string}
-                         */
-                        when: "OnSuccess" | "OnFailure" | "Always";
-                    }[];
-                    /** @description What the run may use. */
-                    budget?: {
-                        /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                        maxCost?: string;
-                        /**
-                         * Format: int64
-                         * @description Tokens, input and output together.
-                         */
-                        maxTokens?: number;
-                        /** @description Count over this window; over the run when unset. */
-                        window?: string;
-                    };
-                    /** @description Files that later runs can reuse. */
-                    caches?: {
-                        /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                        key: string;
-                        /** @description Name of the cache. */
-                        name: string;
-                        /** @description Paths to keep, relative to the workspace. */
-                        paths: string[];
-                        /**
-                         * @description Restore, save, or both.
-                         * @default PullPush
-                         * @enum {string}
-                         */
-                        policy: "PullPush" | "Pull" | "Push";
-                        /** @description Beginnings of keys that are good enough, best first. */
-                        restoreKeys?: string[];
-                    }[];
-                    /** @description What the agent should know for this Task, after the Agent's own contexts. */
-                    contexts?: {
-                        /** @description The ConfigMap, when type is ConfigMap. */
-                        configMap?: {
-                            /** @description One key; all keys when unset. */
-                            key?: string;
-                            /** @description Name of the ConfigMap. */
-                            name: string;
-                            /** @description Go on without it if the ConfigMap or the key does not exist. */
-                            optional?: boolean;
-                        };
-                        /** @description What it is, for people. */
-                        description?: string;
-                        /**
-                         * Format: int32
-                         * @description Permission bits of the file, such as 0755 (octal) or 493.
-                         */
-                        fileMode?: number;
-                        /** @description The repository, when type is Git. */
-                        git?: {
-                            /**
-                             * Format: int32
-                             * @description How many commits to fetch; 0 fetches the whole history.
-                             * @default 1
-                             */
-                            depth: number;
-                            /** @description Path inside the repository; the whole of it when unset. */
-                            path?: string;
-                            /**
-                             * @description Fetch submodules too.
-                             * @default false
-                             */
-                            recurseSubmodules: boolean;
-                            /**
-                             * @description Branch, tag or commit.
-                             * @default HEAD
-                             */
-                            ref: string;
-                            /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                            repository: string;
-                            /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Keep it up to date while an Agent runs. */
-                            sync?: {
-                                /**
-                                 * @description Follow the repository.
-                                 * @default false
-                                 */
-                                enabled: boolean;
-                                /** @description How often to look; 5m when unset. */
-                                interval?: string;
-                                /**
-                                 * @description What to do with a new commit.
-                                 * @default HotReload
-                                 * @enum {string}
-                                 */
-                                policy: "HotReload" | "Rollout";
-                            };
-                        };
-                        /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                        mountPath?: string;
-                        /** @description Name for logs, messages and the tag around its text. */
-                        name?: string;
-                        /** @description Go on without it if it cannot be had. */
-                        optional?: boolean;
-                        /** @description Nothing to set: the text is generated. */
-                        runtime?: Record<string, unknown>;
-                        /** @description The text, when type is Text. */
-                        text?: string;
-                        /**
-                         * @description What kind of context it is; the field of the same name holds it.
-                         * @enum {string}
-                         */
-                        type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                        /** @description The document, when type is URL. */
-                        url?: {
-                            /** @description Headers to send. */
-                            headers?: {
-                                [key: string]: string;
-                            };
-                            /**
-                             * @description Accept any certificate. For experiments only.
-                             * @default false
-                             */
-                            insecureSkipTLSVerify: boolean;
-                            /**
-                             * Format: int64
-                             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                             */
-                            maxBytes?: number;
-                            /** @description Secret with `token`, or `username` and `password`. */
-                            secretRef?: {
-                                /** @description Name of the object, in the same namespace. */
-                                name: string;
-                            };
-                            /** @description Address of the document, http or https. */
-                            source: string;
-                            /**
-                             * Format: int32
-                             * @description Give up after this many seconds.
-                             * @default 30
-                             */
-                            timeout: number;
-                        };
-                    }[];
-                    /** @description Tasks that must end first. */
-                    dependsOn?: {
-                        /**
-                         * @description Which end is good enough.
-                         * @default Succeeded
-                         * @enum {string}
-                         */
-                        condition: "Succeeded" | "Failed" | "Finished";
-                        /** @description Name of the Task, in the same namespace. */
-                        task: string;
-                    }[];
-                    /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
-                    description?: string;
-                    /** @description Build the executor image from a repository. */
-                    executorImageBuild?: {
-                        /** @description Arguments of the build. */
-                        buildArgs?: {
-                            [key: string]: string;
-                        };
-                        /** @description Directory of the build context; the whole repository when unset. */
-                        context?: string;
-                        /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                        dockerfile?: string;
-                        /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                        ref?: string;
-                        /** @description URL of the repository. */
-                        repository: string;
-                        /** @description Secret with credentials of the repository. */
-                        secretRef?: {
-                            /** @description Name of the object, in the same namespace. */
-                            name: string;
-                        };
-                    };
-                    /** @description Artefacts of other Tasks, put in place before the start. */
-                    inputs?: {
-                        /** @description Name of the artefact. */
-                        artifact: string;
-                        /** @description Task that made it, in the same namespace. */
-                        fromTask: string;
-                        /** @description Where to put it; a relative path starts at the workspace. */
-                        mountPath: string;
-                        /**
-                         * @description Go on without it.
-                         * @default false
-                         */
-                        optional: boolean;
-                    }[];
-                    /** @description Further instructions, before contexts. */
-                    instructionRefs?: {
-                        /** @description Name of the object. */
-                        name: string;
-                        /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                        namespace?: string;
-                    }[];
-                    /** @description Keys that the result must have. */
-                    outputs?: string[];
-                    /**
-                     * Format: int32
-                     * @description Higher goes first in the queue; equal priorities go by age.
-                     * @default 0
-                     */
-                    priority: number;
-                    /** @description Whether a failed run is tried again. */
-                    retry?: {
-                        /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                        backoff?: string;
-                        /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                        causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                        /**
-                         * Format: int32
-                         * @description How often to try again.
-                         * @default 0
-                         */
-                        maxRetries: number;
-                    };
-                    /** @description Containers that run beside the task. */
-                    services?: {
-                        /** @description Its environment. */
-                        env?: {
-                            /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                            name: string;
-                            /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                            value?: string;
-                            /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                            valueFrom?: {
-                                /** @description Selects a key of a ConfigMap. */
-                                configMapKeyRef?: {
-                                    /** @description The key to select. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the ConfigMap or its key must be defined */
-                                    optional?: boolean;
-                                };
-                                /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                                fieldRef?: {
-                                    /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                                    apiVersion?: string;
-                                    /** @description Path of the field to select in the specified API version. */
-                                    fieldPath: string;
-                                };
-                                /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                                resourceFieldRef?: {
-                                    /** @description Container name: required for volumes, optional for env vars */
-                                    containerName?: string;
-                                    /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                                    divisor?: number | string;
-                                    /** @description Required: resource to select */
-                                    resource: string;
-                                };
-                                /** @description Selects a key of a secret in the pod's namespace */
-                                secretKeyRef?: {
-                                    /** @description The key of the secret to select from. Must be a valid secret key. */
-                                    key: string;
-                                    /** @description Name of the referent. */
-                                    name: string;
-                                    /** @description Specify whether the Secret or its key must be defined */
-                                    optional?: boolean;
-                                };
-                            };
-                        }[];
-                        /** @description Its image. */
-                        image: string;
-                        /** @description Name of the container. */
-                        name: string;
-                        /** @description Its ports, reachable at localhost. */
-                        ports?: {
-                            /**
-                             * Format: int32
-                             * @description Number of the port.
-                             */
-                            containerPort: number;
-                            /** @description Name of the port. */
-                            name?: string;
-                            /**
-                             * @description Protocol of the port.
-                             * @default TCP
-                             * @enum {string}
-                             */
-                            protocol: "TCP" | "UDP";
-                        }[];
-                        /** @description When it is ready; a TCP connection to its first port when unset. */
-                        startupProbe?: {
-                            /** @description Exec specifies a command to execute in the container. */
-                            exec?: {
-                                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                                command?: string[];
-                            };
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                             */
-                            failureThreshold?: number;
-                            /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                            grpc?: {
-                                /**
-                                 * Format: int32
-                                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                                 */
-                                port: number;
-                                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                                service?: string;
-                            };
-                            /** @description HTTPGet specifies an HTTP GET request to perform. */
-                            httpGet?: {
-                                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                                host?: string;
-                                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                                httpHeaders?: {
-                                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                                    name: string;
-                                    /** @description The header field value */
-                                    value: string;
-                                }[];
-                                /** @description Path to access on the HTTP server. */
-                                path?: string;
-                                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                                scheme?: string;
-                            };
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after the container has started before liveness probes are initiated.
-                             */
-                            initialDelaySeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                             */
-                            periodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                             */
-                            successThreshold?: number;
-                            /** @description TCPSocket specifies a connection to a TCP port. */
-                            tcpSocket?: {
-                                /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                                host?: string;
-                                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                                port: number | string;
-                            };
-                            /**
-                             * Format: int64
-                             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                             */
-                            terminationGracePeriodSeconds?: number;
-                            /**
-                             * Format: int32
-                             * @description Number of seconds after which the probe times out.
-                             */
-                            timeoutSeconds?: number;
-                        };
-                    }[];
-                    /** @description A run without any event for this long ends; 15m when unset. */
-                    stallTimeout?: string;
-                    /** @description From admission to the start of the task container; 5m when unset. */
-                    startupTimeout?: string;
-                    /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-                    templateRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Stop the run after this time, counted from the start of the task container. */
-                    timeout?: string;
-                    /** @description Further tools. */
-                    tools?: {
-                        /**
-                         * @description Offer the tools to the agent.
-                         * @default true
-                         */
-                        enabled: boolean;
-                        /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                        headersFrom?: {
-                            /** @description Name of the header. */
-                            name: string;
-                            /** @description Where its value is. */
-                            secretKeyRef: {
-                                /** @description Key in the Secret. */
-                                key: string;
-                                /** @description Name of the Secret. */
-                                name: string;
-                            };
-                        }[];
-                        /** @description Who offers the tools. */
-                        ref: {
-                            /**
-                             * @description Kind of the object.
-                             * @enum {string}
-                             */
-                            kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                            /** @description Name of the object. */
-                            name: string;
-                            /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                            namespace?: string;
-                        };
-                        /** @description Tools that need a person's approval. */
-                        requireApproval?: string[];
-                        /** @description Only these tools; all of them when empty. */
-                        toolNames?: string[];
-                    }[];
-                    /** @description Where the files of the run live. */
-                    workspace?: {
-                        /**
-                         * @description How a workspace volume is mounted.
-                         * @enum {string}
-                         */
-                        accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                        /** @description An existing claim to share. */
-                        claimName?: string;
-                        /**
-                         * @description Keep the files of a failed run for a look.
-                         * @default false
-                         */
-                        retainOnFailure: boolean;
-                        /** @description Size, such as 20Gi (the default). */
-                        size?: string;
-                        /** @description Storage class; the cluster's default when unset. */
-                        storageClassName?: string;
-                    };
-                };
-            };
+            taskTemplate?: components["schemas"]["TaskTemplate"];
             /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
             timeZone?: string;
             /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
             description?: string;
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-            agentRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            agentRef?: components["schemas"]["LocalRef"];
             /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-            templateRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            templateRef?: components["schemas"]["LocalRef"];
             /** @description What the agent should know for this Task, after the Agent's own contexts. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Stop the run after this time, counted from the start of the task container. */
             timeout?: string;
             name: string;
@@ -5568,15 +1714,9 @@ export interface components {
             /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
             description: string;
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-            agentRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            agentRef?: components["schemas"]["LocalRef"];
             /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-            templateRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            templateRef?: components["schemas"]["LocalRef"];
             /** @description Stop the run after this time, counted from the start of the task container. */
             timeout?: string;
             /**
@@ -5586,124 +1726,9 @@ export interface components {
              */
             priority: number;
             /** @description What the agent should know for this Task, after the Agent's own contexts. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Tasks that must end first. */
-            dependsOn?: {
-                /**
-                 * @description Which end is good enough.
-                 * @default Succeeded
-                 * @enum {string}
-                 */
-                condition: "Succeeded" | "Failed" | "Finished";
-                /** @description Name of the Task, in the same namespace. */
-                task: string;
-            }[];
+            dependsOn?: components["schemas"]["Dependency"][];
             /** @description Labels of the Task. */
             labels?: {
                 [key: string]: string;
@@ -5713,80 +1738,15 @@ export interface components {
                 [key: string]: string;
             };
             /** @description What the run may use. */
-            budget?: {
-                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                maxCost?: string;
-                /**
-                 * Format: int64
-                 * @description Tokens, input and output together.
-                 */
-                maxTokens?: number;
-                /** @description Count over this window; over the run when unset. */
-                window?: string;
-            };
+            budget?: components["schemas"]["Budget"];
             /** @description How permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
+            approval?: components["schemas"]["Approval"];
             /** @description Whether a failed run is tried again. */
-            retry?: {
-                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                backoff?: string;
-                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                /**
-                 * Format: int32
-                 * @description How often to try again.
-                 * @default 0
-                 */
-                maxRetries: number;
-            };
+            retry?: components["schemas"]["Retry"];
             /** @description Where the files of the run live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
-            };
+            workspace?: components["schemas"]["Workspace"];
             /** @description Files that are kept after the run. */
-            artifacts?: {
-                /** @description Delete them after this time; kept as long as the Task when unset. */
-                expireAfter?: string;
-                /** @description Name of the artefact. */
-                name: string;
-                /**
-                 * @description Do not fail the Task if nothing matches.
-                 * @default false
-                 */
-                optional: boolean;
-                /** @description Paths or patterns, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description After which end they are kept.
-                 * @default OnSuccess
-                 * @enum {string}
-                 */
-                when: "OnSuccess" | "OnFailure" | "Always";
-            }[];
+            artifacts?: components["schemas"]["Artifact"][];
             /** @description Keys that the result must have. */
             outputs?: string[];
             /** @description From admission to the start of the task container; 5m when unset. */
@@ -5794,48 +1754,9 @@ export interface components {
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
             /** @description Further instructions, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
+            instructionRefs?: components["schemas"]["ObjectRef"][];
             /** @description Further tools. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
+            tools?: components["schemas"]["ToolBinding"][];
         } | components["schemas"]["Task"];
         /** @description An object. */
         Node: {
@@ -5895,6 +1816,11 @@ export interface components {
         Observability: {
             /** @description Export by OpenTelemetry. */
             openTelemetry?: {
+                /**
+                 * @description Trace calls of models.
+                 * @default false
+                 */
+                enableLLMTraces: boolean;
                 /** @description Export. */
                 enabled: boolean;
                 /** @description Address of the collector. */
@@ -5905,14 +1831,12 @@ export interface components {
                         /** @description Its value, if it is no secret. */
                         value?: string;
                         /** @description Where its value is, in the Pod's namespace. */
-                        valueFrom?: components["schemas"]["OtelHeaderSource"];
+                        valueFrom?: {
+                            /** @description In a Secret. */
+                            secretKeyRef: components["schemas"]["SecretKeyRef"];
+                        };
                     };
                 };
-                /**
-                 * @description Trace calls of models.
-                 * @default false
-                 */
-                enableLLMTraces: boolean;
                 /**
                  * @description Put prompts and answers into traces.
                  * @default false
@@ -5923,11 +1847,6 @@ export interface components {
                     [key: string]: string;
                 };
             };
-        };
-        /** @description Where a header's value is. */
-        OtelHeaderSource: {
-            /** @description In a Secret. */
-            secretKeyRef: components["schemas"]["SecretKeyRef"];
         };
         /** @description Where a page lies in the whole list. */
         Pagination: {
@@ -5969,9 +1888,19 @@ export interface components {
         /** @description What of an Agent outlives its Pods. */
         Persistence: {
             /** @description Sessions; 1Gi when no size is given. */
-            sessions?: components["schemas"]["VolumePersistence"];
+            sessions?: {
+                /** @description Size, such as 10Gi. */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
             /** @description The workspace; 10Gi when no size is given. */
-            workspace?: components["schemas"]["VolumePersistence"];
+            workspace?: {
+                /** @description Size, such as 10Gi. */
+                size?: string;
+                /** @description Storage class; the cluster's default when unset. */
+                storageClassName?: string;
+            };
         };
         /** @description A plugin of the catalogue. */
         Plugin: components["schemas"]["Found"] & {
@@ -5984,16 +1913,88 @@ export interface components {
         PluginSpec: {
             /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
             name: string;
+            /** @description Options handed to the plugin. */
+            options?: Record<string, unknown>;
             /**
              * @description Which part of OpenCode loads it.
              * @default server
+             * @enum {string}
              */
-            target: components["schemas"]["PluginTarget"];
-            /** @description Options handed to the plugin. */
-            options?: Record<string, unknown>;
+            target: "server" | "tui";
         };
-        /** @description Which part of OpenCode loads a plugin. */
-        PluginTarget: "server" | "tui";
+        /** @description Probe describes a health check to be performed against a container to determine whether it is alive or ready to receive traffic. */
+        Probe: {
+            /** @description Exec specifies a command to execute in the container. */
+            exec?: {
+                /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
+                command?: string[];
+            };
+            /**
+             * Format: int32
+             * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
+             */
+            failureThreshold?: number;
+            /** @description GRPC specifies a GRPC HealthCheckRequest. */
+            grpc?: {
+                /**
+                 * Format: int32
+                 * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
+                 */
+                port: number;
+                /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
+                service?: string;
+            };
+            /** @description HTTPGet specifies an HTTP GET request to perform. */
+            httpGet?: {
+                /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
+                host?: string;
+                /** @description Custom headers to set in the request. HTTP allows repeated headers. */
+                httpHeaders?: {
+                    /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
+                    name: string;
+                    /** @description The header field value */
+                    value: string;
+                }[];
+                /** @description Path to access on the HTTP server. */
+                path?: string;
+                /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                port: number | string;
+                /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
+                scheme?: string;
+            };
+            /**
+             * Format: int32
+             * @description Number of seconds after the container has started before liveness probes are initiated.
+             */
+            initialDelaySeconds?: number;
+            /**
+             * Format: int32
+             * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
+             */
+            periodSeconds?: number;
+            /**
+             * Format: int32
+             * @description Minimum consecutive successes for the probe to be considered successful after having failed.
+             */
+            successThreshold?: number;
+            /** @description TCPSocket specifies a connection to a TCP port. */
+            tcpSocket?: {
+                /** @description Optional: Host name to connect to, defaults to the pod IP. */
+                host?: string;
+                /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
+                port: number | string;
+            };
+            /**
+             * Format: int64
+             * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
+             */
+            terminationGracePeriodSeconds?: number;
+            /**
+             * Format: int32
+             * @description Number of seconds after which the probe times out.
+             */
+            timeoutSeconds?: number;
+        };
         /** @description An identity provider to log in with. */
         ProviderInfo: {
             /** @description Its name, for a button: Sign in with … */
@@ -6012,12 +2013,27 @@ export interface components {
         };
         /** @description The queue of an Agent or template. */
         QueueState: {
+            /** @description Whose queue. */
             target: components["schemas"]["ObjectName"];
-            /** @description Place of the Task, 1 being next. */
+            /**
+             * Format: uint
+             * @description Place of the Task, 1 being next.
+             */
             position?: number;
+            /**
+             * Format: uint
+             * @description Tasks that wait.
+             */
             waiting: number;
+            /**
+             * Format: uint
+             * @description Tasks that run.
+             */
             running: number;
-            /** Format: int32 */
+            /**
+             * Format: uint32
+             * @description Tasks that may run at once.
+             */
             maxConcurrentTasks?: number;
             /** @description What runs, and what goes before; the first 20. */
             ahead: components["schemas"]["Ahead"][];
@@ -6037,11 +2053,20 @@ export interface components {
         };
         /** @description Starts in the window of a quota. */
         QuotaState: {
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description Starts that are allowed.
+             */
             maxTaskStarts: number;
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description Length of the window.
+             */
             windowSeconds: number;
-            /** @description Starts in the window that ends now. */
+            /**
+             * Format: uint
+             * @description Starts in the window that ends now.
+             */
             used: number;
             /**
              * Format: date-time
@@ -6089,30 +2114,7 @@ export interface components {
         /** @description A catalogue of images, skills and plugins to build agents from. */
         RegistrySpec: {
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description How often the assets are looked at; 10m when unset. */
             checkInterval?: string;
             /** @description Images. */
@@ -6120,108 +2122,29 @@ export interface components {
                 /** @description The image. */
                 image: string;
                 /** @description What it is. */
-                metadata?: {
-                    /** @description What it was made from. */
-                    baseImage?: string;
-                    /** @description Its category. */
-                    category?: string;
-                    /** @description What it is for. */
-                    description?: string;
-                    /** @description Who looks after it. */
-                    maintainer?: string;
-                    /** @description Words to find it by. */
-                    tags?: string[];
-                    /** @description Tools inside. */
-                    tools?: string[];
-                };
+                metadata?: components["schemas"]["ImageMetadata"];
                 /** @description Name in the catalogue. */
                 name: string;
                 /** @description Secret for pulling it. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
+                secretRef?: components["schemas"]["LocalRef"];
             }[];
             /** @description Address of the npm registry; the controller's `npm_config_registry` when unset. */
             npmRegistryURL?: string;
             /** @description Plugins. */
             plugins?: {
                 /** @description What it is. */
-                metadata?: {
-                    /** @description What it is for. */
-                    description?: string;
-                    /** @description Credentials that it needs. */
-                    requiredCredentials?: {
-                        /** @description What it is for. */
-                        description?: string;
-                        /** @description Environment variable that carries it. */
-                        env: string;
-                    }[];
-                    /** @description Words to find it by. */
-                    tags?: string[];
-                };
+                metadata?: components["schemas"]["SkillMetadata"];
                 /** @description Name in the catalogue. */
                 name: string;
                 /** @description The plugin. */
-                plugin: {
-                    /** @description Package, with or without a version: `name`, `@scope/name@1.2.3`. */
-                    name: string;
-                    /** @description Options handed to the plugin. */
-                    options?: Record<string, unknown>;
-                    /**
-                     * @description Which part of OpenCode loads it.
-                     * @default server
-                     * @enum {string}
-                     */
-                    target: "server" | "tui";
-                };
+                plugin: components["schemas"]["PluginSpec"];
             }[];
             /** @description Collections of skills. */
             skills?: {
                 /** @description Where it comes from. */
-                git: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Only these skills; all of them when unset. */
-                    names?: string[];
-                    /** @description Directory with the skills. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository. */
-                    repository: string;
-                    /** @description Secret with credentials, as for a Git context. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                };
+                git: components["schemas"]["GitSkillSource"];
                 /** @description What it is. */
-                metadata?: {
-                    /** @description What it is for. */
-                    description?: string;
-                    /** @description Credentials that it needs. */
-                    requiredCredentials?: {
-                        /** @description What it is for. */
-                        description?: string;
-                        /** @description Environment variable that carries it. */
-                        env: string;
-                    }[];
-                    /** @description Words to find it by. */
-                    tags?: string[];
-                };
+                metadata?: components["schemas"]["SkillMetadata"];
                 /** @description Name in the catalogue. */
                 name: string;
             }[];
@@ -6281,30 +2204,7 @@ export interface components {
              */
             access: "Direct" | "Gateway";
             /** @description From which namespaces it may be used. */
-            allowedNamespaces?: {
-                /**
-                 * @description Same: only its own namespace. All: every namespace. Selector: namespaces whose labels match.
-                 * @default Same
-                 * @enum {string}
-                 */
-                from: "Same" | "All" | "Selector";
-                /** @description Labels of the namespaces that may refer to it. */
-                selector?: {
-                    /** @description matchExpressions is a list of label selector requirements. The requirements are ANDed. */
-                    matchExpressions?: {
-                        /** @description key is the label key that the selector applies to. */
-                        key: string;
-                        /** @description operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist. */
-                        operator: string;
-                        /** @description values is an array of string values. */
-                        values?: string[];
-                    }[];
-                    /** @description matchLabels is a map of {key,value} pairs. */
-                    matchLabels?: {
-                        [key: string]: string;
-                    };
-                };
-            };
+            allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description What it offers, for people. */
             description?: string;
             /**
@@ -6318,17 +2218,7 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Headers to send whose values are secret. */
-            headersFrom?: {
-                /** @description Name of the header. */
-                name: string;
-                /** @description Where its value is. */
-                secretKeyRef: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-            }[];
+            headersFrom?: components["schemas"]["HeaderFromSecret"][];
             /** @description Path at that Service; `/mcp` when unset. */
             path?: string;
             /**
@@ -6343,36 +2233,11 @@ export interface components {
              */
             refreshInterval: string;
             /** @description Service in front of the endpoint. */
-            serviceRef?: {
-                /** @description Name of the Service. */
-                name: string;
-                /** @description Namespace of the Service; the object's own when unset. */
-                namespace?: string;
-                /**
-                 * Format: int32
-                 * @description Number of the port.
-                 */
-                port?: number;
-                /** @description Name of the port, as the Service calls it. */
-                portName?: string;
-            };
+            serviceRef?: components["schemas"]["ServiceRef"];
             /** @description Give up a call after this time; 30s when unset. */
             timeout?: string;
             /** @description Trust settings. */
-            tls?: {
-                /** @description Certificate authorities to trust besides the system's, as PEM. */
-                caSecretRef?: {
-                    /** @description Key in the Secret. */
-                    key: string;
-                    /** @description Name of the Secret. */
-                    name: string;
-                };
-                /**
-                 * @description Accept any certificate. For experiments only.
-                 * @default false
-                 */
-                insecureSkipVerify: boolean;
-            };
+            tls?: components["schemas"]["Tls"];
             /** @description Address of the endpoint. */
             url?: string;
         };
@@ -6383,34 +2248,48 @@ export interface components {
         Reply: "once" | "always" | "reject";
         /** @description A credential that a skill or plugin needs. */
         RequiredCredential: {
-            /** @description Environment variable that carries it. */
-            env: string;
             /** @description What it is for. */
             description?: string;
+            /** @description Environment variable that carries it. */
+            env: string;
+        };
+        /** @description ResourceRequirements describes the compute resource requirements. */
+        ResourceRequirements: {
+            /** @description Claims lists the names of resources, defined in spec.resourceClaims, that are used by this container. */
+            claims?: {
+                /** @description Name must match the name of one entry in pod.spec.resourceClaims of the Pod where this field is used. It makes that resource available inside a container. */
+                name: string;
+                /** @description Request is the name chosen for a request in the referenced claim. */
+                request?: string;
+            }[];
+            /** @description Limits describes the maximum amount of compute resources allowed. More info: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
+            limits?: {
+                [key: string]: number | string;
+            };
+            /** @description Requests describes the minimum amount of compute resources required. */
+            requests?: {
+                [key: string]: number | string;
+            };
         };
         /** @description Whether a run that failed is tried again. Off by default: what an agent did cannot be undone by trying again. */
         Retry: {
+            /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
+            backoff?: string;
+            /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
+            causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
             /**
              * Format: int32
              * @description How often to try again.
              * @default 0
              */
             maxRetries: number;
-            /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-            causes?: components["schemas"]["RetryCause"][];
-            /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-            backoff?: string;
         };
-        /** @description Failures that may be tried again. */
-        RetryCause: "Disruption" | "Startup" | "NonZeroExit";
-        /** @description The text about the platform; there is nothing to set. */
-        RuntimeContext: Record<string, unknown>;
         /** @description One key of a Secret in the same namespace. */
         SecretKeyRef: {
-            /** @description Name of the Secret. */
-            name: string;
             /** @description Key in the Secret. */
             key: string;
+            /** @description Name of the Secret. */
+            name: string;
         };
         /** @description The server of an Agent. */
         ServerStatus: {
@@ -6425,6 +2304,20 @@ export interface components {
             /** Format: date-time */
             idleSince?: string;
             gitSyncStatuses?: components["schemas"]["GitSyncStatus"][];
+        };
+        /** @description A Service as the target of HTTP calls. */
+        ServiceRef: {
+            /** @description Name of the Service. */
+            name: string;
+            /** @description Namespace of the Service; the object's own when unset. */
+            namespace?: string;
+            /**
+             * Format: int32
+             * @description Number of the port.
+             */
+            port?: number;
+            /** @description Name of the port, as the Service calls it. */
+            portName?: string;
         };
         /** @description The OpenCode session of a run. */
         Session: {
@@ -6464,15 +2357,18 @@ export interface components {
         };
         /** @description One resolved setting. */
         Setting: {
+            /** @description Its path, such as `agent.executorImage`. */
             path: string;
+            /** @description Its value. */
             value: unknown;
+            /** @description Who decided it. */
             origin: {
                 /** @enum {string} */
                 from: "Task" | "Agent" | "Template" | "Config" | "Environment" | "BuiltIn";
                 /** @description Of the Agent or template. */
                 name?: string;
             };
-            /** @description The origin in words. */
+            /** @description The same in words. */
             originText: string;
         };
         /** @description Settings of an Agent or AgentTemplate. */
@@ -6528,6 +2424,33 @@ export interface components {
             expiresAt?: string;
             allowedIPs?: string[];
         };
+        /** @description A container that runs beside the task, such as a database, and is ready before it starts. */
+        SideService: {
+            /** @description Its environment. */
+            env?: components["schemas"]["EnvVar"][];
+            /** @description Its image. */
+            image: string;
+            /** @description Name of the container. */
+            name: string;
+            /** @description Its ports, reachable at localhost. */
+            ports?: {
+                /**
+                 * Format: int32
+                 * @description Number of the port.
+                 */
+                containerPort: number;
+                /** @description Name of the port. */
+                name?: string;
+                /**
+                 * @description Protocol of the port.
+                 * @default TCP
+                 * @enum {string}
+                 */
+                protocol: "TCP" | "UDP";
+            }[];
+            /** @description When it is ready; a TCP connection to its first port when unset. */
+            startupProbe?: components["schemas"]["Probe"];
+        };
         /** @description A collection of skills of the catalogue. */
         Skill: components["schemas"]["Found"] & {
             name: string;
@@ -6539,42 +2462,17 @@ export interface components {
         SkillMetadata: {
             /** @description What it is for. */
             description?: string;
-            /** @description Words to find it by. */
-            tags?: string[];
             /** @description Credentials that it needs. */
             requiredCredentials?: components["schemas"]["RequiredCredential"][];
+            /** @description Words to find it by. */
+            tags?: string[];
         };
         /** @description A collection of skills from a Git repository. */
         SkillSource: {
+            /** @description Where it comes from. */
+            git?: components["schemas"]["GitSkillSource"];
             /** @description Name of the collection; its skills are mounted at `/skills/<name>`. */
             name: string;
-            /** @description Where it comes from. */
-            git: {
-                /** @description URL of the repository. */
-                repository: string;
-                /**
-                 * @description Branch, tag or commit.
-                 * @default HEAD
-                 */
-                ref: string;
-                /** @description Directory with the skills. */
-                path?: string;
-                /** @description Only these skills; all of them when unset. */
-                names?: string[];
-                /**
-                 * Format: int32
-                 * @description How many commits to fetch; 0 fetches the whole history.
-                 * @default 1
-                 */
-                depth: number;
-                /**
-                 * @description Fetch submodules too.
-                 * @default false
-                 */
-                recurseSubmodules: boolean;
-                /** @description Secret with credentials, as for a Git context. */
-                secretRef?: components["schemas"]["LocalRef"];
-            };
         };
         /** @description Slots of an Agent. */
         Slots: {
@@ -6590,6 +2488,68 @@ export interface components {
         Standby: {
             /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
             idleTimeout: string;
+        };
+        /** @description One step; exactly one of agent, task, container, http and switch says what it does. */
+        Step: {
+            /** @description Sends a message to an Agent. */
+            agent?: {
+                /** @description The Agent. */
+                ref: components["schemas"]["ObjectRef"];
+                /** @description What to tell it. */
+                text: string;
+            };
+            /** @description Skip the step unless this expression is true. */
+            condition?: string;
+            /** @description Runs a container. */
+            container?: components["schemas"]["ContainerStep"];
+            /** @description Steps that must succeed first. */
+            dependsOn?: string[];
+            /** @description Calls an HTTP endpoint. */
+            http?: {
+                /** @description The body. */
+                body?: string;
+                /** @description Headers to send. */
+                headers?: {
+                    [key: string]: string;
+                };
+                /** @description Headers to send whose values are secret. */
+                headersFrom?: components["schemas"]["HeaderFromSecret"][];
+                /**
+                 * @description The method.
+                 * @default GET
+                 * @enum {string}
+                 */
+                method: "GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "HEAD" | "OPTIONS";
+                /** @description Expression over `status` and `body` that is true on success; any 2xx when unset. */
+                successCondition?: string;
+                /** @description The address. */
+                url: string;
+            };
+            /** @description Its name. */
+            name: string;
+            /** @description Try again after a failure. Off by default. */
+            retry?: {
+                /** @description Wait this long before the first retry; twice as long before each further one. */
+                backoff?: string;
+                /**
+                 * Format: int32
+                 * @description How often to try again.
+                 */
+                limit: number;
+            };
+            /** @description Chooses the steps that go on. */
+            switch?: {
+                /** @description Taken if this expression is true and no earlier case was taken. */
+                condition?: string;
+                /** @description Taken if no other case was. */
+                default?: boolean;
+                /** @description Step that goes on. */
+                then: string;
+            }[];
+            /** @description Creates a Task. */
+            task?: components["schemas"]["TaskSpec"];
+            /** @description Fail the step after this time. */
+            timeout?: string;
         };
         /** @description What goes on. */
         Summary: {
@@ -6609,8 +2569,11 @@ export interface components {
         SystemImage: {
             /** @description The image. */
             image?: string;
-            /** @description When nodes pull it; IfNotPresent when unset. */
-            imagePullPolicy?: components["schemas"]["ImagePullPolicy"];
+            /**
+             * @description When a node pulls an image.
+             * @enum {string}
+             */
+            imagePullPolicy?: "Always" | "Never" | "IfNotPresent";
         };
         Task: {
             /** @constant */
@@ -6622,15 +2585,21 @@ export interface components {
         };
         /** @description Why a Task is where it is. */
         TaskExplanation: {
+            /** @description The Task. */
             task: components["schemas"]["ObjectName"];
+            /** @description Its stage. */
             phase: components["schemas"]["TaskPhase"];
+            /** @description Stable word for where it is. */
             reason?: string;
+            /** @description The same as a sentence. */
             message?: string;
             /** @description From what is seen to what caused it. */
             chain: components["schemas"]["Cause"][];
             /** @description Only while it waits. */
             queue?: components["schemas"]["QueueState"];
+            /** @description Starts in the window of the quota. */
             quota?: components["schemas"]["QuotaState"];
+            /** @description Tasks that it depends on. */
             dependencies: components["schemas"]["DependencyState"][];
             /** @description The settings of the run, each with its origin. */
             settings: components["schemas"]["Setting"][];
@@ -6740,232 +2709,27 @@ export interface components {
         /** @description One piece of work for an agent, described in plain words. */
         TaskSpec: {
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
-            agentRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            agentRef?: components["schemas"]["LocalRef"];
             /** @description How permission requests are answered. */
-            approval?: {
-                /**
-                 * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
-                 * @default Never
-                 * @enum {string}
-                 */
-                mode: "Never" | "Ask" | "Always";
-                /** @description A request that nobody answers for this long is rejected; 1h when unset. */
-                timeout?: string;
-            };
+            approval?: components["schemas"]["Approval"];
             /** @description Files that are kept after the run. */
-            artifacts?: {
-                /** @description Delete them after this time; kept as long as the Task when unset. */
-                expireAfter?: string;
-                /** @description Name of the artefact. */
-                name: string;
-                /**
-                 * @description Do not fail the Task if nothing matches.
-                 * @default false
-                 */
-                optional: boolean;
-                /** @description Paths or patterns, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description After which end they are kept.
-                 * @default OnSuccess
-                 * @enum {string}
-                 */
-                when: "OnSuccess" | "OnFailure" | "Always";
-            }[];
+            artifacts?: components["schemas"]["Artifact"][];
             /** @description What the run may use. */
-            budget?: {
-                /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
-                maxCost?: string;
-                /**
-                 * Format: int64
-                 * @description Tokens, input and output together.
-                 */
-                maxTokens?: number;
-                /** @description Count over this window; over the run when unset. */
-                window?: string;
-            };
+            budget?: components["schemas"]["Budget"];
             /** @description Files that later runs can reuse. */
-            caches?: {
-                /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
-                key: string;
-                /** @description Name of the cache. */
-                name: string;
-                /** @description Paths to keep, relative to the workspace. */
-                paths: string[];
-                /**
-                 * @description Restore, save, or both.
-                 * @default PullPush
-                 * @enum {string}
-                 */
-                policy: "PullPush" | "Pull" | "Push";
-                /** @description Beginnings of keys that are good enough, best first. */
-                restoreKeys?: string[];
-            }[];
+            caches?: components["schemas"]["Cache"][];
             /** @description What the agent should know for this Task, after the Agent's own contexts. */
-            contexts?: {
-                /** @description The ConfigMap, when type is ConfigMap. */
-                configMap?: {
-                    /** @description One key; all keys when unset. */
-                    key?: string;
-                    /** @description Name of the ConfigMap. */
-                    name: string;
-                    /** @description Go on without it if the ConfigMap or the key does not exist. */
-                    optional?: boolean;
-                };
-                /** @description What it is, for people. */
-                description?: string;
-                /**
-                 * Format: int32
-                 * @description Permission bits of the file, such as 0755 (octal) or 493.
-                 */
-                fileMode?: number;
-                /** @description The repository, when type is Git. */
-                git?: {
-                    /**
-                     * Format: int32
-                     * @description How many commits to fetch; 0 fetches the whole history.
-                     * @default 1
-                     */
-                    depth: number;
-                    /** @description Path inside the repository; the whole of it when unset. */
-                    path?: string;
-                    /**
-                     * @description Fetch submodules too.
-                     * @default false
-                     */
-                    recurseSubmodules: boolean;
-                    /**
-                     * @description Branch, tag or commit.
-                     * @default HEAD
-                     */
-                    ref: string;
-                    /** @description URL of the repository: https, http, ssh or `git@host:path`. */
-                    repository: string;
-                    /** @description Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Keep it up to date while an Agent runs. */
-                    sync?: {
-                        /**
-                         * @description Follow the repository.
-                         * @default false
-                         */
-                        enabled: boolean;
-                        /** @description How often to look; 5m when unset. */
-                        interval?: string;
-                        /**
-                         * @description What to do with a new commit.
-                         * @default HotReload
-                         * @enum {string}
-                         */
-                        policy: "HotReload" | "Rollout";
-                    };
-                };
-                /** @description Where to put it. A relative path starts at the workspace. Paths with `..` are refused. */
-                mountPath?: string;
-                /** @description Name for logs, messages and the tag around its text. */
-                name?: string;
-                /** @description Go on without it if it cannot be had. */
-                optional?: boolean;
-                /** @description Nothing to set: the text is generated. */
-                runtime?: Record<string, unknown>;
-                /** @description The text, when type is Text. */
-                text?: string;
-                /**
-                 * @description What kind of context it is; the field of the same name holds it.
-                 * @enum {string}
-                 */
-                type: "Text" | "ConfigMap" | "Git" | "Runtime" | "URL";
-                /** @description The document, when type is URL. */
-                url?: {
-                    /** @description Headers to send. */
-                    headers?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * @description Accept any certificate. For experiments only.
-                     * @default false
-                     */
-                    insecureSkipTLSVerify: boolean;
-                    /**
-                     * Format: int64
-                     * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-                     */
-                    maxBytes?: number;
-                    /** @description Secret with `token`, or `username` and `password`. */
-                    secretRef?: {
-                        /** @description Name of the object, in the same namespace. */
-                        name: string;
-                    };
-                    /** @description Address of the document, http or https. */
-                    source: string;
-                    /**
-                     * Format: int32
-                     * @description Give up after this many seconds.
-                     * @default 30
-                     */
-                    timeout: number;
-                };
-            }[];
+            contexts?: components["schemas"]["ContextItem"][];
             /** @description Tasks that must end first. */
-            dependsOn?: {
-                /**
-                 * @description Which end is good enough.
-                 * @default Succeeded
-                 * @enum {string}
-                 */
-                condition: "Succeeded" | "Failed" | "Finished";
-                /** @description Name of the Task, in the same namespace. */
-                task: string;
-            }[];
+            dependsOn?: components["schemas"]["Dependency"][];
             /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
             description?: string;
             /** @description Build the executor image from a repository. */
-            executorImageBuild?: {
-                /** @description Arguments of the build. */
-                buildArgs?: {
-                    [key: string]: string;
-                };
-                /** @description Directory of the build context; the whole repository when unset. */
-                context?: string;
-                /** @description Path of the Dockerfile; `Dockerfile` when unset. */
-                dockerfile?: string;
-                /** @description Branch, tag or commit; resolved to a commit when the build starts. */
-                ref?: string;
-                /** @description URL of the repository. */
-                repository: string;
-                /** @description Secret with credentials of the repository. */
-                secretRef?: {
-                    /** @description Name of the object, in the same namespace. */
-                    name: string;
-                };
-            };
+            executorImageBuild?: components["schemas"]["ImageBuild"];
             /** @description Artefacts of other Tasks, put in place before the start. */
-            inputs?: {
-                /** @description Name of the artefact. */
-                artifact: string;
-                /** @description Task that made it, in the same namespace. */
-                fromTask: string;
-                /** @description Where to put it; a relative path starts at the workspace. */
-                mountPath: string;
-                /**
-                 * @description Go on without it.
-                 * @default false
-                 */
-                optional: boolean;
-            }[];
+            inputs?: components["schemas"]["Input"][];
             /** @description Further instructions, before contexts. */
-            instructionRefs?: {
-                /** @description Name of the object. */
-                name: string;
-                /** @description Namespace of the object; its own namespace when unset. The object must allow it (`allowedNamespaces`). */
-                namespace?: string;
-            }[];
+            instructionRefs?: components["schemas"]["ObjectRef"][];
             /** @description Keys that the result must have. */
             outputs?: string[];
             /**
@@ -6975,224 +2739,37 @@ export interface components {
              */
             priority: number;
             /** @description Whether a failed run is tried again. */
-            retry?: {
-                /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
-                backoff?: string;
-                /** @description After which failures. (Not called `on`: kubectl reads a bare `on` in YAML as true.) */
-                causes?: ("Disruption" | "Startup" | "NonZeroExit")[];
-                /**
-                 * Format: int32
-                 * @description How often to try again.
-                 * @default 0
-                 */
-                maxRetries: number;
-            };
+            retry?: components["schemas"]["Retry"];
             /** @description Containers that run beside the task. */
-            services?: {
-                /** @description Its environment. */
-                env?: {
-                    /** @description Name of the environment variable. Must be a C_IDENTIFIER. */
-                    name: string;
-                    /** @description Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
-                    value?: string;
-                    /** @description Source for the environment variable's value. Cannot be used if value is not empty. */
-                    valueFrom?: {
-                        /** @description Selects a key of a ConfigMap. */
-                        configMapKeyRef?: {
-                            /** @description The key to select. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the ConfigMap or its key must be defined */
-                            optional?: boolean;
-                        };
-                        /** @description Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
-                        fieldRef?: {
-                            /** @description Version of the schema the FieldPath is written in terms of, defaults to "v1". */
-                            apiVersion?: string;
-                            /** @description Path of the field to select in the specified API version. */
-                            fieldPath: string;
-                        };
-                        /** @description Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
-                        resourceFieldRef?: {
-                            /** @description Container name: required for volumes, optional for env vars */
-                            containerName?: string;
-                            /** @description Specifies the output format of the exposed resources, defaults to "1" */
-                            divisor?: number | string;
-                            /** @description Required: resource to select */
-                            resource: string;
-                        };
-                        /** @description Selects a key of a secret in the pod's namespace */
-                        secretKeyRef?: {
-                            /** @description The key of the secret to select from. Must be a valid secret key. */
-                            key: string;
-                            /** @description Name of the referent. */
-                            name: string;
-                            /** @description Specify whether the Secret or its key must be defined */
-                            optional?: boolean;
-                        };
-                    };
-                }[];
-                /** @description Its image. */
-                image: string;
-                /** @description Name of the container. */
-                name: string;
-                /** @description Its ports, reachable at localhost. */
-                ports?: {
-                    /**
-                     * Format: int32
-                     * @description Number of the port.
-                     */
-                    containerPort: number;
-                    /** @description Name of the port. */
-                    name?: string;
-                    /**
-                     * @description Protocol of the port.
-                     * @default TCP
-                     * @enum {string}
-                     */
-                    protocol: "TCP" | "UDP";
-                }[];
-                /** @description When it is ready; a TCP connection to its first port when unset. */
-                startupProbe?: {
-                    /** @description Exec specifies a command to execute in the container. */
-                    exec?: {
-                        /** @description Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
-                        command?: string[];
-                    };
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive failures for the probe to be considered failed after having succeeded. Defaults to 3. Minimum value is 1.
-                     */
-                    failureThreshold?: number;
-                    /** @description GRPC specifies a GRPC HealthCheckRequest. */
-                    grpc?: {
-                        /**
-                         * Format: int32
-                         * @description Port number of the gRPC service. Number must be in the range 1 to 65535.
-                         */
-                        port: number;
-                        /** @description Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
-                        service?: string;
-                    };
-                    /** @description HTTPGet specifies an HTTP GET request to perform. */
-                    httpGet?: {
-                        /** @description Host name to connect to, defaults to the pod IP. You probably want to set "Host" in httpHeaders instead. */
-                        host?: string;
-                        /** @description Custom headers to set in the request. HTTP allows repeated headers. */
-                        httpHeaders?: {
-                            /** @description The header field name. This will be canonicalized upon output, so case-variant names will be understood as the same header. */
-                            name: string;
-                            /** @description The header field value */
-                            value: string;
-                        }[];
-                        /** @description Path to access on the HTTP server. */
-                        path?: string;
-                        /** @description Name or number of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                        /** @description Scheme to use for connecting to the host. Defaults to HTTP. */
-                        scheme?: string;
-                    };
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after the container has started before liveness probes are initiated.
-                     */
-                    initialDelaySeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description How often (in seconds) to perform the probe. Default to 10 seconds. Minimum value is 1.
-                     */
-                    periodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Minimum consecutive successes for the probe to be considered successful after having failed.
-                     */
-                    successThreshold?: number;
-                    /** @description TCPSocket specifies a connection to a TCP port. */
-                    tcpSocket?: {
-                        /** @description Optional: Host name to connect to, defaults to the pod IP. */
-                        host?: string;
-                        /** @description Number or name of the port to access on the container. Number must be in the range 1 to 65535. Name must be an IANA_SVC_NAME. */
-                        port: number | string;
-                    };
-                    /**
-                     * Format: int64
-                     * @description Optional duration in seconds the pod needs to terminate gracefully upon probe failure.
-                     */
-                    terminationGracePeriodSeconds?: number;
-                    /**
-                     * Format: int32
-                     * @description Number of seconds after which the probe times out.
-                     */
-                    timeoutSeconds?: number;
-                };
-            }[];
+            services?: components["schemas"]["SideService"][];
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
             /** @description From admission to the start of the task container; 5m when unset. */
             startupTimeout?: string;
             /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
-            templateRef?: {
-                /** @description Name of the object, in the same namespace. */
-                name: string;
-            };
+            templateRef?: components["schemas"]["LocalRef"];
             /** @description Stop the run after this time, counted from the start of the task container. */
             timeout?: string;
             /** @description Further tools. */
-            tools?: {
-                /**
-                 * @description Offer the tools to the agent.
-                 * @default true
-                 */
-                enabled: boolean;
-                /** @description Headers of this agent's calls, from Secrets in its own namespace. */
-                headersFrom?: {
-                    /** @description Name of the header. */
-                    name: string;
-                    /** @description Where its value is. */
-                    secretKeyRef: {
-                        /** @description Key in the Secret. */
-                        key: string;
-                        /** @description Name of the Secret. */
-                        name: string;
-                    };
-                }[];
-                /** @description Who offers the tools. */
-                ref: {
-                    /**
-                     * @description Kind of the object.
-                     * @enum {string}
-                     */
-                    kind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
-                    /** @description Name of the object. */
-                    name: string;
-                    /** @description Namespace of the object; its own namespace when unset. The object must allow it. */
-                    namespace?: string;
-                };
-                /** @description Tools that need a person's approval. */
-                requireApproval?: string[];
-                /** @description Only these tools; all of them when empty. */
-                toolNames?: string[];
-            }[];
+            tools?: components["schemas"]["ToolBinding"][];
             /** @description Where the files of the run live. */
-            workspace?: {
-                /**
-                 * @description How a workspace volume is mounted.
-                 * @enum {string}
-                 */
-                accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-                /** @description An existing claim to share. */
-                claimName?: string;
-                /**
-                 * @description Keep the files of a failed run for a look.
-                 * @default false
-                 */
-                retainOnFailure: boolean;
-                /** @description Size, such as 20Gi (the default). */
-                size?: string;
-                /** @description Storage class; the cluster's default when unset. */
-                storageClassName?: string;
+            workspace?: components["schemas"]["Workspace"];
+        };
+        /** @description The Task that a CronTask creates. */
+        TaskTemplate: {
+            /** @description Labels and annotations of the Task. */
+            metadata?: {
+                /** @description Annotations. */
+                annotations?: {
+                    [key: string]: string;
+                };
+                /** @description Labels. */
+                labels?: {
+                    [key: string]: string;
+                };
             };
+            /** @description Its spec. */
+            spec: components["schemas"]["TaskSpec"];
         };
         /** @description Tasks in numbers. */
         TaskTotals: {
@@ -7226,6 +2803,16 @@ export interface components {
             /** Format: date-time */
             preparedAt?: string;
         };
+        /** @description Trust settings of an HTTPS endpoint. */
+        Tls: {
+            /** @description Certificate authorities to trust besides the system's, as PEM. */
+            caSecretRef?: components["schemas"]["SecretKeyRef"];
+            /**
+             * @description Accept any certificate. For experiments only.
+             * @default false
+             */
+            insecureSkipVerify: boolean;
+        };
         /** @description Tokens by kind. */
         TokenUsage: {
             /**
@@ -7257,7 +2844,26 @@ export interface components {
         Told: {
             message: string;
         };
-        /** @description Kinds that offer tools. */
+        /** @description Tools of one server, API or Agent, and what the agent may do with them. */
+        ToolBinding: {
+            /**
+             * @description Offer the tools to the agent.
+             * @default true
+             */
+            enabled: boolean;
+            /** @description Headers of this agent's calls, from Secrets in its own namespace. */
+            headersFrom?: components["schemas"]["HeaderFromSecret"][];
+            /** @description Who offers the tools. */
+            ref: components["schemas"]["ToolRef"];
+            /** @description Tools that need a person's approval. */
+            requireApproval?: string[];
+            /** @description Only these tools; all of them when empty. */
+            toolNames?: string[];
+        };
+        /**
+         * @description Kinds that offer tools.
+         * @enum {string}
+         */
         ToolKind: "RemoteMCPServer" | "MCPServer" | "AgentTool" | "Agent";
         /** @description An object that offers tools. */
         ToolRef: {
@@ -7298,30 +2904,30 @@ export interface components {
         };
         /** @description A document fetched over HTTP when the task starts. */
         UrlContext: {
-            /** @description Address of the document, http or https. */
-            source: string;
             /** @description Headers to send. */
             headers?: {
                 [key: string]: string;
             };
-            /** @description Secret with `token`, or `username` and `password`. */
-            secretRef?: components["schemas"]["LocalRef"];
             /**
              * @description Accept any certificate. For experiments only.
              * @default false
              */
             insecureSkipTLSVerify: boolean;
             /**
+             * Format: int64
+             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
+             */
+            maxBytes?: number;
+            /** @description Secret with `token`, or `username` and `password`. */
+            secretRef?: components["schemas"]["LocalRef"];
+            /** @description Address of the document, http or https. */
+            source: string;
+            /**
              * Format: int32
              * @description Give up after this many seconds.
              * @default 30
              */
             timeout: number;
-            /**
-             * Format: int64
-             * @description Refuse a document of more than this many bytes; 10 MiB when unset.
-             */
-            maxBytes?: number;
         };
         /** @description What a run used. */
         Usage: {
@@ -7336,13 +2942,6 @@ export interface components {
             /** @description Decimal number. */
             cost: string;
             buckets: components["schemas"]["Bucket"][];
-        };
-        /** @description A claim for a volume. */
-        VolumePersistence: {
-            /** @description Storage class; the cluster's default when unset. */
-            storageClassName?: string;
-            /** @description Size, such as 10Gi. */
-            size?: string;
         };
         /** @description Who somebody is. */
         WhoAmI: {
@@ -7365,8 +2964,25 @@ export interface components {
          * @enum {string}
          */
         Word: "AlreadyExists" | "BadGateway" | "BadRequest" | "Conflict" | "Forbidden" | "Internal" | "Invalid" | "MethodNotAllowed" | "NotFound" | "TooLarge" | "TooManyRequests" | "Unauthorized" | "Unavailable" | "UnsupportedMediaType";
-        /** @description How a workspace volume is mounted. */
-        WorkspaceAccess: "ReadWriteOnce" | "ReadWriteMany";
+        /** @description Where the files of a run live. Unset: in an emptyDir that goes with the Pod. */
+        Workspace: {
+            /**
+             * @description How a workspace volume is mounted.
+             * @enum {string}
+             */
+            accessMode?: "ReadWriteOnce" | "ReadWriteMany";
+            /** @description An existing claim to share. */
+            claimName?: string;
+            /**
+             * @description Keep the files of a failed run for a look.
+             * @default false
+             */
+            retainOnFailure: boolean;
+            /** @description Size, such as 20Gi (the default). */
+            size?: string;
+            /** @description Storage class; the cluster's default when unset. */
+            storageClassName?: string;
+        };
         /**
          * Format: date-time
          * @description Time is a wrapper around time.Time which supports correct marshaling to YAML and JSON.  Wrappers are provided for many of the factory methods that the time package offers.

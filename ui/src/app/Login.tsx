@@ -2,8 +2,10 @@ import { type FormEvent, useEffect, useState } from "react";
 import { useLocation } from "react-router";
 import { Button, buttonClass } from "../components/Button";
 import { Command } from "../components/Command";
+import { classes } from "../components/classes";
 import { Field } from "../components/Field";
 import { Problem } from "../components/Problem";
+import surface from "../components/surface.module.css";
 import { TextInput } from "../components/TextInput";
 import styles from "./Login.module.css";
 import { useInfo, useLogin } from "./session";
@@ -35,7 +37,7 @@ export function Login() {
   };
   return (
     <main className={styles.login}>
-      <form className={styles.box} onSubmit={submit} noValidate>
+      <form className={classes(surface.window, styles.box)} onSubmit={submit} noValidate>
         <div className={styles.brand}>
           <img src="/favicon.svg" alt="" width={32} height={32} />
           <h1>Sign in to KubeOpenCode</h1>

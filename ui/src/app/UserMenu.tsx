@@ -10,5 +10,5 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
   if (me && me.via !== "anonymous") {
     items.push({ label: "Sign out", icon: <LogOut size={15} />, onSelect: () => logout.mutate() });
   }
-  return <Menu label={me ? `Signed in as ${me.user}` : "Account"} icon={<User size={16} />} items={items} />;
+  return <Menu titled label={me ? `Signed in as ${me.user}` : "Account"} icon={<User size={16} />} items={items} />;
 }

@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useSearchParams } from "react-router";
+import { useAddress } from "./address";
 
 const KEY = "kubeopencode.namespace";
 /** In the address, all namespaces are a star: an absent parameter means "as last time". */
@@ -15,7 +15,7 @@ function remembered(): string {
 
 /** The chosen namespace, `""` for all. The address wins over what was chosen last time. */
 export function useNamespace(): [string, (namespace: string) => void] {
-  const [params, setParams] = useSearchParams();
+  const [params, change] = useAddress();
   const named = params.get("namespace");
   const namespace = named === null ? remembered() : named === ALL ? "" : named;
   const choose = useCallback(
@@ -25,14 +25,15 @@ export function useNamespace(): [string, (namespace: string) => void] {
       } catch {
         // Storage is off: the address keeps it.
       }
-      setParams((current) => {
-        const changed = new URLSearchParams(current);
-        changed.set("namespace", next === "" ? ALL : next);
-        changed.delete("row");
-        return changed;
-      });
+      change(
+        (query) => {
+          query.set("namespace", next === "" ? ALL : next);
+          query.delete("row");
+        },
+        { replace: false },
+      );
     },
-    [setParams],
+    [change],
   );
   return [namespace, choose];
 }

@@ -2,6 +2,7 @@ import { CircleCheck, CircleDashed, CircleX, Clock3, LoaderCircle } from "lucide
 import type { Status, Tone } from "../lib/phase";
 import styles from "./Badge.module.css";
 import { classes } from "./classes";
+import motion from "./motion.module.css";
 import tones from "./tones.module.css";
 
 const ICONS: Record<Tone, typeof CircleCheck> = {
@@ -20,7 +21,7 @@ export function Badge({ status, title }: { status: Status; title?: string }) {
       <Icon
         size={13}
         strokeWidth={2.4}
-        className={status.tone === "busy" ? styles.turning : undefined}
+        className={status.tone === "busy" ? motion.turning : undefined}
         aria-hidden="true"
       />
       {status.label}

@@ -1,6 +1,7 @@
 import { type ReactNode, useId } from "react";
 import styles from "./Card.module.css";
 import { classes } from "./classes";
+import surface from "./surface.module.css";
 
 export interface CardProps {
   title: string;
@@ -15,7 +16,7 @@ export interface CardProps {
 export function Card({ title, tools, flush, className, children }: CardProps) {
   const heading = useId();
   return (
-    <section className={classes(styles.card, className)} aria-labelledby={heading}>
+    <section className={classes(surface.raised, styles.card, className)} aria-labelledby={heading}>
       <header className={styles.head}>
         <h2 id={heading}>{title}</h2>
         {tools && <div className={styles.tools}>{tools}</div>}

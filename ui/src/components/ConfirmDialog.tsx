@@ -37,7 +37,7 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
     >
       <p>{props.children}</p>
       {props.consequences && props.consequences.length > 0 && (
-        <ul className={styles.list}>
+        <ul className={`${styles.list} bullets`}>
           {props.consequences.map((line) => (
             <li key={line}>{line}</li>
           ))}

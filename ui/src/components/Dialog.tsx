@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useId, useRef } from "react";
 import { classes } from "./classes";
 import styles from "./Dialog.module.css";
 import { IconButton } from "./IconButton";
+import surface from "./surface.module.css";
 
 export interface DialogProps {
   title: string;
@@ -29,7 +30,7 @@ export function Dialog({ title, open, onClose, wide, actions, children }: Dialog
   return (
     <dialog
       ref={element}
-      className={classes(styles.dialog, wide && styles.wide)}
+      className={classes(surface.window, styles.dialog, wide && styles.wide)}
       aria-labelledby={heading}
       onClose={onClose}
       onCancel={onClose}

@@ -1,6 +1,7 @@
 import type { DiffLine } from "../lib/changes";
 import { classes } from "./classes";
 import styles from "./DiffView.module.css";
+import surface from "./surface.module.css";
 import tones from "./tones.module.css";
 
 const SIGNS: Record<DiffLine["kind"], string> = { same: " ", added: "+", removed: "−", skipped: "⋯" };
@@ -17,7 +18,7 @@ export function DiffView({ lines, label }: { lines: DiffLine[]; label: string })
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and must do so by keyboard too.
     // biome-ignore lint/a11y/useSemanticElements: a region of code, not a section of the page.
-    <div className={styles.diff} role="group" aria-label={label} tabIndex={0}>
+    <div className={classes(surface.framed, styles.diff)} role="group" aria-label={label} tabIndex={0}>
       {lines.map((line, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines are never moved.
         <div key={i} className={classes(styles.line, LOOKS[line.kind])}>

@@ -1,4 +1,5 @@
 import { FileQuestion, Lock, RotateCw, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
 import { ApiError } from "../api/error";
 import { Button } from "./Button";
 import { classes } from "./classes";
@@ -10,8 +11,16 @@ const TITLES: Record<number, string> = {
   404: "This does not exist",
 };
 
+export interface ErrorStateProps {
+  error: unknown;
+  onRetry?: () => void;
+  /** Where else to go. */
+  action?: ReactNode;
+  small?: boolean;
+}
+
 /** What went wrong and, where it can help, a way to try again. */
-export function ErrorState({ error, onRetry, small }: { error: unknown; onRetry?: () => void; small?: boolean }) {
+export function ErrorState({ error, onRetry, action, small }: ErrorStateProps) {
   const code = error instanceof ApiError ? error.code : -1;
   const Icon = code === 403 ? Lock : code === 404 ? FileQuestion : TriangleAlert;
   return (
@@ -21,13 +30,14 @@ export function ErrorState({ error, onRetry, small }: { error: unknown; onRetry?
       </div>
       <h2>{TITLES[code] ?? "This did not work"}</h2>
       <p>{error instanceof Error ? error.message : String(error)}</p>
-      {onRetry && code !== 403 && (
-        <div className={styles.action}>
+      <div className={styles.action}>
+        {onRetry && code !== 403 && (
           <Button icon={<RotateCw size={14} />} onClick={onRetry}>
             Try again
           </Button>
-        </div>
-      )}
+        )}
+        {action}
+      </div>
     </div>
   );
 }

@@ -1,12 +1,22 @@
-import styles from "./ChartLegend.module.css";
+import type { ReactNode } from "react";
+import styles from "./Legend.module.css";
 
-export function ChartLegend({ entries }: { entries: { label: string; colour: string }[] }) {
+export interface LegendEntry {
+  name: string;
+  colour: string;
+  /** What stands behind the name. */
+  value?: ReactNode;
+}
+
+/** What the colours of a drawing mean. */
+export function Legend({ entries }: { entries: LegendEntry[] }) {
   return (
     <ul className={styles.legend}>
-      {entries.map(({ label, colour }) => (
-        <li key={label}>
+      {entries.map(({ name, colour, value }) => (
+        <li key={name}>
           <span className={styles.dot} style={{ background: colour }} />
-          {label}
+          {name}
+          {value !== undefined && <strong>{value}</strong>}
         </li>
       ))}
     </ul>

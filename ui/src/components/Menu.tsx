@@ -2,6 +2,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 
 import { classes } from "./classes";
 import { IconButton } from "./IconButton";
 import styles from "./Menu.module.css";
+import surface from "./surface.module.css";
 
 export interface MenuItem {
   label: string;
@@ -11,8 +12,16 @@ export interface MenuItem {
   onSelect: () => void;
 }
 
+export interface MenuProps {
+  label: string;
+  icon: ReactNode;
+  items: MenuItem[];
+  /** Whether the label stands above the items too. */
+  titled?: boolean;
+}
+
 /** Less frequent actions behind one button. */
-export function Menu({ label, icon, items }: { label: string; icon: ReactNode; items: MenuItem[] }) {
+export function Menu({ label, icon, items, titled }: MenuProps) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
 
@@ -52,23 +61,30 @@ export function Menu({ label, icon, items }: { label: string; icon: ReactNode; i
         onClick={() => setOpen(!open)}
       />
       {open && (
-        <div className={styles.list} role="menu" aria-label={label}>
-          {items.map((item) => (
-            <button
-              key={item.label}
-              type="button"
-              role="menuitem"
-              disabled={item.disabled}
-              className={classes(styles.item, item.danger && styles.danger)}
-              onClick={() => {
-                setOpen(false);
-                item.onSelect();
-              }}
-            >
-              {item.icon}
-              {item.label}
-            </button>
-          ))}
+        <div className={classes(surface.floating, styles.popup)}>
+          {titled && (
+            <div className={styles.title} aria-hidden="true">
+              {label}
+            </div>
+          )}
+          <div className={styles.list} role="menu" aria-label={label}>
+            {items.map((item) => (
+              <button
+                key={item.label}
+                type="button"
+                role="menuitem"
+                disabled={item.disabled}
+                className={classes(styles.item, item.danger && styles.danger)}
+                onClick={() => {
+                  setOpen(false);
+                  item.onSelect();
+                }}
+              >
+                {item.icon}
+                {item.label}
+              </button>
+            ))}
+          </div>
         </div>
       )}
     </div>

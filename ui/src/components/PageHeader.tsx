@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect } from "react";
 import { Link } from "react-router";
 import styles from "./PageHeader.module.css";
+import { Stack } from "./Stack";
 
 export interface Crumb {
   label: string;
@@ -39,7 +40,11 @@ export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderPro
         </h1>
         {sub && <div className={styles.sub}>{sub}</div>}
       </div>
-      {actions && <div className={styles.actions}>{actions}</div>}
+      {actions && (
+        <Stack row gap={2}>
+          {actions}
+        </Stack>
+      )}
     </header>
   );
 }

@@ -5,10 +5,13 @@ export interface SimpleTableProps {
   label: string;
   head: string[];
   rows: { key: string; cells: ReactNode[] }[];
+  /** Titles of the columns that a phone has no room for. */
+  wide?: string[];
 }
 
 /** A short table that needs no sorting and no scrolling. */
-export function SimpleTable({ label, head, rows }: SimpleTableProps) {
+export function SimpleTable({ label, head, rows, wide = [] }: SimpleTableProps) {
+  const look = (title: string | undefined) => (title && wide.includes(title) ? styles.wide : undefined);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: on a phone it scrolls sideways, by keyboard too.
     // biome-ignore lint/a11y/useSemanticElements: it is the frame around a table, not a section.
@@ -17,7 +20,7 @@ export function SimpleTable({ label, head, rows }: SimpleTableProps) {
         <thead>
           <tr>
             {head.map((title) => (
-              <th key={title} scope="col">
+              <th key={title} scope="col" className={look(title)}>
                 {title}
               </th>
             ))}
@@ -28,7 +31,9 @@ export function SimpleTable({ label, head, rows }: SimpleTableProps) {
             <tr key={row.key}>
               {row.cells.map((cell, i) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move.
-                <td key={i}>{cell}</td>
+                <td key={i} className={look(head[i])}>
+                  {cell}
+                </td>
               ))}
             </tr>
           ))}

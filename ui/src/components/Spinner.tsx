@@ -1,5 +1,7 @@
+import { classes } from "./classes";
+import motion from "./motion.module.css";
 import styles from "./Spinner.module.css";
 
 export function Spinner() {
-  return <span className={styles.spinner} aria-hidden="true" />;
+  return <span className={classes(motion.turning, styles.spinner)} aria-hidden="true" />;
 }

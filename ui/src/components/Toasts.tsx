@@ -1,6 +1,7 @@
 import { CircleAlert, CircleCheck, X } from "lucide-react";
 import { classes } from "./classes";
 import { IconButton } from "./IconButton";
+import surface from "./surface.module.css";
 import styles from "./Toasts.module.css";
 import { dismissToast, useToasts } from "./toast";
 
@@ -9,7 +10,11 @@ export function Toasts() {
   return (
     <div className={styles.toasts} aria-live="polite">
       {toasts.map(({ id, tone, text }) => (
-        <div key={id} className={classes(styles.toast, styles[tone])} role={tone === "bad" ? "alert" : "status"}>
+        <div
+          key={id}
+          className={classes(surface.floating, styles.toast, styles[tone])}
+          role={tone === "bad" ? "alert" : "status"}
+        >
           {tone === "good" ? (
             <CircleCheck size={16} aria-hidden="true" />
           ) : (

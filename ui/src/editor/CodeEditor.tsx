@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { classes } from "../components/classes";
 import { SkeletonBlock } from "../components/SkeletonBlock";
+import surface from "../components/surface.module.css";
 import styles from "./CodeEditor.module.css";
 import type { Mirror } from "./mirror";
 
@@ -48,7 +49,7 @@ export function CodeEditor({ label, value, onValue, readOnly = false, invalid, h
   useEffect(() => mirror.current?.setReadOnly(readOnly), [readOnly]);
 
   return (
-    <div className={classes(styles.editor, invalid && styles.invalid)} style={{ height }}>
+    <div className={classes(surface.framed, styles.editor, invalid && styles.invalid)} style={{ height }}>
       {!ready && <SkeletonBlock lines={6} label="Loading the editor" />}
       <div ref={host} style={{ height: ready ? "100%" : 0 }} />
     </div>

@@ -44,14 +44,18 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   const moved = toSend === undefined;
   const mistake = changed ? parseDocument(text).errors[0]?.message : undefined;
 
+  const rebased = async () => {
+    const { data } = await yaml.refetch();
+    return draft && data !== undefined ? rebase(draft.base, data, draft.text) : undefined;
+  };
   const review = () => {
     setReviewing(true);
     save.reset();
-    check.mutate({ yaml: toSend ?? text, dryRun: true });
+    check.mutate({ yaml: toSend ?? text, dryRun: true, rebased });
   };
   const store = () =>
     save.mutate(
-      { yaml: toSend ?? text },
+      { yaml: toSend ?? text, rebased },
       {
         onSuccess: () => {
           setDraft(undefined);

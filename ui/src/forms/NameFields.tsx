@@ -5,6 +5,13 @@ import { TextInput } from "../components/TextInput";
 import { FieldPair } from "./FieldPair";
 import type { Manifest } from "./manifest";
 
+const EXAMPLES: Record<string, string> = {
+  Task: "fix-login-bug",
+  CronTask: "nightly-report",
+  Agent: "web-developer",
+  AgentTemplate: "node-project",
+};
+
 export interface NameFieldsProps {
   manifest: Manifest;
   problems: Record<string, string>;
@@ -38,7 +45,7 @@ export function NameFields({ manifest, problems, nameOptional }: NameFieldsProps
           <TextInput
             {...parts}
             value={manifest.text(["metadata", "name"])}
-            placeholder="fix-login-bug"
+            placeholder={EXAMPLES[manifest.text(["kind"])]}
             onValue={(value) => manifest.set(["metadata", "name"], value)}
           />
         )}

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { bytes, money, plural, sentence, short, words } from "./format";
+import { full } from "./time";
 
 test("small sums are told from nothing", () => {
   expect(money("0")).toBe("$0");
@@ -18,6 +19,8 @@ test("a message stands as a sentence, but a name stays a name", () => {
   expect(sentence("maxConcurrentTasks is 1")).toBe("maxConcurrentTasks is 1");
   expect(sentence("shop/web-dev is gone")).toBe("shop/web-dev is gone");
   expect(sentence("")).toBe("");
+  const moment = "2026-11-16T07:35:48.653476499Z";
+  expect(sentence(`it fails at ${moment} if nobody helps`)).toBe(`It fails at ${full(moment)} if nobody helps`);
 });
 
 test("counts fit where they are shown", () => {

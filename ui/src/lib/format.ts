@@ -1,4 +1,5 @@
 import type { Tokens } from "../api/types";
+import { full } from "./time";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -42,9 +43,13 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** A message of the controllers, which begin small, as a sentence of its own. Names and code keep their first letter. */
+/**
+ * A message of the controllers, which begin small, as a sentence of its own. Names and code keep their first letter, and
+ * moments are told by the reader's clock.
+ */
 export function sentence(message: string): string {
-  return /^[a-z]+[ ,']/.test(message) ? message.charAt(0).toUpperCase() + message.slice(1) : message;
+  const local = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, full);
+  return /^[a-z]+[ ,']/.test(local) ? local.charAt(0).toUpperCase() + local.slice(1) : local;
 }
 
 /** A reason as words: `AgentAtCapacity` becomes `Agent at capacity`; abbreviations stay. */

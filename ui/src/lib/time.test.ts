@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, parseDuration, span } from "./time";
+import { ago, parseDuration, span, told } from "./time";
 
 test("a span is told in its two largest units", () => {
   const cases: [number, string][] = [
@@ -26,4 +26,10 @@ test("durations of the API are read, and nothing else", () => {
   expect(parseDuration("90s")).toBe(90);
   expect(parseDuration("10 minutes")).toBeUndefined();
   expect(parseDuration("")).toBeUndefined();
+});
+
+test("a duration of the API is told without its zeros, and a text that is none stays", () => {
+  expect(told("1h0m0s")).toBe("1h");
+  expect(told("5m30s")).toBe("5m 30s");
+  expect(told("soon")).toBe("soon");
 });

@@ -40,6 +40,12 @@ export function full(instant: string): string {
   return new Date(instant).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** A duration of the API as people say it: `1h` for `1h0m0s`; as it is, if it is none. */
+export function told(duration: string): string {
+  const seconds = parseDuration(duration);
+  return seconds === undefined ? duration : span(seconds);
+}
+
 /** Seconds of a duration as the API writes them: `30m`, `1h30m`, `90s`; none if it is not one. */
 export function parseDuration(text: string): number | undefined {
   const units: Record<string, number> = { h: HOUR, m: MINUTE, s: 1, ms: 0.001 };

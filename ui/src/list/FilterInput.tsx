@@ -1,5 +1,5 @@
 import { Search } from "lucide-react";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { TextInput } from "../components/TextInput";
 import styles from "./FilterInput.module.css";
 
@@ -15,15 +15,33 @@ export interface FilterInputProps {
   main?: boolean;
 }
 
+/** A filter that is told after a pause in typing. What is typed meanwhile stays, what comes from outside replaces it. */
 export function FilterInput({ label, placeholder, value, onValue, main }: FilterInputProps) {
-  const [text, setText] = useState(value);
-  // What comes from outside (back button, "clear") replaces what was typed.
-  useEffect(() => setText(value), [value]);
+  const [typed, setTyped] = useState<string | undefined>();
+  const pause = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const told = useRef(value);
+
+  useEffect(() => () => clearTimeout(pause.current), []);
   useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => onValue(text), PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [text, value, onValue]);
+    const fromOutside = value !== told.current;
+    if (fromOutside) clearTimeout(pause.current);
+    else if (pause.current !== undefined) return;
+    told.current = value;
+    pause.current = undefined;
+    setTyped(undefined);
+  }, [value]);
+
+  const tell = (text: string) => {
+    clearTimeout(pause.current);
+    pause.current = undefined;
+    told.current = text;
+    onValue(text);
+  };
+  const type = (text: string) => {
+    setTyped(text);
+    clearTimeout(pause.current);
+    pause.current = setTimeout(() => tell(text), PAUSE_MS);
+  };
   return (
     <div className={styles.filter}>
       <Search size={14} aria-hidden="true" />
@@ -31,14 +49,14 @@ export function FilterInput({ label, placeholder, value, onValue, main }: Filter
         type="search"
         aria-label={label}
         placeholder={placeholder}
-        value={text}
-        onValue={setText}
+        value={typed ?? value}
+        onValue={type}
         data-filter={main ? "" : undefined}
         onKeyDown={(event) => {
-          if (event.key === "Escape") {
-            onValue("");
-            event.currentTarget.blur();
-          }
+          if (event.key !== "Escape") return;
+          setTyped("");
+          tell("");
+          event.currentTarget.blur();
         }}
       />
     </div>

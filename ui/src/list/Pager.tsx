@@ -1,5 +1,7 @@
 import { ChevronFirst, ChevronLast, ChevronLeft, ChevronRight } from "lucide-react";
+import { classes } from "../components/classes";
 import { IconButton } from "../components/IconButton";
+import surface from "../components/surface.module.css";
 import { count } from "../lib/format";
 import styles from "./ResourceTable.module.css";
 
@@ -18,7 +20,7 @@ export function Pager({ first, fits, total, onGo }: PagerProps) {
   const atStart = first <= 0;
   const atEnd = total === undefined || end >= total;
   return (
-    <div className={styles.foot}>
+    <div className={classes(surface.foot, styles.foot)}>
       <span>{total === undefined ? "Loading" : `${count(first + 1)}–${count(end)} of ${count(total)}`}</span>
       <div className={styles.pager}>
         <IconButton

@@ -1,10 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { useShortcuts } from "../app/shortcuts";
 import { classes } from "../components/classes";
 import { ErrorState } from "../components/ErrorState";
 import { Skeleton } from "../components/Skeleton";
+import surface from "../components/surface.module.css";
 import { type Column, leastWidth } from "./columns";
 import type { ListControls } from "./listState";
 import { Pager } from "./Pager";
@@ -52,6 +53,11 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
   useEffect(() => {
     if (!pages.loading) show(first, last);
   });
+  // There was no room to scroll to the row of the address before the list had its length.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the length is known.
+  useLayoutEffect(() => {
+    if (!pages.loading && list.row > 0) rows.scrollToIndex(list.row, { align: "start" });
+  }, [pages.loading]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another height measures anew.
   useEffect(() => rows.measure(), [height]);
 
@@ -89,7 +95,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
 
   const tracks = phone ? undefined : { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
   return (
-    <div className={styles.frame}>
+    <div className={classes(surface.raised, styles.frame)}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
       {/* biome-ignore lint/a11y/useSemanticElements: it is the frame around the table. */}
       <div className={styles.scroller} ref={scroller} tabIndex={0} role="group" aria-label={`${label}, scrollable`}>
@@ -104,7 +110,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
         >
           {/* biome-ignore-start lint/a11y/useSemanticElements: as above. */}
           {/* biome-ignore-start lint/a11y/useFocusableInteractive: a row of a table is no control. */}
-          <div role="rowgroup">
+          <div role="rowgroup" className={styles.top}>
             <div className={styles.head} role="row" aria-rowindex={1} style={tracks}>
               {columns.map((column) => (
                 <HeadCell key={column.title} column={column} list={list} />

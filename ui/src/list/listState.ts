@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useSearchParams } from "react-router";
+import { useAddress } from "../app/address";
 
 export interface ListState {
   /** Filters by name of the query parameter. */
@@ -36,21 +36,8 @@ export function useListState(
   filterNames: string[],
   sort: { by: string; order: "asc" | "desc" } = { by: "createdAt", order: "desc" },
 ): ListControls {
-  const [params, setParams] = useSearchParams();
+  const [params, change] = useAddress();
   const state = readState(params, filterNames, sort);
-
-  const change = useCallback(
-    (edit: (params: URLSearchParams) => void) =>
-      setParams(
-        (current) => {
-          const next = new URLSearchParams(current);
-          edit(next);
-          return next;
-        },
-        { replace: true, preventScrollReset: true },
-      ),
-    [setParams],
-  );
 
   return {
     ...state,

@@ -10,13 +10,13 @@ export function nameColumns<T extends Identified>(kind: Kind): Column<T>[] {
     {
       title: "Name",
       sort: "name",
-      width: "minmax(170px, 2fr)",
+      width: "minmax(170px, 1.8fr)",
       phone: "title",
       cell: (item) => <Link to={pageOf(kind.kind, item.namespace, item.name) ?? kind.list}>{item.name}</Link>,
     },
     {
       title: "Namespace",
-      width: "minmax(90px, 1fr)",
+      width: "minmax(90px, 0.8fr)",
       phone: "line",
       cell: (item) => <span className="quiet">{item.namespace}</span>,
     },

@@ -48,6 +48,14 @@ test("a search marks and counts what it finds, and Enter goes on", async () => {
   expect(screen.getByText("1 of 2")).toBeInTheDocument();
 });
 
+test("long lines are wrapped until the reader wants them whole", async () => {
+  show(logOf("a long line\n"));
+  const frame = () => screen.getByText("a long line").closest(".lines");
+  expect(frame()).toHaveClass("wrapped");
+  await userEvent.click(screen.getByRole("button", { name: "Do not wrap long lines" }));
+  expect(frame()).not.toHaveClass("wrapped");
+});
+
 test("a search without a match says so", async () => {
   show(logOf("fine\n"));
   await userEvent.type(screen.getByRole("searchbox"), "error");

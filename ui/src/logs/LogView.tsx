@@ -6,6 +6,7 @@ import { classes } from "../components/classes";
 import { IconButton } from "../components/IconButton";
 import { Select } from "../components/Select";
 import { Spinner } from "../components/Spinner";
+import surface from "../components/surface.module.css";
 import { TextInput } from "../components/TextInput";
 import { plural, sentence } from "../lib/format";
 import { AnsiText } from "./AnsiText";
@@ -203,7 +204,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
           </div>
         )}
       </div>
-      <div className={styles.foot}>
+      <div className={classes(surface.foot, styles.foot)}>
         <span role="status">{stateOf(log)}</span>
         <span>
           {plural(lines.length, "line")}

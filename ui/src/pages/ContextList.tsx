@@ -1,4 +1,5 @@
 import type { ContextItem } from "../api/types";
+import { Stack } from "../components/Stack";
 import { Tag } from "../components/Tag";
 import styles from "./ContextList.module.css";
 
@@ -27,12 +28,12 @@ export function ContextList({ contexts }: { contexts: ContextItem[] | undefined 
       {contexts.map((item, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: a context may have no name.
         <li key={i}>
-          <div className={styles.head}>
+          <Stack row gap={2}>
             <Tag>{item.type}</Tag>
             <strong>{item.name ?? item.mountPath ?? `context ${i + 1}`}</strong>
             {item.mountPath && item.name && <code>{item.mountPath}</code>}
             {item.optional && <span className="quiet">optional</span>}
-          </div>
+          </Stack>
           <div className={styles.detail}>{item.description ?? detailOf(item)}</div>
         </li>
       ))}

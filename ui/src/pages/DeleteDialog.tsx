@@ -34,15 +34,14 @@ export function DeleteDialog({ kind, namespace, name, open, consequences, onClos
         onClose();
       }}
       onConfirm={() =>
-        remove.mutate(
-          { namespace, name },
-          {
-            onSuccess: () => {
-              onClose();
-              toast.done(`${kind.one} ${name} is being deleted.`);
-              if (leaveTo) navigate(leaveTo);
-            },
+        // A promise, not a callback: the feed may tell of the end before the answer comes, and take this dialog away.
+        remove.mutateAsync({ namespace, name }).then(
+          () => {
+            onClose();
+            toast.done(`${kind.one} ${name} is being deleted.`);
+            if (leaveTo) navigate(leaveTo);
           },
+          () => {},
         )
       }
     >

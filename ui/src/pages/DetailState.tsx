@@ -12,12 +12,11 @@ export function DetailState({ kind, name, query }: { kind: Kind; name: string; q
     <Page>
       <PageHeader title={name} crumbs={[{ label: kind.many, to: kind.list }]} />
       {query.error ? (
-        <>
-          <ErrorState error={query.error} onRetry={() => query.refetch()} />
-          <div>
-            <LinkButton to={kind.list}>All {kind.many}</LinkButton>
-          </div>
-        </>
+        <ErrorState
+          error={query.error}
+          onRetry={() => query.refetch()}
+          action={<LinkButton to={kind.list}>All {kind.many}</LinkButton>}
+        />
       ) : (
         <SkeletonBlock lines={10} label={`Loading ${kind.one} ${name}`} />
       )}

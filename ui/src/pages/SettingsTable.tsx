@@ -11,6 +11,11 @@ function shown(value: unknown): string {
   return String(value);
 }
 
+/** An empty list or object that nobody asked for says nothing. */
+function isDefaultNothing({ value, origin }: Setting): boolean {
+  return origin.from === "BuiltIn" && typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
 /** A long value scrolls, and what scrolls can be reached by key. */
 function Value({ path, text }: { path: string; text: string }) {
   const long = text.length > 400 || text.split("\n").length > 7;
@@ -41,18 +46,23 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
       </EmptyState>
     );
   }
+  const told = set.filter((setting) => !isDefaultNothing(setting));
+  const nothing = set.filter(isDefaultNothing).map(({ path }) => path);
   return (
-    <SimpleTable
-      label="Settings and their origin"
-      head={["Setting", "Value", "Comes from"]}
-      rows={set.map((setting) => ({
-        key: setting.path,
-        cells: [
-          <code key="path">{setting.path}</code>,
-          <Value key="value" path={setting.path} text={shown(setting.value)} />,
-          <Tag key="origin">{setting.originText ?? setting.origin?.from ?? "unknown"}</Tag>,
-        ],
-      }))}
-    />
+    <div className={styles.settings}>
+      <SimpleTable
+        label="Settings and their origin"
+        head={["Setting", "Value", "Comes from"]}
+        rows={told.map((setting) => ({
+          key: setting.path,
+          cells: [
+            <code key="path">{setting.path}</code>,
+            <Value key="value" path={setting.path} text={shown(setting.value)} />,
+            <Tag key="origin">{setting.originText}</Tag>,
+          ],
+        }))}
+      />
+      {nothing.length > 0 && <p className={styles.nothing}>Nobody set {nothing.join(", ")}.</p>}
+    </div>
   );
 }

@@ -1,19 +1,14 @@
-import { useSearchParams } from "react-router";
+import { useAddress } from "../app/address";
 
 /** The chosen tab, kept in the address. */
 export function useTab(first: string): [string, (tab: string) => void] {
-  const [params, setParams] = useSearchParams();
+  const [params, change] = useAddress();
   return [
     params.get("tab") ?? first,
     (tab) =>
-      setParams(
-        (current) => {
-          const next = new URLSearchParams(current);
-          if (tab === first) next.delete("tab");
-          else next.set("tab", tab);
-          return next;
-        },
-        { replace: true },
-      ),
+      change((next) => {
+        if (tab === first) next.delete("tab");
+        else next.set("tab", tab);
+      }),
   ];
 }

@@ -2,6 +2,7 @@ import { Bot, User } from "lucide-react";
 import type { SessionMessage } from "../api/types";
 import { Ago } from "../components/Ago";
 import { classes } from "../components/classes";
+import { Notice } from "../components/Notice";
 import { money, short } from "../lib/format";
 import { PartView } from "./PartView";
 import styles from "./Transcript.module.css";
@@ -25,10 +26,10 @@ export function MessageView({ message: { info, parts } }: { message: SessionMess
         <PartView key={part.id ?? i} part={part} />
       ))}
       {info.error && (
-        <div className={styles.error} role="note">
+        <Notice tone="bad">
           {info.error.name ?? "Error"}
           {info.error.data?.message ? `: ${info.error.data.message}` : ""}
-        </div>
+        </Notice>
       )}
     </li>
   );

@@ -4,6 +4,7 @@ import type { Task } from "../api/types";
 import { EmptyState } from "../components/EmptyState";
 import { ErrorState } from "../components/ErrorState";
 import { SkeletonBlock } from "../components/SkeletonBlock";
+import { isFinished } from "../lib/phase";
 import { MessageView } from "./MessageView";
 import styles from "./Transcript.module.css";
 import { noSession, useMessages } from "./useMessages";
@@ -13,7 +14,11 @@ export function Transcript({ task, begun }: { task: Task; begun: boolean }) {
   const messages = useMessages(task, begun);
   if (!messages.isEnabled || ApiError.is(messages.error, 404)) {
     return (
-      <EmptyState small title="No session" icon={<MessagesSquare size={20} />}>
+      <EmptyState
+        small
+        title={isFinished(task.phase) ? "No session" : "Not begun yet"}
+        icon={<MessagesSquare size={20} />}
+      >
         {noSession(task)}
       </EmptyState>
     );

@@ -20,7 +20,9 @@ export function useMessages(task: Task, begun: boolean) {
 
 /** Why there is no session to show. */
 export function noSession({ agentRef, phase }: Task): string {
-  if (!agentRef) return "It has a Pod of its own, whose session goes with it; the log tells what happened.";
-  if (isFinished(phase)) return "The run ended without a session on the Agent; the log tells what happened.";
+  if (!agentRef) {
+    return "It has a Pod of its own, and the session goes with the Pod; the log tells what happened. Tasks on an Agent show it here.";
+  }
+  if (isFinished(phase)) return "It ended without a session on the Agent.";
   return "The conversation appears here as soon as the agent begins to work.";
 }

@@ -2,7 +2,9 @@ import { RotateCw } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { useDark } from "../app/theme";
 import { Button } from "../components/Button";
-import type { TerminalState } from "./connect";
+import { classes } from "../components/classes";
+import surface from "../components/surface.module.css";
+import type { Connection, TerminalState } from "./connect";
 import styles from "./TerminalView.module.css";
 
 /** A terminal on an Agent. Its code is loaded when the first one is shown. */
@@ -12,24 +14,27 @@ export function TerminalView({ path, label }: { path: string; label: string }) {
   const [attempt, setAttempt] = useState(0);
   const [status, setStatus] = useState<TerminalState>({ state: "connecting" });
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each attempt is a new connection.
+  const connection = useRef<Connection | undefined>(undefined);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each attempt is a new connection; a new theme is none.
   useEffect(() => {
     let gone = false;
-    let end: (() => void) | undefined;
     void import("./connect").then(({ connectTerminal }) => {
-      if (!gone && host.current) end = connectTerminal(host.current, path, dark, setStatus);
+      if (!gone && host.current) connection.current = connectTerminal(host.current, path, dark, setStatus);
     });
     return () => {
       gone = true;
-      end?.();
+      connection.current?.end();
+      connection.current = undefined;
       host.current?.replaceChildren();
     };
-  }, [path, attempt, dark]);
+  }, [path, attempt]);
+  useEffect(() => connection.current?.paint(dark), [dark]);
 
   return (
-    <section className={styles.frame} aria-label={label}>
+    <section className={classes(surface.framed, styles.frame)} aria-label={label}>
       <div className={styles.host} ref={host} />
-      <div className={styles.bar}>
+      <div className={classes(surface.foot, styles.bar)}>
         <span role="status">
           {status.state === "open"
             ? "Connected. Everything you type goes to the agent."

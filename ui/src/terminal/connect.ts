@@ -35,13 +35,19 @@ function palette(dark: boolean) {
   };
 }
 
-/** Opens a terminal on a WebSocket. Returns how to end it. */
+export interface Connection {
+  /** Takes the colours of the theme that is shown now. */
+  paint: (dark: boolean) => void;
+  end: () => void;
+}
+
+/** Opens a terminal on a WebSocket. */
 export function connectTerminal(
   host: HTMLElement,
   path: string,
   dark: boolean,
   onState: (state: TerminalState) => void,
-): () => void {
+): Connection {
   const terminal = new Terminal({
     fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"),
     fontSize: 13,
@@ -84,13 +90,18 @@ export function connectTerminal(
   watcher.observe(host);
   terminal.focus();
 
-  return () => {
-    watcher.disconnect();
-    typed.dispose();
-    resized.dispose();
-    socket.onclose = null;
-    socket.close();
-    terminal.dispose();
-    dropStyles();
+  return {
+    paint: (nowDark) => {
+      terminal.options.theme = palette(nowDark);
+    },
+    end: () => {
+      watcher.disconnect();
+      typed.dispose();
+      resized.dispose();
+      socket.onclose = null;
+      socket.close();
+      terminal.dispose();
+      dropStyles();
+    },
   };
 }

@@ -251,6 +251,18 @@ pub enum AgentPhase {
     Suspended,
 }
 
+impl AgentPhase {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Failed => "Failed",
+            Self::Suspended => "Suspended",
+        }
+    }
+}
+
 /// One start of a Task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -185,6 +185,17 @@ impl TaskPhase {
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Queued => "Queued",
+            Self::Running => "Running",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+        }
+    }
 }
 
 /// When the stages before the start were reached.

@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use objects::apply::{Fields, Origin, Target, reset_fields, updated};
-use objects::schema::{Schema, Violation, builtin, decode_error, fill_builtin_defaults, validate_builtin};
+use objects::schema::{Schema, Violation, builtin, decode_error, fill_builtin_defaults, go_name, validate_builtin};
 use serde_json::{Value, json};
 
 use super::{Request, metadata, service};
@@ -15,6 +13,14 @@ use crate::api::hex;
 use crate::body::{self, Decoded, Unreadable};
 use crate::kinds::{DEFINITIONS, Resource, custom};
 use crate::refusal::{Cause, Refusal};
+
+/// Why a body cannot be read as an object of the kind of the request.
+pub(super) struct Unfit {
+    /// What the body says it is.
+    kind: String,
+    version: String,
+    pub(super) problem: String,
+}
 
 impl Request {
     /// The schema of the whole object.
@@ -58,30 +64,41 @@ impl Request {
                 let problem = format!("couldn't get version/kind; json parse error: {sentence}");
                 self.unrecognized(&problem, bytes)
             }
-            Unreadable::Number(sentence) => self.not_handled(sentence),
+            Unreadable::Number(sentence) => {
+                let Resource { kind, version, .. } = &*self.resource;
+                self.not_handled(&Unfit { kind: kind.clone(), version: version.clone(), problem: sentence.to_string() })
+            }
         })?;
         if decoded.value.is_null() {
             // Go leaves what it reads into as it is when null is said.
             decoded.value = json!({});
         }
         if !decoded.value.is_object() {
-            let problem = format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {GO_TYPE}",
-                go_type(&decoded.value)
-            );
-            return Err(self.unrecognized(&problem, bytes));
+            return Err(self.unrecognized(&no_object(&decoded.value), bytes));
         }
         if self.resource.custom.is_some() && decoded.value["kind"].as_str().unwrap_or_default().is_empty() {
             let problem = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
+            if self.ignores_unknown_fields() {
+                let Resource { kind, version, .. } = &*self.resource;
+                return Err(self.not_handled(&Unfit { kind: kind.clone(), version: version.clone(), problem }));
+            }
             return Err(self.unrecognized(&problem, bytes));
         }
         self.check_type(&decoded)?;
         Ok(decoded)
     }
 
-    fn not_handled(&self, problem: impl std::fmt::Display) -> Refusal {
-        let Resource { kind, version, .. } = &*self.resource;
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
+    pub(super) fn not_handled(&self, unfit: &Unfit) -> Refusal {
+        let Unfit { kind, version, problem } = unfit;
+        let wanted = &self.resource.kind;
+        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {problem}"))
+    }
+
+    /// The kind that an object says it is, if that is another one. Of custom kinds only: there the real server finds out
+    /// when it validates the object.
+    fn other_kind<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        let kind = object["kind"].as_str().filter(|kind| !kind.is_empty() && *kind != self.resource.kind);
+        kind.filter(|_| self.resource.custom.is_some())
     }
 
     fn unrecognized(&self, problem: &str, bytes: &[u8]) -> Refusal {
@@ -100,22 +117,15 @@ impl Request {
         let expected = resource.api_version();
         // Clients may leave out what the path says anyway, but not of what only a definition describes.
         let same_version = api_version == expected || (api_version.is_empty() && resource.custom.is_none());
-        if same_version && (kind.is_empty() || kind == resource.kind) {
+        if same_version && (kind.is_empty() || kind == resource.kind || resource.custom.is_some()) {
             return Ok(());
         }
         if resource.custom.is_some() {
-            if api_version != expected {
-                self.check_fields_of_no_version(decoded, api_version, kind)?;
-                return Err(Refusal::bad_request(format!(
-                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-                )));
-            }
-            let cause = Cause {
-                reason: "FieldValueInvalid".to_owned(),
-                message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
-                field: "kind".to_owned(),
-            };
-            return Err(Refusal::invalid(kind, &resource.group, metadata::text(object, "name"), &[cause]));
+            let warnings = self.check_fields_of_no_version(decoded, api_version, kind)?;
+            let refusal = Refusal::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            ));
+            return Err(refusal.with_warnings(&warnings));
         }
         let (given, kind) = (
             if api_version.is_empty() { &expected } else { api_version },
@@ -136,52 +146,61 @@ impl Request {
             // The place in the source of the real server is part of its sentence.
             format!("no kind {kind:?} is registered for version {given:?} in scheme \"pkg/runtime/scheme.go:110\"")
         };
-        Err(Refusal::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {}: {problem}",
-            resource.kind
-        )))
+        Err(self.not_handled(&Unfit { kind: kind.to_owned(), version: version.to_owned(), problem }))
     }
 
     /// Of a version that is not served no field is known, and those are complained about first.
-    fn check_fields_of_no_version(&self, decoded: &Decoded, api_version: &str, kind: &str) -> Result<(), Refusal> {
+    fn check_fields_of_no_version(
+        &self,
+        decoded: &Decoded,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Vec<String>, Refusal> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         if group != self.resource.group || kind != self.resource.kind {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut unknown: Vec<String> =
             decoded.value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
         unknown.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
         unknown.sort_unstable();
-        self.complain_about(version, &decoded.duplicates, &unknown).map(drop)
+        let refused =
+            |problem| self.not_handled(&Unfit { kind: kind.to_owned(), version: version.to_owned(), problem });
+        self.complain(&decoded.duplicates, &unknown).map_err(refused)
     }
 
     /// Gives the object its type, and drops what the kind does not have. Returns warnings.
-    pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
+    pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Unfit> {
         object["apiVersion"] = json!(self.resource.api_version());
-        object["kind"] = json!(self.resource.kind);
+        let other_kind = self.other_kind(object).map(str::to_owned);
+        let kind = other_kind.as_deref().unwrap_or(&self.resource.kind);
+        object["kind"] = json!(kind);
+        let unfit = |problem| Unfit { kind: kind.to_owned(), version: self.resource.version.clone(), problem };
         let unknown = match self.schema() {
             Some(schema) if self.resource.custom.is_some() => {
                 // Metadata is read into a type of Go for all kinds, and all have the same.
                 let metadata = builtin::schema("v1", "ConfigMap").and_then(|schema| schema.field("metadata"));
                 if let Some(problem) = metadata.and_then(|schema| decode_error(schema, &object["metadata"])) {
-                    return Err(self.not_handled(problem));
+                    return Err(unfit(problem));
                 }
                 metadata::of(object);
-                let unknown = schema.prune(object);
+                // Nobody knows the fields of another kind.
+                let open = || Schema { preserve_unknown: true, ..Schema::default() };
+                let unknown = if other_kind.is_some() { open().prune(object) } else { schema.prune(object) };
                 // What is empty in a type of Go is not there.
                 super::create::tidy(object);
                 unknown
             }
             Some(schema) => {
                 if let Some(problem) = decode_error(&schema, object) {
-                    return Err(self.not_handled(problem));
+                    return Err(unfit(problem));
                 }
                 metadata::of(object);
                 schema.prune_typed(object)
             }
             None => Vec::new(),
         };
-        self.complain(duplicates, &unknown)
+        self.complain(duplicates, &unknown).map_err(unfit)
     }
 
     /// The same for an object whose fields were complained about before.
@@ -197,14 +216,19 @@ impl Request {
 
     pub(super) fn fill_defaults(&self, object: &mut Value) {
         if let Some(version) = &self.resource.custom {
-            return version.validator.schema().fill_defaults(object);
-        }
-        if self.resource.is("", "secrets") {
-            encode_texts(object);
+            if self.other_kind(object).is_none() {
+                version.validator.schema().fill_defaults(object);
+            }
+            return;
         }
         fill_builtin_defaults(&self.resource.api_version(), &self.resource.kind, object);
+        let nobody_owns = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
         if let Some(schema) = self.schema() {
             schema.settle(object);
+        }
+        if nobody_owns {
+            // Of all lists this is the one that says something by being empty.
+            object["metadata"]["managedFields"] = json!([]);
         }
     }
 
@@ -285,25 +309,34 @@ impl Request {
 
     /// Judges a new object.
     pub(super) fn validate_new(&self, object: &Value) -> Result<(), Refusal> {
-        let found = metadata::check_new(&self.resource, object);
-        let found = match &self.resource.custom {
-            Some(version) => version.validator.create(object, found),
-            None => self.with_builtin_rules(object, None, found),
+        let found = || metadata::check_new(&self.resource, object);
+        let found = match (&self.resource.custom, self.other_kind(object)) {
+            (Some(version), Some(kind)) => version.validator.other_kind(object, None, vec![self.wrong_kind(kind)]),
+            (Some(version), None) => version.validator.create(object, found()),
+            (None, _) => self.with_builtin_rules(object, None, found()),
         };
         self.judge(object, None, &found)
     }
 
     /// Judges an object that replaces `old`.
     pub(super) fn validate_change(&self, object: &Value, old: &Value) -> Result<(), Refusal> {
-        let found = metadata::check_change(&self.resource, object, old);
+        let mut found = metadata::check_change(&self.resource, object, old);
         let status = self.subresource == "status";
-        let found = match &self.resource.custom {
-            Some(version) if status => version.validator.update_status(object, old, found),
-            Some(version) => version.validator.update(object, old, found),
-            None if status => found,
-            None => self.with_builtin_rules(object, Some(old), found),
+        let found = match (&self.resource.custom, self.other_kind(object)) {
+            (Some(version), Some(kind)) => {
+                found.push(self.wrong_kind(kind));
+                version.validator.other_kind(object, Some(old), found)
+            }
+            (Some(version), None) if status => version.validator.update_status(object, old, found),
+            (Some(version), None) => version.validator.update(object, old, found),
+            (None, _) if status => found,
+            (None, _) => self.with_builtin_rules(object, Some(old), found),
         };
         self.judge(object, Some(old), &found)
+    }
+
+    fn wrong_kind(&self, given: &str) -> Violation {
+        Violation::invalid_text("kind", given, &format!("must be {}", self.resource.kind))
     }
 
     fn with_builtin_rules(&self, object: &Value, old: Option<&Value>, mut found: Vec<Violation>) -> Vec<Violation> {
@@ -320,20 +353,8 @@ impl Request {
         if causes.is_empty() {
             return Ok(());
         }
-        Err(Refusal::invalid(&self.resource.kind, &self.resource.group, metadata::text(object, "name"), &causes))
-    }
-}
-
-/// `stringData` is a way to write `data`, never to read it.
-fn encode_texts(secret: &mut Value) {
-    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|fields| fields.shift_remove("stringData")) else {
-        return;
-    };
-    if !secret["data"].is_object() {
-        secret["data"] = json!({});
-    }
-    for (key, text) in texts {
-        secret["data"][key] = json!(BASE64_STANDARD.encode(text.as_str().unwrap_or_default()));
+        let kind = self.other_kind(object).unwrap_or(&self.resource.kind);
+        Err(Refusal::invalid(kind, &self.resource.group, metadata::text(object, "name"), &causes))
     }
 }
 
@@ -349,6 +370,14 @@ fn cause(violation: &Violation) -> Cause {
 const GO_TYPE: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
+/// Why a body that is no object is none of any kind.
+pub(super) fn no_object(value: &Value) -> String {
+    let found = go_name(value);
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {GO_TYPE}"
+    )
+}
+
 /// The beginning of a body: as text if it looks like JSON, otherwise in hexadecimal.
 fn summary(bytes: &[u8]) -> String {
     const MOST: usize = 30;
@@ -363,16 +392,4 @@ fn summary(bytes: &[u8]) -> String {
         return format!("{}{dots}", String::from_utf8_lossy(start));
     }
     format!("{}{dots}", hex(start))
-}
-
-/// What Go calls the type of a JSON value.
-pub(super) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

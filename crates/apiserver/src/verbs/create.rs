@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ impl Request {
         self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut object = decoded.value;
-        let warnings = self.shape(&mut object, &decoded.duplicates)?;
+        let warnings = self.shape(&mut object, &decoded.duplicates).map_err(|unfit| self.not_handled(&unfit))?;
         wipe(&mut object);
         let outcome = async {
             let object = self.with_owners(None, self.defaulted(object)?);
@@ -44,15 +45,19 @@ impl Request {
         Ok(object)
     }
 
-    /// The namespace of an object is that of the request.
+    /// The namespace of an object is that of the request; what the whole cluster has is in none.
     pub(super) fn settle_namespace(&self, object: &mut Value) -> Result<(), Refusal> {
         let given = metadata::text(object, "namespace").to_owned();
-        if !given.is_empty() && given != self.namespace {
+        if !given.is_empty() && !self.namespace.is_empty() && given != self.namespace {
             let message = "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Refusal::bad_request(message));
         }
-        if let (false, Some(metadata)) = (self.namespace.is_empty(), metadata::of(object)) {
-            metadata.insert("namespace".to_owned(), json!(self.namespace));
+        if let Some(metadata) = metadata::of(object) {
+            if self.namespace.is_empty() {
+                metadata.shift_remove("namespace");
+            } else {
+                metadata.insert("namespace".to_owned(), json!(self.namespace));
+            }
         }
         Ok(())
     }
@@ -77,45 +82,55 @@ impl Request {
         tidy(&mut object);
         self.validate_new(&object)?;
         self.check_namespace(metadata::text(&object, "name"))?;
-        warnings.extend(metadata::finalizer_warnings(&self.resource, &object, None));
-        if !metadata::text(&object, "resourceVersion").is_empty() {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
-        }
-        let mut attempts = if generates { ATTEMPTS } else { 1 };
+        let advice = metadata::finalizer_warnings(&self.resource, &object, None);
+        warnings.extend_from_slice(&advice);
+        let stored = self.put_new(object, generates.then_some(&*prefix)).await;
+        let object = stored.map_err(|refusal| refusal.with_warnings(&advice))?;
+        Ok(Written { object, code: StatusCode::CREATED, warnings })
+    }
+
+    /// Stores a new object, under another name if the one that was generated from `prefix` is taken.
+    async fn put_new(&self, mut object: Value, prefix: Option<&str>) -> Result<Value, Refusal> {
+        let mut attempts = if prefix.is_some() { ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
             let name = metadata::text(&object, "name").to_owned();
             let key = self.resource.key(&self.namespace, &name);
             if self.is_dry_run()? {
                 if self.api.store.get(&self.resource.shelf, &key).is_some() {
-                    return Err(self.already_exists(&name));
+                    return Err(self.already_exists(&name, &object));
                 }
-                return Ok(Written { object, code: StatusCode::CREATED, warnings });
+                return Ok(object);
+            }
+            if !metadata::text(&object, "resourceVersion").is_empty() {
+                let message = "resourceVersion should not be set on objects to be created";
+                return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
             }
             let draft = self.resource.draft(&object)?;
             match self.api.store.write(&self.resource.shelf, &key, Expect::Absent, Action::Put(draft)).await {
                 Ok(entry) => {
                     object["metadata"]["resourceVersion"] = json!(entry.revision.to_string());
-                    return Ok(Written { object, code: StatusCode::CREATED, warnings });
+                    return Ok(object);
                 }
-                Err(WriteError::Unexpected(_)) if attempts > 0 => self.generate_name(&mut object, &prefix)?,
-                Err(WriteError::Unexpected(_)) => {
-                    return Err(self.already_exists(&name));
-                }
+                Err(WriteError::Unexpected(_)) => match prefix.filter(|_| attempts > 0) {
+                    Some(prefix) => self.generate_name(&mut object, prefix)?,
+                    None => return Err(self.already_exists(&name, &object)),
+                },
                 Err(error) => return Err(Refusal::internal(error)),
             }
         }
     }
 
     /// Somebody has the name; of one who is about to leave the real server says so.
-    fn already_exists(&self, name: &str) -> Refusal {
+    fn already_exists(&self, name: &str, object: &Value) -> Refusal {
         let key = self.resource.key(&self.namespace, name);
         let stored = self.api.store.get(&self.resource.shelf, &key);
         let leaving = stored
             .and_then(|entry| serde_json::from_slice::<Value>(&entry.bytes).ok())
             .is_some_and(|object| metadata::is_being_deleted(&object));
-        Refusal::already_exists(&self.resource.plural, &self.resource.group, name, leaving)
+        // It takes every name for generated if there is something to generate one from.
+        let generated = !metadata::text(object, "generateName").is_empty();
+        Refusal::already_exists(&self.resource.plural, &self.resource.group, name, leaving, generated)
     }
 
     /// Kinds whose objects say what should be have a generation; those that only hold data have none.
@@ -205,6 +220,7 @@ pub(super) fn tidy(object: &mut Value) {
 pub(crate) async fn bootstrap(api: &Arc<Api>) -> Result<(), Refusal> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(DEFAULT_OBJECTS).map_err(Refusal::internal)?;
     let registry = api.registry();
+    let mut missing = Vec::new();
     for object in objects {
         let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
         let resource = registry.of_kind(api_version.unwrap_or_default(), kind.unwrap_or_default());
@@ -228,8 +244,10 @@ pub(crate) async fn bootstrap(api: &Arc<Api>) -> Result<(), Refusal> {
             now: now(),
             options_kind: "CreateOptions",
         };
-        request.create(object.to_string().as_bytes()).await?;
+        missing.push(async move { request.create(object.to_string().as_bytes()).await });
     }
+    // Together, so that a new server waits for the disk a few times and not once for each.
+    try_join_all(missing).await?;
     super::delete::resume(api);
     Ok(())
 }

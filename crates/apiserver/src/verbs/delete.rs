@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use objects::schema::go_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::admission::go_type;
-use super::update::{RETRIES, is_finished};
+use super::update::{RETRIES, has_contents, is_finished};
 use super::{Request, metadata};
 use crate::api::{Api, now, printed};
 use crate::auth::User;
@@ -157,7 +157,7 @@ impl Request {
             if !seconds.is_null() && !seconds.is_i64() {
                 return Err(failed(format!(
                     "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
-                    go_type(seconds)
+                    go_name(seconds)
                 )));
             }
             options = serde_json::from_value(decoded).map_err(|error| Refusal::bad_request(error.to_string()))?;
@@ -213,19 +213,17 @@ impl Request {
         ];
         for (what, expected, found) in checks {
             let Some(expected) = expected.filter(|expected| *expected != found) else { continue };
+            let name = metadata::text(object, "name");
+            if self.resource.is("", "namespaces") {
+                let why =
+                    format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}");
+                return Err(Refusal::conflict(&self.resource.plural, "", name, &why));
+            }
+            let guess = if what == "UID" { "deleted and then recreated" } else { "modified" };
             let why = format!(
                 "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). The object \
-                 might have been deleted and then recreated"
+                 might have been {guess}"
             );
-            let why = if what == "UID" {
-                why
-            } else {
-                format!(
-                    "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). The \
-                     object might have been modified"
-                )
-            };
-            let name = metadata::text(object, "name");
             return Err(Refusal::conflict(&self.resource.kind, &self.resource.group, name, &why));
         }
         Ok(())
@@ -242,6 +240,9 @@ impl Request {
         let definition = self.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
         if definition && !already {
             hold(&mut object);
+        }
+        if already && has_contents(&object) {
+            return Ok(Outcome::Marked(object));
         }
         let grace = self.grace(&object, options);
         let changed_finalizers = settle_finalizers(&mut object, options);

@@ -65,7 +65,7 @@ pub(super) fn check_new(resource: &Resource, object: &Value) -> Vec<Violation> {
     }
     found.extend(check_fields(object));
     found.extend(check_finalizers(object));
-    if resource.custom.is_none() {
+    if knows_short_finalizers(resource) {
         found.extend(check_short_finalizers(object));
     }
     found
@@ -99,7 +99,7 @@ pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> 
         }
     }
     found.extend(check_fields(object));
-    if resource.custom.is_none() {
+    if knows_short_finalizers(resource) {
         found.extend(check_short_finalizers(object));
     }
     found
@@ -151,13 +151,23 @@ fn check_owners(owners: &Value) -> Vec<Violation> {
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 );
-                found.push(Violation::invalid(FIELD, owners, &detail));
+                found.push(Violation::invalid_struct(FIELD, &in_order(owners).to_string(), &detail));
             } else {
                 controller = Some(this);
             }
         }
     }
     found
+}
+
+/// Owners with their fields in the order of Go's type, because a sentence shows them.
+fn in_order(owners: &Value) -> Value {
+    const FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let sorted = |owner: &Value| -> Value {
+        let fields = FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), owner.get(field)?.clone())));
+        Value::Object(fields.collect())
+    };
+    owners.as_array().into_iter().flatten().map(sorted).collect()
 }
 
 fn check_finalizers(object: &Value) -> Vec<Violation> {
@@ -194,7 +204,12 @@ pub(super) fn finalizer_warnings(resource: &Resource, object: &Value, old: Optio
         .collect()
 }
 
-/// Built-in kinds know which finalizers need no domain.
+/// Leases and definitions are judged by the rules that custom kinds have too.
+fn knows_short_finalizers(resource: &Resource) -> bool {
+    resource.custom.is_none() && !matches!(&*resource.group, "coordination.k8s.io" | "apiextensions.k8s.io")
+}
+
+/// Most built-in kinds know which finalizers need no domain.
 fn check_short_finalizers(object: &Value) -> Vec<Violation> {
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     finalizers(object)

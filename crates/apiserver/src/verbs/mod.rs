@@ -130,6 +130,10 @@ impl Request {
         }
     }
 
+    fn ignores_unknown_fields(&self) -> bool {
+        matches!(self.field_validation(), Ok(FieldValidation::Ignore))
+    }
+
     /// Judges the parameters that every write has, before anybody looks at the body.
     fn check_write_options(&self) -> Result<(), Refusal> {
         self.is_dry_run()?;
@@ -143,27 +147,17 @@ impl Request {
         Refusal::invalid(self.options_kind, "meta.k8s.io", "", &[cause])
     }
 
-    /// Complains about fields that a kind does not have, as loudly as the client asked for.
-    fn complain(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, Refusal> {
-        self.complain_about(&self.resource.version, duplicates, unknown)
-    }
-
-    /// The same about an object that says it is of `version`.
-    fn complain_about(&self, version: &str, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, Refusal> {
-        let strictness = self.field_validation()?;
+    /// Complains about fields that a kind does not have, as loudly as the client asked for: with warnings, or with the
+    /// sentence of a refusal.
+    fn complain(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, String> {
         if duplicates.is_empty() && unknown.is_empty() {
             return Ok(Vec::new());
         }
-        match strictness {
-            FieldValidation::Ignore => Ok(Vec::new()),
-            FieldValidation::Warn => Ok(complaints(duplicates, unknown)),
-            FieldValidation::Strict => {
-                let kind = &self.resource.kind;
-                let detail = strict_error(duplicates, unknown);
-                Err(Refusal::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {detail}"
-                )))
-            }
+        match self.field_validation() {
+            Ok(FieldValidation::Ignore) => Ok(Vec::new()),
+            Ok(FieldValidation::Strict) => Err(strict_error(duplicates, unknown)),
+            // Whatever else a client says was refused before its body was read.
+            Ok(FieldValidation::Warn) | Err(_) => Ok(complaints(duplicates, unknown)),
         }
     }
 

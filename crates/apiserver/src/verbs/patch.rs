@@ -3,9 +3,10 @@
 use http::StatusCode;
 use objects::apply::{Applied, Refused, apply};
 use objects::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
+use objects::schema::{go_name, go_value, quoted};
 use serde_json::{Value, json};
 
-use super::admission::go_type;
+use super::admission::no_object;
 use super::update::RETRIES;
 use super::{Request, Written, metadata};
 use crate::body;
@@ -45,6 +46,10 @@ impl Request {
         loop {
             let entry = self.stored()?;
             let old = self.resource.read(&entry.bytes)?;
+            if kind == Kind::Merge && patch.is_array() && self.ignores_unknown_fields() {
+                // Then nobody looks at the patch before it is taken for the object.
+                return Err(Self::unreadable(&patch.to_string(), &no_object(&patch)));
+            }
             let patched = match kind {
                 Kind::Json => json_patch(&old, &patch),
                 Kind::Merge | Kind::Apply => merge_patch(&old, &patch),
@@ -53,8 +58,11 @@ impl Request {
             let mut new = patched.map_err(|error| Self::patch_refusal(&error))?;
             // A patch that names a version is meant for that one only.
             let conditional = metadata::text(&new, "resourceVersion") != metadata::text(&old, "resourceVersion");
-            self.check_identity(&old, &new)?;
-            let warnings = self.shape(&mut new, &decoded.duplicates)?;
+            let warnings = self.shape(&mut new, &decoded.duplicates).map_err(|unfit| {
+                let shown = if kind == Kind::Strategic { go_value(&patch) } else { new.to_string() };
+                Self::unreadable(&shown, &unfit.problem)
+            })?;
+            self.check_identity(&mut new).map_err(|refusal| refusal.with_warnings(&warnings))?;
             self.fill_defaults(&mut new);
             let new = self.with_owners(Some(&old), new);
             match self.store_change(&entry, &old, new, warnings.clone()).await {
@@ -95,23 +103,17 @@ impl Request {
         }
     }
 
-    /// A patch can rename an object as little as anything else can.
-    fn check_identity(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
-        let name = metadata::text(new, "name");
-        if name != self.name {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                self.name
-            )));
-        }
-        let namespace = metadata::text(new, "namespace");
-        if namespace != metadata::text(old, "namespace") {
-            return Err(Refusal::bad_request(format!(
-                "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-                self.namespace
-            )));
-        }
-        Ok(())
+    /// What the patch makes is no object of its kind.
+    fn unreadable(shown: &str, problem: &str) -> Refusal {
+        let message = format!("Invalid value: {}: {problem}", quoted(shown));
+        let cause = Cause { reason: "FieldValueInvalid".to_owned(), message, field: "patch".to_owned() };
+        Refusal::invalid("", "", "", &[cause])
+    }
+
+    /// A patch can rename or move an object as little as anything else can.
+    fn check_identity(&self, object: &mut Value) -> Result<(), Refusal> {
+        self.settle_namespace(object)?;
+        self.check_name(object)
     }
 
     /// Server-side apply.
@@ -129,10 +131,13 @@ impl Request {
             body::yaml(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding YAML: {problem}")))?;
         let configuration = decoded.value;
         if !configuration.is_object() {
+            if !self.subresource.is_empty() {
+                self.stored()?;
+            }
             return Err(Refusal::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go \
                  value of type map[string]interface {{}}",
-                go_type(&configuration)
+                go_name(&configuration)
             )));
         }
         let force = self.query.flag("force");
@@ -148,7 +153,7 @@ impl Request {
 
     /// What of the configuration the kind does not have. The configuration itself stays as it is.
     fn unknown_fields(&self, configuration: &Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
-        self.shape(&mut configuration.clone(), duplicates)
+        self.shape(&mut configuration.clone(), duplicates).map_err(|unfit| self.not_handled(&unfit))
     }
 
     async fn apply_once(
@@ -186,10 +191,7 @@ impl Request {
         warnings: Vec<String>,
     ) -> Result<Written, Refusal> {
         let mut object = applied.object;
-        if entry.is_none() {
-            self.check_name(&object)?;
-        }
-        self.settle_namespace(&mut object)?;
+        self.check_identity(&mut object)?;
         let (Some(entry), Some(old)) = (entry, old) else {
             self.shape_quietly(&mut object);
             self.fill_defaults(&mut object);

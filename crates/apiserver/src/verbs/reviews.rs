@@ -14,9 +14,10 @@ impl Request {
         if self.resource.is("", "bindings") {
             return self.bind(bytes).await;
         }
+        self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut review = decoded.value;
-        self.shape(&mut review, &decoded.duplicates)?;
+        self.shape(&mut review, &decoded.duplicates).map_err(|unfit| self.not_handled(&unfit))?;
         let mut review = self.with_owners(None, review);
         if review["spec"].is_null() {
             review["spec"] = json!({});
@@ -98,7 +99,7 @@ impl Request {
             },
             (false, true) => Question { verb: text(path, "verb"), attributes: Attributes::Path(text(path, "path")) },
         };
-        let allowed = self.api.access().allows(user, &question);
+        let allowed = self.api.allows(user, &question);
         Ok(if allowed { json!({"allowed": true}) } else { json!({"allowed": false}) })
     }
 

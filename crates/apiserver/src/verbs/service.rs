@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Api;
@@ -66,11 +67,18 @@ fn refused(service: &Value, address: &str, detail: &str) -> Refusal {
 }
 
 fn taken(api: &Api) -> HashSet<String> {
+    #[derive(Deserialize)]
+    struct Service {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(rename = "clusterIP")]
+        address: String,
+    }
     let services = api.store.list("services", "").items;
-    let address = |bytes: &[u8]| -> Option<String> {
-        let service: Value = serde_json::from_slice(bytes).ok()?;
-        Some(service["spec"]["clusterIP"].as_str()?.to_owned())
-    };
+    // One without an address takes none.
+    let address = |bytes: &[u8]| Some(serde_json::from_slice::<Service>(bytes).ok()?.spec.address);
     services.iter().filter_map(|(_, entry)| address(&entry.bytes)).collect()
 }
 

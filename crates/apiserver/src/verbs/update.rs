@@ -17,7 +17,7 @@ impl Request {
         self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut object = decoded.value;
-        let warnings = self.shape(&mut object, &decoded.duplicates)?;
+        let warnings = self.shape(&mut object, &decoded.duplicates).map_err(|unfit| self.not_handled(&unfit))?;
         let fits = self.check_name(&object).and_then(|()| self.settle_namespace(&mut object));
         fits.map_err(|refusal| refusal.with_warnings(&warnings))?;
         let conditional = Self::is_conditional(&object);
@@ -109,6 +109,8 @@ impl Request {
         let key = self.resource.key(&self.namespace, &self.name);
         let outcome = self.api.store.write(&self.resource.shelf, &key, Expect::Revision(entry.revision), action).await;
         match outcome {
+            // The last state of an object that goes has the version before it went.
+            Ok(_) if ends => Ok(written(new)),
             Ok(entry) => {
                 new["metadata"]["resourceVersion"] = json!(entry.revision.to_string());
                 Ok(written(new))
@@ -168,7 +170,7 @@ impl Request {
         match &*self.subresource {
             "status" => {
                 let status = new.get("status").cloned();
-                let given = new["metadata"].clone();
+                let given = new["metadata"].take();
                 *new = old.clone();
                 if let Some(fields) = new.as_object_mut() {
                     match status {
@@ -176,22 +178,15 @@ impl Request {
                         None => drop(fields.shift_remove("status")),
                     }
                 }
-                // Built-in kinds let a status write change labels, annotations and finalizers too; custom ones do not.
-                if self.resource.custom.is_none()
-                    && let Some(metadata) = metadata::of(new)
-                {
-                    let keeps_labels = self.resource.is("apps", "deployments");
-                    let fields = if keeps_labels {
-                        &["annotations", "finalizers"][..]
-                    } else {
-                        &["labels", "annotations", "finalizers"]
+                // Built-in kinds let a status write change most of the metadata too; custom ones nothing of it.
+                if self.resource.custom.is_none() {
+                    new["metadata"] = given;
+                    let kept = match &*self.resource.plural {
+                        "deployments" => &["labels"][..],
+                        "pods" => &["ownerReferences"],
+                        _ => &[],
                     };
-                    for &field in fields {
-                        match given.get(field) {
-                            Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
-                            None => drop(metadata.shift_remove(field)),
-                        }
-                    }
+                    restore(old, new, kept);
                 }
             }
             "finalize" => {
@@ -213,21 +208,8 @@ impl Request {
                 }
             }
         }
+        restore(old, new, &SETTLED);
         if let Some(metadata) = metadata::of(new) {
-            for field in [
-                "uid",
-                "creationTimestamp",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-                "generation",
-                "resourceVersion",
-                "selfLink",
-            ] {
-                match old["metadata"].get(field) {
-                    Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
-                    None => drop(metadata.shift_remove(field)),
-                }
-            }
             metadata.insert("managedFields".to_owned(), owners);
         }
     }
@@ -261,13 +243,39 @@ impl Request {
     }
 }
 
+/// What of the metadata only the server changes.
+const SETTLED: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+];
+
+/// Puts fields of the metadata back as they were.
+fn restore(old: &Value, new: &mut Value, fields: &[&str]) {
+    let Some(metadata) = metadata::of(new) else { return };
+    for &field in fields {
+        match old["metadata"].get(field) {
+            Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
+            None => drop(metadata.shift_remove(field)),
+        }
+    }
+}
+
 /// Whether an object that somebody asked to delete has nothing left that keeps it.
 pub(super) fn is_finished(object: &Value) -> bool {
     let waits_for_node = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
-    let kept_by_namespace = object["kind"] == "Namespace"
-        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     metadata::is_being_deleted(object)
         && metadata::finalizers(object).is_empty()
         && !waits_for_node
-        && !kept_by_namespace
+        && !has_contents(object)
+}
+
+/// Whether an object is a Namespace that may have objects in it.
+pub(super) fn has_contents(object: &Value) -> bool {
+    object["kind"] == "Namespace"
+        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }

@@ -113,6 +113,12 @@ impl Up {
         self.child.wait().unwrap();
     }
 
+    /// As Ctrl-C does it.
+    pub fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    }
+
     /// Waits for its end. Answers its exit code.
     pub fn ended(mut self) -> Option<i32> {
         wait(&mut self.child);

@@ -8,7 +8,9 @@ fn it_says_what_one_needs_and_down_stops_it() {
     let state = dir.path().join("a b");
     let up = Up::start(&state, &["--kubeconfig", dir.path().join("kube").to_str().unwrap()]);
     let text = up.greeting.join("\n");
-    for word in ["https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"] {
+    for word in
+        ["Page ", "http://127.0.0.1:", "https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"]
+    {
         assert!(text.contains(word), "{text}");
     }
     // In two seconds on a machine with nothing else to do.

@@ -52,8 +52,8 @@ fn a_deployment_runs_as_processes_which_end_with_the_platform() {
     let up = Up::start(&state, &["--host-images"]);
     up.until(&["get", "deployment", "sleeper", "-o", "jsonpath={.status.readyReplicas}"], |said| said == "2");
     assert_eq!(processes(&mark), 2);
-    up.kubectl(&["delete", "deployment", "sleeper"]);
-    up.until(&["get", "pods", "-o", "name"], str::is_empty);
+    up.interrupt();
+    assert_eq!(up.ended(), Some(0));
     assert_eq!(processes(&mark), 0);
 }
 

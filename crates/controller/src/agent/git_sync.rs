@@ -1,6 +1,9 @@
 //! Repositories that an Agent follows by roll-out: look at them as often as was asked, and no oftener.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use api::{
     Agent, AgentStatus,
@@ -9,8 +12,9 @@ use api::{
 };
 use jiff::Timestamp;
 use kubeopencode_core::{
-    contexts::ContextPlan,
-    git_sync::{next_look, rolls_out, take},
+    contexts::{ContextPlan, GitMount},
+    git_sync::{LastLook, may_take, next_look, rolls_out, take},
+    resolved::ResolvedAgent,
     status,
 };
 use observe::Key;
@@ -18,8 +22,37 @@ use observe::Key;
 use crate::{
     context::{Context, now},
     registry::git_login,
+    remote::Error,
     task::target::Target,
+    way::Way,
 };
+
+/// How the last looks at the repositories of all Agents ended. What a restart forgets is found by the next look.
+#[derive(Debug, Default)]
+pub struct LastLooks(Mutex<HashMap<Key, BTreeMap<String, LastLook>>>);
+
+impl LastLooks {
+    fn of(&self, agent: &Key, repository: &str) -> Option<LastLook> {
+        self.lock().get(agent)?.get(repository).cloned()
+    }
+
+    fn note(&self, agent: &Key, looks: BTreeMap<String, LastLook>) {
+        if looks.is_empty() {
+            self.lock().remove(agent);
+        } else {
+            self.lock().insert(agent.clone(), looks);
+        }
+    }
+
+    /// The Agent is gone.
+    pub fn forget(&self, agent: &Key) {
+        self.lock().remove(agent);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<String, LastLook>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What was found in the repositories that an Agent follows.
 #[derive(Debug, Default)]
@@ -56,38 +89,54 @@ impl Followed {
 }
 
 /// Looks at the repositories whose time has come.
-pub async fn look(ctx: &Context, agent: &Agent, plan: &ContextPlan) -> Followed {
+pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: &ContextPlan) -> Followed {
     let key = Key::of(agent);
     let status = agent.status.clone().unwrap_or_default();
-    let waiting_since = status
+    let pending = status
         .conditions
         .as_deref()
         .and_then(|conditions| status::find(conditions, types::GIT_SYNC_PENDING))
-        .filter(|condition| condition.status == "True")
-        .map(|condition| condition.last_transition_time.0);
+        .filter(|condition| condition.status == "True" && condition.reason == reasons::WAITING_FOR_TASKS);
+    let waiting_since = pending.map(|condition| condition.last_transition_time.0);
+    // What the process before us saw is in the condition.
+    let remembered = if pending.is_some() { LastLook::Waits } else { LastLook::Taken };
     let busy = ctx.queues.load(&Target::agent(key.clone())) > 0;
+    let begun = now();
+    let may_take = may_take(busy, waiting_since, begun);
     let mut followed = Followed::default();
+    let mut looks = BTreeMap::new();
     for mount in plan.git.iter().filter(|mount| rolls_out(mount)) {
         let known = status.git_sync_statuses.iter().flatten().find(|known| known.name == mount.name);
-        let due = next_look(mount, known);
+        let mut last = ctx.looks.of(&key, &mount.name).unwrap_or_else(|| remembered.clone());
         let mut seen = known.cloned();
-        if now() >= due {
-            let found = match git_login(ctx, &key, mount.secret.as_ref()).await {
-                Ok(login) => ctx.remote.commit(&mount.repository, &mount.reference, login.as_ref()).await,
-                Err(error) => Err(error),
-            };
-            match found {
+        if next_look(mount, known, &last, may_take, begun) <= begun {
+            match newest(ctx, &key, resolved, mount).await {
                 Ok(found) => {
-                    let taken = take(&mount.name, known, &found, busy, waiting_since, now());
-                    followed.waits |= taken.waits;
-                    seen = Some(taken.status);
+                    let (status, taken) = take(&mount.name, known, &found, may_take, now());
+                    (seen, last) = (Some(status), taken);
                 }
-                Err(error) => followed.problem = Some(format!("context '{}': {error}", mount.name)),
+                Err(error) => {
+                    last = LastLook::Failed { at: now(), problem: format!("context '{}': {error}", mount.name) };
+                }
             }
         }
-        let again = next_look(mount, seen.as_ref()).max(now() + jiff::SignedDuration::from_secs(10));
+        match &last {
+            LastLook::Taken => {}
+            LastLook::Waits => followed.waits = true,
+            LastLook::Failed { problem, .. } => followed.problem = Some(problem.clone()),
+        }
+        let again = next_look(mount, seen.as_ref(), &last, may_take, now());
         followed.next_look = Some(followed.next_look.map_or(again, |earlier| earlier.min(again)));
         followed.statuses.extend(seen);
+        looks.insert(mount.name.clone(), last);
     }
+    ctx.looks.note(&key, looks);
     followed
+}
+
+/// The commit that a repository has now, asked in the way that the Agent's Pods would.
+async fn newest(ctx: &Context, key: &Key, agent: &ResolvedAgent, mount: &GitMount) -> Result<String, Error> {
+    let login = git_login(ctx, key, mount.secret.as_ref()).await?;
+    let way = Way::of_agent(ctx, key, agent).await?;
+    ctx.remote.through(&way)?.commit(&mount.repository, &mount.reference, login.as_ref()).await
 }

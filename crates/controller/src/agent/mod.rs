@@ -4,7 +4,7 @@
 //! `report` says how it went. [`server`] and [`delivered`] talk to the server that then runs.
 
 pub mod delivered;
-mod git_sync;
+pub mod git_sync;
 mod objects;
 mod report;
 mod secrets;
@@ -43,7 +43,7 @@ use self::{
 use crate::{
     apply, bindings,
     context::{Context, instant},
-    parts::{Part, Uses},
+    parts::{Part, User, Uses},
     task::target::Target,
 };
 
@@ -125,7 +125,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         None => {
             ctx.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
             ctx.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
-            ctx.parts.uses(key).done();
+            ctx.looks.forget(key);
+            ctx.parts.forget_user(&User::Agent(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Seen::Unreadable(why)) => {
@@ -139,7 +140,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     }
     track_template(ctx, &agent).await?;
     let idle = standby::pass(ctx, &agent).await?;
-    let mut uses = ctx.parts.uses(key);
+    let mut uses = ctx.parts.uses(&User::Agent(key.clone()));
     let mut done = Box::pin(reconcile(ctx, &agent, &mut uses)).await;
     uses.done();
     let ready = is_ready(ctx, &agent);
@@ -194,7 +195,7 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
     let plan = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, &resolved, &config_maps))?;
     let bindings = bindings::read(ctx, &key.namespace, &resolved, uses).await?;
     let config = bindings.compile(&resolved, &plan, &platform)?;
-    let followed = git_sync::look(ctx, agent, &plan).await;
+    let followed = git_sync::look(ctx, agent, &resolved, &plan).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password
         && agent.spec.server.as_ref().is_none_or(|server| server.password_secret_ref.is_none())
@@ -247,5 +248,10 @@ pub fn template_changed(ctx: &Context, key: &Key) {
         ctx.work.agents.add(Key::of(&*agent));
     }
     ctx.work.templates.add(key.clone());
-    ctx.work.admissions.add(Target::template(key.clone()));
+    let target = Target::template(key.clone());
+    // It may refer to something else now.
+    for task in ctx.queues.lacking_on(&target) {
+        ctx.work.tasks.add(task);
+    }
+    ctx.work.admissions.add(target);
 }

@@ -8,11 +8,15 @@ use api::{
     names::{annotations, labels},
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Resource as _, ResourceExt as _, api::DeleteParams};
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{DeleteParams, Preconditions},
+};
 use kubeopencode_core::{names, share::ShareLink};
 
 use super::Error;
 use crate::{
+    apply::controller_uid,
     context::{Context, now},
     secret,
 };
@@ -60,11 +64,18 @@ async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
     super::objects::create_secret_once(ctx, agent, secret).await
 }
 
+/// Removes our Secret. One of that name that somebody else made since is theirs.
 async fn remove(ctx: &Context, agent: &Agent) -> Result<(), Error> {
     let secrets = ctx.api::<Secret>(&agent.namespace().unwrap_or_default());
-    match secrets.delete(&names::agent_share(&agent.name_any()), &DeleteParams::default()).await {
+    let name = names::agent_share(&agent.name_any());
+    let found = secrets.get_metadata_opt(&name).await?;
+    let Some(ours) = found.filter(|found| controller_uid(found) == agent.metadata.uid.as_deref()) else {
+        return Ok(());
+    };
+    let preconditions = Some(Preconditions { uid: ours.uid(), resource_version: None });
+    match secrets.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

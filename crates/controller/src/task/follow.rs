@@ -48,12 +48,14 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
     let pod = match find(ctx, task, epoch).await? {
         Found::Pod(pod) => Some(pod),
         Found::Gone => None,
+        // Nobody needs it any more.
+        Found::NeverMade if stop_requested(task) => None,
         Found::NeverMade => match Box::pin(start::resume(ctx, task, epoch)).await {
             Ok(pod) => Some(pod),
             Err(error) if error.is_permanent() => {
                 return finish::refused(ctx, task, epoch, error.reason(), &error.to_string()).await;
             }
-            Err(error) => return Err(error),
+            Err(error) => return not_made(ctx, task, epoch, admitted_at, error).await,
         },
     };
     let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
@@ -114,6 +116,18 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
             }
         }
     }
+}
+
+/// The Pod of a run cannot be made now. That is said and tried again, until the run should have started.
+async fn not_made(ctx: &Context, task: &Task, epoch: i64, admitted_at: Timestamp, error: Error) -> Result<Next, Error> {
+    if let Startup::Failed(trouble) = startup(None, admitted_at, ctx.startup_timeout(task), now()) {
+        let message = format!("{}: {error}", trouble.message);
+        return finish::refused(ctx, task, epoch, error.reason(), &message).await;
+    }
+    if let Error::Leaving { .. } | Error::Api(kube::Error::Api(_)) = &error {
+        tell_trouble(ctx, task, error.reason(), &error.to_string()).await?;
+    }
+    Err(error)
 }
 
 /// A Pod that left no report.

@@ -23,7 +23,7 @@ use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams},
 };
-use kubeopencode_core::status;
+use kubeopencode_core::{dependencies::Missing, status};
 use observe::{Key, Next, Seen};
 use serde_json::json;
 
@@ -32,7 +32,10 @@ use self::{
     standing::{Standing, joins_later, stop_requested},
     start::Error,
 };
-use crate::context::{Context, instant, now};
+use crate::{
+    context::{Context, instant, now},
+    parts::User,
+};
 
 /// One pass over a Task. If somebody changed it since we looked, we look again.
 pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
@@ -47,6 +50,7 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
         None => {
             ctx.observe_task(key);
             ctx.finished.observe(key, false);
+            ctx.parts.forget_user(&User::Task(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Seen::Unreadable(why)) => {
@@ -63,6 +67,10 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
         Standing::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(ctx, &task, epoch).await,
         Standing::Waiting { epoch } => match ctx.queues.verdict(key, &task.uid().unwrap_or_default()) {
             Verdict::Admitted(admission) => match Box::pin(start::start(ctx, &task, &admission)).await {
+                Err(error) if error.is_missing() => {
+                    lacks(ctx, &task, &error);
+                    Ok(Next::Wait)
+                }
                 Err(error) if error.is_permanent() => {
                     finish::refused(ctx, &task, epoch, error.reason(), &error.to_string()).await
                 }
@@ -70,6 +78,20 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
             },
             Verdict::Refused(refusal) => finish::refused(ctx, &task, epoch, refusal.reason, &refusal.message).await,
             Verdict::Waits(queued) => say_queued(ctx, &task, &queued).await,
+            Verdict::Lacks(queued) => match Box::pin(start::check(ctx, &task, epoch)).await {
+                Err(error) if error.is_missing() => {
+                    if lacks(ctx, &task, &error) {
+                        return Ok(Next::Wait);
+                    }
+                    say_queued(ctx, &task, &queued).await
+                }
+                Err(error) if !error.is_permanent() => Err(error),
+                Ok(()) | Err(_) => {
+                    ctx.queues.found(key);
+                    ctx.observe_task(key);
+                    Ok(Next::Wait)
+                }
+            },
             Verdict::Undecided => {
                 ctx.observe_task(key);
                 Ok(joins_later(&task).map_or(Next::Wait, |at| Next::At(instant(at))))
@@ -78,6 +100,18 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
         Standing::Running { epoch, admitted_at } => follow::follow(ctx, &task, epoch, admitted_at).await,
         Standing::Finished { epoch } => finished(ctx, &task, epoch).await,
     }
+}
+
+/// Lets a Task wait for what it refers to. Answers whether that is news; then it is decided anew.
+fn lacks(ctx: &Context, task: &Task, error: &Error) -> bool {
+    let until = follow::later(now(), ctx.platform().reference_grace_period);
+    let missing = Missing { reason: error.reason(), message: error.to_string(), until };
+    let key = Key::of(task);
+    let news = ctx.queues.lacks(&key, &task.uid().unwrap_or_default(), missing);
+    if news {
+        ctx.observe_task(&key);
+    }
+    news
 }
 
 /// Says in the status what the Task waits for.
@@ -108,6 +142,7 @@ async fn say_queued(ctx: &Context, task: &Task, queued: &Queued) -> Result<Next,
 async fn finished(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error> {
     let key = Key::of(task);
     ctx.queues.finished(&key, epoch);
+    ctx.parts.forget_user(&User::Task(key.clone()));
     let asked = task.annotations().get(annotations::RERUN);
     let done = task.status.as_ref().and_then(|status| status.observed_rerun.as_ref());
     if asked.is_some() && asked != done {

@@ -9,7 +9,7 @@ use std::{
 use api::{Task, kinds::agent::TaskStart};
 use jiff::{SignedDuration, Timestamp};
 use kubeopencode_core::{
-    dependencies::{self, Other},
+    dependencies::{self, Dependencies, Missing, Other},
     queue::{Admission, Decisions, Gate, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
 };
 use observe::Key;
@@ -42,6 +42,8 @@ pub enum Verdict {
     Refused(Refusal),
     /// It waits.
     Waits(Queued),
+    /// It waits for something that it refers to.
+    Lacks(Queued),
     /// Nothing was decided yet.
     Undecided,
 }
@@ -58,6 +60,8 @@ struct State {
     dependants: HashMap<Key, BTreeSet<Key>>,
     admitted: HashMap<Key, Admission>,
     refused: HashMap<Key, Refusal>,
+    /// What Tasks, by their UIDs, lack of what they refer to.
+    lacking: HashMap<Key, (String, Missing)>,
     /// Runs whose Task is gone and whose Pod is not, by the Task's UID: they hold their slot until the Pod is gone.
     lingering: HashMap<String, (TaskKey, Target)>,
 }
@@ -231,8 +235,10 @@ impl Queues {
         let Some((task, target)) = state.places.get(key).cloned() else { return Verdict::Undecided };
         let Some(line) = state.lines.get_mut(&target) else { return Verdict::Undecided };
         match line.queue.why(&task) {
-            Some(wait) if !line.fresh.contains(key) => Verdict::Waits(queued(&wait, line, key, &task)),
-            _ => Verdict::Undecided,
+            _ if line.fresh.contains(key) => Verdict::Undecided,
+            Some(wait @ Wait::Reference(_)) => Verdict::Lacks(queued(&wait, line, key, &task)),
+            Some(wait) => Verdict::Waits(queued(&wait, line, key, &task)),
+            None => Verdict::Undecided,
         }
     }
 
@@ -252,11 +258,43 @@ impl Queues {
         }
     }
 
+    /// A Task lacks something that it refers to, and waits until `missing` says, or as long as it was said first. If it
+    /// was admitted, it gives its slot back. Answers whether that is news.
+    pub fn lacks(&self, key: &Key, uid: &str, mut missing: Missing) -> bool {
+        let mut state = self.lock();
+        let before = state.lacking.get(key).filter(|(of, _)| of == uid).map(|(_, missing)| missing.clone());
+        if let Some(before) = &before {
+            missing.until = before.until;
+        }
+        state.lacking.insert(key.clone(), (uid.to_owned(), missing.clone()));
+        let news = before.as_ref() != Some(&missing) || state.admitted.contains_key(key);
+        let admission = state.admitted.remove(key);
+        if let (Some(admission), Some((_, target))) = (admission, state.places.get(key).cloned())
+            && let Some(line) = state.lines.get_mut(&target)
+        {
+            line.queue.lacks(&admission, missing);
+        }
+        news
+    }
+
+    /// Everything that a Task refers to is there.
+    pub fn found(&self, key: &Key) {
+        self.lock().lacking.remove(key);
+    }
+
+    /// Tasks of `target` that lack something.
+    pub fn lacking_on(&self, target: &Target) -> Vec<Key> {
+        let state = self.lock();
+        let here = |key: &&Key| state.places.get(*key).is_some_and(|(_, on)| on == target);
+        state.lacking.keys().filter(here).cloned().collect()
+    }
+
     /// A run ended, and its status says so. Answers whose slot became free.
     pub fn finished(&self, key: &Key, epoch: i64) -> Option<Target> {
         let mut state = self.lock();
         state.admitted.remove(key);
         state.refused.remove(key);
+        state.lacking.remove(key);
         let (task, target) = state.places.get(key).cloned()?;
         state.lines.get_mut(&target)?.queue.finished(&task, epoch);
         Some(target)
@@ -272,6 +310,7 @@ impl State {
         self.places.remove(key);
         self.admitted.remove(key);
         self.refused.remove(key);
+        self.lacking.remove(key);
         if let Some(line) = self.lines.get_mut(target) {
             if line.queue.is_running(task) && has_pod(task) {
                 self.lingering.insert(task.uid.clone(), (task.clone(), target.clone()));
@@ -315,7 +354,8 @@ impl State {
                 if joins_later(task).is_some() {
                     return;
                 }
-                line.queue.upsert(waiting(task, &task_key, epoch, grace, find));
+                let lacking = self.lacking.get(key).filter(|(of, _)| *of == task_key.uid).map(|(_, missing)| missing);
+                line.queue.upsert(waiting(task, &task_key, epoch, grace, find, lacking));
                 line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
@@ -349,14 +389,24 @@ impl State {
     }
 }
 
-fn waiting(task: &Task, key: &TaskKey, epoch: i64, grace: Duration, find: &impl Fn(&Key) -> Option<Other>) -> Waiting {
+fn waiting(
+    task: &Task,
+    key: &TaskKey,
+    epoch: i64,
+    grace: Duration,
+    find: &impl Fn(&Key) -> Option<Other>,
+    lacking: Option<&Missing>,
+) -> Waiting {
     let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let queued_at = task.status.as_ref().and_then(|s| s.timings.as_ref()).and_then(|t| t.queued_at.as_ref());
     let since = queued_at.map_or(created, |time| time.0);
     let patience = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
     let missing_until = since.checked_add(patience).unwrap_or(Timestamp::MAX);
     let look = |name: &str| find(&Key::new(&key.namespace, name));
-    let dependencies = dependencies::judge(task, &look, missing_until);
+    let dependencies = match (dependencies::judge(task, &look, missing_until), lacking) {
+        (Dependencies::Met, Some(missing)) => Dependencies::Missing(missing.clone()),
+        (dependencies, _) => dependencies,
+    };
     Waiting { key: key.clone(), epoch, priority: task.spec.priority, created, since, dependencies }
 }
 

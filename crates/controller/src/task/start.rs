@@ -36,7 +36,7 @@ use crate::{
     bindings,
     context::{Context, now},
     failpoint,
-    parts::Uses,
+    parts::{Part, User, Uses},
 };
 
 /// Why a Task cannot start.
@@ -96,9 +96,20 @@ impl Error {
         }
     }
 
+    /// Whether something that the Task refers to is not there, and may still come.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Context(error) => error.is_missing(),
+            Self::Bindings(error) => !matches!(error, bindings::Error::Api(_)),
+            _ => false,
+        }
+    }
+
     /// Whether trying again is useless.
     pub fn is_permanent(&self) -> bool {
         match self {
+            // A ResourceQuota that is used up has room again when other Pods have ended.
+            Self::Api(kube::Error::Api(status)) if status.message.contains("exceeded quota") => false,
             // The API server looked at it and said no: it will say no again.
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
             Self::Api(_) | Self::Leaving { .. } | Self::Bindings(bindings::Error::Api(_)) => false,
@@ -120,7 +131,7 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
     let task = labelled.as_ref().unwrap_or(task);
     failpoint::reach("labelled");
     // Everything that can be wrong with the Task itself is found before the run is claimed.
-    let objects = build(ctx, task, admission.epoch).await?;
+    let objects = gather(ctx, task, admission.epoch).await?;
     let claimed = match claim(ctx, task, admission, &objects.resolved).await {
         Ok(claimed) => claimed,
         Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {
@@ -139,9 +150,14 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
     Ok(Next::Wait)
 }
 
+/// Whether everything that a waiting Task refers to is there. Whatever else is wrong shows when it starts.
+pub async fn check(ctx: &Context, task: &Task, epoch: i64) -> Result<(), Error> {
+    gather(ctx, task, epoch).await.map(drop)
+}
+
 /// Creates the Pod of a run that was claimed by a process that died before it could.
 pub async fn resume(ctx: &Context, task: &Task, epoch: i64) -> Result<Arc<Pod>, Error> {
-    let objects = build(ctx, task, epoch).await?;
+    let objects = gather(ctx, task, epoch).await?;
     create(ctx, task, epoch, objects.made).await
 }
 
@@ -172,11 +188,24 @@ pub fn resolve(ctx: &Context, task: &Task) -> Result<ResolvedTask, Error> {
     Ok(resolved)
 }
 
-async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+/// Builds what a run needs. If something that it refers to is missing, the Task is looked at again when that changes.
+async fn gather(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+    let waiter = User::Task(Key::of(task));
+    let mut uses = ctx.parts.uses(&waiter);
+    let built = build(ctx, task, epoch, &mut uses).await;
+    if built.as_ref().is_err_and(Error::is_missing) {
+        uses.done();
+    } else {
+        ctx.parts.forget_user(&waiter);
+    }
+    built
+}
+
+async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Objects, Error> {
     let platform = ctx.platform();
     let key = Key::of(task);
     let resolved = resolve(ctx, task)?;
-    let config_maps = read_config_maps(ctx, &key, &resolved).await?;
+    let config_maps = read_config_maps(ctx, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let plan = contexts::assemble(&input)?;
     let uid = task.uid().unwrap_or_default();
@@ -185,7 +214,7 @@ async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error>
     let mut made = if attaches(&resolved) {
         attach_pod(&input)?
     } else {
-        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent, &mut Uses::untold()).await?;
+        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent, uses).await?;
         own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
     };
     if let Some(target) = Target::of(task) {
@@ -198,13 +227,22 @@ async fn build(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error>
 }
 
 /// Reads the ConfigMaps that contexts name.
-async fn read_config_maps(ctx: &Context, key: &Key, task: &ResolvedTask) -> Result<ConfigMaps, kube::Error> {
+async fn read_config_maps(
+    ctx: &Context,
+    key: &Key,
+    task: &ResolvedTask,
+    uses: &mut Uses<'_>,
+) -> Result<ConfigMaps, kube::Error> {
     let items: Vec<_> = if attaches(task) {
         task.contexts.iter().collect()
     } else {
         task.agent.contexts.iter().chain(&task.contexts).collect()
     };
-    ctx.read_config_maps(&key.namespace, contexts::needed_config_maps(items)).await
+    let needed = contexts::needed_config_maps(items);
+    for name in &needed {
+        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
+    }
+    ctx.read_config_maps(&key.namespace, needed).await
 }
 
 /// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.

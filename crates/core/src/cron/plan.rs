@@ -80,6 +80,14 @@ pub fn plan(cron: &CronTask, children: &[ChildTask], now: Timestamp) -> CronPlan
     Planner::new(cron, children, now).plan()
 }
 
+/// The status of a CronTask whose Task was refused, for `why`. It is tried again.
+pub fn refused(cron: &CronTask, children: &[ChildTask], why: &str, now: Timestamp) -> CronTaskStatus {
+    let mut planner = Planner::new(cron, children, now);
+    planner.plan.status.next_schedule_time = cron.status.as_ref().and_then(|status| status.next_schedule_time.clone());
+    planner.ready(false, reasons::TASK_NOT_CREATED, &format!("its Task was not created, and is tried again: {why}"));
+    planner.plan.status
+}
+
 struct Planner<'a> {
     cron: &'a CronTask,
     children: &'a [ChildTask],

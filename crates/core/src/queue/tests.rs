@@ -303,3 +303,39 @@ fn ten_thousand_waiting_tasks_are_admitted_one_by_one_quickly() {
     }
     assert!(queue.is_empty());
 }
+
+#[test]
+fn a_task_that_lacks_something_gives_its_slot_back_and_waits_for_it_but_not_for_ever() {
+    let mut queue = queue(Some(1), Some((2, 600)));
+    queue.upsert(task("a", 9, 0));
+    queue.upsert(task("b", 0, 0));
+    let decisions = check(&mut queue, 10, &["a"]);
+    let missing =
+        Missing { reason: reasons::CONTEXT_ERROR, message: "ConfigMap x does not exist".into(), until: at(70) };
+    queue.lacks(&decisions.admit[0], missing.clone());
+    check_why(
+        &queue,
+        "a",
+        reasons::CONTEXT_ERROR,
+        "ConfigMap x does not exist; the Task fails at 1970-01-01T00:01:10Z if that is still so",
+    );
+    assert_eq!(queue.position(&key("a")), None);
+    let decisions = check(&mut queue, 11, &["b"]);
+    assert_eq!(decisions.next_wake, Some(at(70)));
+    // It never started, so it does not count for the quota either.
+    assert_eq!(queue.history().len(), 1);
+
+    let refused = |name| {
+        vec![Refusal { key: key(name), reason: reasons::CONTEXT_ERROR, message: "ConfigMap x does not exist".into() }]
+    };
+    let mut late = queue.clone();
+    assert_eq!(late.decide(at(70)).fail, refused("a"));
+    queue.finished(&key("b"), 1);
+    queue.upsert(task("a", 9, 0));
+    let decisions = check(&mut queue, 12, &["a"]);
+    assert_eq!(decisions.next_wake, None);
+    // Told twice: only an admission that still stands can be given back.
+    queue.running(key("a"), 1, None);
+    queue.lacks(&decisions.admit[0], missing);
+    assert!(queue.is_running(&key("a")));
+}

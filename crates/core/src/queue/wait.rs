@@ -4,7 +4,7 @@ use api::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Gate, Lane, Queue, TaskKey, history::window};
-use crate::dependencies::Dependencies;
+use crate::dependencies::{Dependencies, Missing};
 
 /// Why a Task waits. The sentences hold no numbers that change while it waits: each change would be a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Wait {
         /// The Task fails if that is still so at this time.
         until: Timestamp,
     },
+    /// Something that it refers to is not there.
+    Reference(Missing),
     /// Other Tasks must end first.
     Dependencies {
         /// Their names.
@@ -48,6 +50,7 @@ impl Queue {
         match &task.dependencies {
             Dependencies::Met => {}
             Dependencies::Waiting { on, .. } => return Some(Wait::Dependencies { on: on.clone() }),
+            Dependencies::Missing(missing) => return Some(Wait::Reference(missing.clone())),
             Dependencies::Failed { .. } => return None,
         }
         match self.gate {
@@ -81,6 +84,7 @@ impl Wait {
             (Self::ServerNotReady, _) => reasons::AGENT_SERVER_NOT_READY,
             (Self::Missing { .. }, Lane::Agent(_)) => reasons::AGENT_NOT_FOUND,
             (Self::Missing { .. }, Lane::Template(_)) => reasons::TEMPLATE_NOT_FOUND,
+            (Self::Reference(missing), _) => missing.reason,
             (Self::Dependencies { .. }, _) => reasons::WAITING_FOR_DEPENDENCY,
         }
     }
@@ -99,6 +103,9 @@ impl Wait {
             Self::Waking => format!("{who} was idle and is waking up"),
             Self::ServerNotReady => format!("the server of {who} is not ready"),
             Self::Missing { until } => format!("{who} does not exist; the Task fails at {until} if it is not created"),
+            Self::Reference(Missing { message, until, .. }) => {
+                format!("{message}; the Task fails at {until} if that is still so")
+            }
             Self::Dependencies { on } => match on.as_slice() {
                 [one] => format!("Task '{one}' must end first"),
                 [first, others @ ..] => format!("Task '{first}' and {} more must end first", others.len()),

@@ -57,6 +57,7 @@ use tokio::{sync::watch, task::JoinSet, time::Instant};
 use cache::{Cache, Change};
 use inventory::{Entry, Inventory};
 use kinds::Kinds;
+use node::Events;
 use observe::{Key, Next, Queue};
 
 /// Items that are worked on at once.
@@ -148,11 +149,14 @@ struct World {
     kinds: Kinds,
     inventory: Mutex<Inventory>,
     queue: Queue<Work>,
+    /// What the scheduler tells people.
+    events: Events,
 }
 
 impl World {
     fn new(client: Client, settings: Settings) -> Self {
         Self {
+            events: Events::start(client.clone(), "default-scheduler", &settings.node),
             client,
             settings,
             deployments: Cache::default(),

@@ -2,6 +2,7 @@
 //!
 //! Not as on a cluster: requests are not added up. A machine of one's own may be asked for more than it has.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
 use kube::{
     Api, ResourceExt as _,
@@ -110,10 +111,17 @@ async fn bind(world: &World, pod: &Pod, key: &Key) -> Result<(), kube::Error> {
     let path = format!("/api/v1/namespaces/{}/pods/{}/binding", key.namespace, key.name);
     let request = http::Request::post(path).header("content-type", "application/json");
     let request = request.body(binding.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    // The node may hear of it, and tell what it does, before we hear the answer.
+    let decided = Timestamp::now();
     match world.client.request::<Value>(request).await {
         // It is gone, or it was bound before the watch told of it.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        other => other.map(drop),
+        Err(error) => Err(error),
+        Ok(_) => {
+            let message = format!("Successfully assigned {}/{} to {}", key.namespace, key.name, world.settings.node);
+            world.events.normal(pod, decided, "Scheduled", &message);
+            Ok(())
+        }
     }
 }
 
@@ -125,10 +133,11 @@ async fn refuse(world: &World, pod: &Pod, key: &Key, why: &str) -> Result<(), ku
     if conditions.iter().any(said) {
         return Ok(());
     }
+    world.events.warning(pod, "FailedScheduling", why);
     conditions.retain(|condition| condition.type_ != "PodScheduled");
     let mut conditions = json!(conditions);
     if let Some(list) = conditions.as_array_mut() {
-        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::now());
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::now());
         list.push(json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
                          "lastTransitionTime": now}));
     }

@@ -165,6 +165,7 @@ mod tests {
                     group: 1000,
                     groups: vec![9],
                     switch_user: false,
+                    confined: true,
                 },
             },
             limits: Limits { memory: Some(64 << 20), cpu: Some(1500), cpu_request: None, processes: 9 },

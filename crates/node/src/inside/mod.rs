@@ -12,6 +12,7 @@
 //! Orders hold the values of Secrets, which is why they travel by pipe and never as arguments or files.
 
 mod beneath;
+mod calls;
 mod order;
 mod root;
 mod skeleton;
@@ -278,7 +279,7 @@ fn give_up_privileges(process: &Process) -> io::Result<()> {
     // After the last change of identity, which would clear it.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    Ok(())
+    if process.confined { calls::refuse() } else { Ok(()) }
 }
 
 fn enter(join: &Join) -> u8 {

@@ -68,6 +68,8 @@ pub(crate) struct Process {
     pub(crate) groups: Vec<u32>,
     /// Whether the identity must be taken on; in a user namespace it is given by the mapping.
     pub(crate) switch_user: bool,
+    /// Whether the system calls are refused that hardly any program needs.
+    pub(crate) confined: bool,
 }
 
 /// The file system of a container: the machine's, read-only, and what is put into it.

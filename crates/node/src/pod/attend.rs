@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Event, Object, Worker,
-    ending::{self, Exit, describe, not_started},
+    ending::{self, Exit, NOT_STARTED, describe, not_started},
 };
 use crate::{
     journal::{Entry, Process},
@@ -49,8 +49,9 @@ impl Worker {
             Event::Hooked { slot, run, outcome } if self.slots[slot].restarts == run => match outcome {
                 Ok(()) => self.hooked(slot),
                 Err(problem) => {
-                    self.complain("FailedPostStartHook", &problem);
-                    self.stop(slot, self.grace(None));
+                    self.warn(slot, "FailedPostStartHook", &problem);
+                    let message = format!("Container {} failed its postStart hook", self.slots[slot].name);
+                    self.stop(slot, self.grace(None), &message);
                 }
             },
             Event::Probed { slot, run, kind, answer } if self.slots[slot].restarts == run => {
@@ -93,7 +94,7 @@ impl Worker {
         if self.over.is_none()
             && let Err(problem) = self.show_volumes().await
         {
-            self.complain("FailedMount", &problem);
+            self.complain(None, "FailedMount", &problem);
         }
     }
 
@@ -108,6 +109,7 @@ impl Worker {
         }
         self.slots[index].state = State::Running { since: now };
         self.live[index].started_at = Some(now);
+        self.tell(index, "Started", &format!("Started container {name}"));
         if let Some(container) = self.handle.containers().get_mut(&name) {
             container.target = Some(target);
         }
@@ -171,7 +173,7 @@ impl Worker {
     fn probed(&mut self, index: usize, kind: Kind, answer: Result<(), String>) {
         if let Err(problem) = &answer {
             let note = format!("{} probe failed: {problem}", kind.word());
-            self.node.events.warning(&self.pod, "Unhealthy", &note);
+            self.warn(index, "Unhealthy", &note);
         }
         match (kind, answer) {
             (Kind::Readiness, answer) => self.slots[index].ready = answer.is_ok(),
@@ -181,13 +183,15 @@ impl Worker {
                 let probe = kind.of(&self.containers[index]);
                 let own = probe.and_then(|probe| probe.termination_grace_period_seconds);
                 let own = own.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-                self.stop(index, own.unwrap_or_else(|| self.grace(None)));
+                let (name, word) = (&self.slots[index].name, kind.word().to_lowercase());
+                let message = format!("Container {name} failed its {word} probe");
+                self.stop(index, own.unwrap_or_else(|| self.grace(None)), &message);
             }
         }
     }
 
-    /// Ends a container within a time. Asked again, only a shorter time counts.
-    pub(super) fn stop(&mut self, index: usize, grace: Duration) {
+    /// Ends a container within a time, and says why. Asked again, only a shorter time counts.
+    pub(super) fn stop(&mut self, index: usize, grace: Duration, why: &str) {
         let deadline = Instant::now() + grace;
         if self.live[index].stop.as_ref().is_some_and(|(until, _)| *until <= deadline) {
             return;
@@ -198,15 +202,19 @@ impl Worker {
         let hook = hook.and_then(|hook| {
             Some((self.prober(index)?, Action::of_hook(&hook, &self.containers[index], self.address)))
         });
-        if let Some((_, task)) = again {
-            task.abort();
+        match again {
+            Some((_, task)) => task.abort(),
+            None => self.tell(index, "Killing", why),
         }
         self.slots[index].ready = false;
         let task = tokio::spawn(ending::stop(running, grace, hook));
         self.live[index].stop = Some((deadline, task.abort_handle()));
     }
 
-    fn ended(&mut self, index: usize, run: u32, ended: life::Ended) {
+    pub(super) fn ended(&mut self, index: usize, run: u32, ended: life::Ended) {
+        if let (NOT_STARTED, Some(message)) = (ended.reason.as_str(), &ended.message) {
+            self.warn(index, "Failed", message);
+        }
         let name = self.slots[index].name.clone();
         if let Some(container) = self.handle.containers().get_mut(&name) {
             container.target = None;

@@ -77,13 +77,16 @@ pub(crate) fn describe(
     }
 }
 
+/// The reason of a run that never began.
+pub(crate) const NOT_STARTED: &str = "StartError";
+
 /// A run that never began.
 pub(crate) fn not_started(message: String) -> Ended {
     let now = Timestamp::now();
     Ended {
         code: 128,
         signal: None,
-        reason: "StartError".to_owned(),
+        reason: NOT_STARTED.to_owned(),
         message: Some(message),
         started_at: Some(now),
         finished_at: now,

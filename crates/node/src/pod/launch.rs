@@ -84,6 +84,14 @@ pub(crate) fn security(pod: &Pod, container: &Container, identity: &Identity) ->
     }
 }
 
+/// Whether the container is refused the system calls that hardly any program needs: unless it asks for all of them.
+fn is_confined(pod: &Pod, container: &Container) -> bool {
+    let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let whole = whole.and_then(|context| context.seccomp_profile.as_ref());
+    let own = container.security_context.as_ref().and_then(|context| context.seccomp_profile.as_ref());
+    own.or(whole).is_none_or(|profile| profile.type_ != "Unconfined")
+}
+
 /// The group that owns the volumes of a Pod.
 pub(crate) fn volume_group(pod: &Pod) -> Option<u32> {
     let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
@@ -212,6 +220,7 @@ impl Launch<'_> {
             group: identity.group,
             groups: identity.groups,
             switch_user,
+            confined: is_confined(pod, container),
         };
         let root = Root { scratch: directories.scratch.clone(), mounts, hidden: directories.hidden.clone() };
         Ok(Init { root, hostname: host, process })

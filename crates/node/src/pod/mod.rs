@@ -8,6 +8,7 @@ mod ending;
 mod handle;
 mod launch;
 mod start;
+mod telling;
 
 use std::{
     collections::HashMap,
@@ -225,6 +226,9 @@ impl Worker {
             shutdown: None,
             sent: None,
         };
+        if let Some(over) = worker.over.as_ref().filter(|_| !worker.settled) {
+            worker.say_why(over);
+        }
         tokio::spawn(worker.live());
         Ok(handle)
     }
@@ -300,7 +304,8 @@ impl Worker {
             }
             let next = life::next(&self.slots, self.restart, why.is_some());
             for index in next.stop {
-                self.stop(index, self.grace(why));
+                let message = format!("Stopping container {}", self.slots[index].name);
+                self.stop(index, self.grace(why), &message);
             }
             let mut ended_at_once = false;
             for index in next.start {
@@ -356,7 +361,7 @@ impl Worker {
             }
             Err(problem) => {
                 self.retry_at = Some(now + RETRY);
-                self.complain("FailedMount", &problem);
+                self.complain(None, "FailedMount", &problem);
                 false
             }
         }
@@ -376,15 +381,6 @@ impl Worker {
         self.volumes.set_up(&self.node.client, &facts, &places).await.map_err(|error| error.to_string())
     }
 
-    /// Says once what is wrong.
-    fn complain(&mut self, reason: &str, problem: &str) {
-        let complaint = format!("{reason}: {problem}");
-        if self.complaint.as_ref() != Some(&complaint) {
-            self.node.events.warning(&self.pod, reason, problem);
-            self.complaint = Some(complaint);
-        }
-    }
-
     fn finish(&mut self, phase: Phase, why: Option<Why>) {
         let mains = || self.slots.iter().filter(|slot| slot.role == Role::Main);
         let well = mains().all(|slot| slot.state.ended().is_some_and(|ended| ended.code == 0));
@@ -398,6 +394,7 @@ impl Worker {
             Over { phase, reason: None, message: None }
         };
         self.write_down(&Entry::Over(over.clone()));
+        self.say_why(&over);
         // Whatever was waited for does not matter any more.
         self.retry_at = None;
         self.over = Some(over);

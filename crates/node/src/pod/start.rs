@@ -16,7 +16,7 @@ use crate::{
     facts::Facts,
     images::Image,
     journal::Entry,
-    life::{self, State},
+    life::State,
     limits::Limits,
     objects::References,
     runtime::{Ready, Runtime},
@@ -53,6 +53,7 @@ impl Worker {
             }
         };
         self.live[index].retry_at = None;
+        self.tell_of_image(index);
         let slot = &mut self.slots[index];
         if let State::Ended(ended) = &slot.state {
             slot.last = Some(ended.clone());
@@ -61,9 +62,7 @@ impl Worker {
         match self.launch(index, run, ready).await {
             Ok(()) => false,
             Err(error) => {
-                let ended = not_started(format!("cannot start the container: {error}"));
-                self.write_down(&Entry::End { container: self.slots[index].name.clone(), run, ended: ended.clone() });
-                life::note_end(&mut self.slots[index], ended);
+                self.ended(index, run, not_started(format!("cannot start the container: {error}")));
                 true
             }
         }
@@ -80,7 +79,7 @@ impl Worker {
         );
         slot.last = Some(ended.clone());
         slot.state = State::Waiting { reason: "CrashLoopBackOff".to_owned(), message: Some(message.clone()) };
-        self.complain("BackOff", &message);
+        self.complain(Some(index), "BackOff", &message);
     }
 
     fn wait(&mut self, index: usize, reason: &str, message: &str) {
@@ -89,7 +88,7 @@ impl Worker {
             slot.last = Some(ended.clone());
         }
         slot.state = State::Waiting { reason: reason.to_owned(), message: Some(message.to_owned()) };
-        self.complain("Failed", message);
+        self.complain(Some(index), "Failed", message);
     }
 
     /// What the container is made from. The error is a word and a sentence.

@@ -16,6 +16,7 @@ const NOBODY: u32 = 65534;
 pub const CASES: &[Case] = cases![
     a_container_sees_the_machine_read_only_and_nothing_of_the_platform,
     the_isolation_is_told_in_a_sentence,
+    system_calls_that_hardly_any_program_needs_are_refused,
     a_node_without_root_runs_pods_in_user_namespaces,
 ];
 
@@ -53,6 +54,29 @@ async fn the_isolation_is_told_in_a_sentence() -> anyhow::Result<()> {
     let world = World::new().await?;
     let said = world.node.isolation().to_string();
     assert!(said.contains("read-only view of this machine's files") && !said.contains('\n'), "{said}");
+    world.end().await
+}
+
+async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    // Making a namespace needs no privilege: it is the filter that refuses it, or nothing does.
+    let script = "grep Seccomp: /proc/self/status; unshare --user true 2>/dev/null && echo allowed || echo refused";
+    world.create("usual", once(script)).await?;
+    let mut free = once(script);
+    free["securityContext"] = json!({"seccompProfile": {"type": "Unconfined"}});
+    world.create("free", free).await?;
+    for (name, expected) in [("usual", "Seccomp:\t2\nrefused\n"), ("free", "Seccomp:\t0\nallowed\n")] {
+        world.phase(name, "Succeeded").await?;
+        assert_eq!(world.log(name, "main").await?, expected);
+    }
+    // Also what is started in a container later.
+    let mut sleeps = once("exec sleep 600");
+    sleeps["terminationGracePeriodSeconds"] = json!(0);
+    world.create("sleeps", sleeps).await?;
+    world.ready("sleeps").await?;
+    let words = ["unshare", "--user", "true"].map(str::to_owned).to_vec();
+    let exec = world.node.exec(&world.namespace, "sleeps", "main", words, false, false).await?;
+    assert_eq!(exec.status.await?, 1);
     world.end().await
 }
 

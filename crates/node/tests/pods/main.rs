@@ -15,6 +15,7 @@
 mod commands;
 mod endings;
 mod engine;
+mod events;
 mod isolation;
 mod limits;
 mod lives;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
                 lives::CASES,
                 endings::CASES,
                 probes::CASES,
+                events::CASES,
                 volumes::CASES,
                 logs::CASES,
                 commands::CASES,

@@ -6,18 +6,18 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicU8, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{ConfigMap, ContainerStatus, Pod, Secret},
+    api::core::v1::{ConfigMap, ContainerStatus, Event, Pod, Secret},
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use kubeopencode_node::{Image, ImageMap, LogOptions, Node, NodeOptions};
@@ -164,10 +164,46 @@ impl World {
         Ok(String::from_utf8_lossy(&all).into_owned())
     }
 
+    /// Waits until people are told exactly this of a Pod, the earliest first. Each line is the kind of an event, its
+    /// reason, the part of the Pod, what it says, and how often it was said if more than once.
+    pub async fn told(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
+        self.until_told(pod, &format!("{expected:#?}"), |said| said == expected).await
+    }
+
+    /// Waits until people are told, among other things, something that begins like this.
+    pub async fn told_also(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
+        self.until_told(pod, beginning, |said| said.iter().any(|line| line.starts_with(beginning))).await
+    }
+
+    async fn until_told(&self, pod: &Pod, goal: &str, reached: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
+        let about = format!("involvedObject.uid={}", pod.metadata.uid.clone().unwrap_or_default());
+        let begun = Instant::now();
+        loop {
+            let events = self.api::<Event>().list(&ListParams::default().fields(&about)).await?;
+            let said: Vec<String> = events.items.iter().map(line).collect();
+            if reached(&said) {
+                return Ok(());
+            }
+            anyhow::ensure!(begun.elapsed() < LIMIT, "nobody is told {goal} but {said:#?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Ends the node, and everything that it started.
     pub async fn end(self) -> anyhow::Result<()> {
         self.node.shutdown(Duration::ZERO).await;
         Ok(())
+    }
+}
+
+/// An event as a line.
+fn line(event: &Event) -> String {
+    let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "-".to_owned());
+    let part = &event.involved_object.field_path;
+    let words = [word(&event.type_), word(&event.reason), word(part), word(&event.message)].join(" ");
+    match event.count {
+        Some(count) if count > 1 => format!("{words} x{count}"),
+        _ => words,
     }
 }
 

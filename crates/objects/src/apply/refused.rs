@@ -84,6 +84,18 @@ pub enum Refused {
         /// Where.
         source: Misshapen,
     },
+    /// The result has a text that is not what its type wants.
+    #[error(
+        "failed to convert new object ({object}) to proper version: unable to convert unstructured object to {kind}: {problem}"
+    )]
+    Unconvertible {
+        /// Namespace, name and kind.
+        object: String,
+        /// Version and kind.
+        kind: String,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl Refused {
@@ -93,7 +105,10 @@ impl Refused {
             Self::Conflict(_) => 409,
             Self::OtherKind(_) | Self::ManagedFieldsGiven => 400,
             // The API server answers an apply that does not fit the schema with an internal error.
-            Self::UnreadableOwners(_) | Self::MisshapenConfiguration { .. } | Self::MisshapenLive { .. } => 500,
+            Self::UnreadableOwners(_)
+            | Self::MisshapenConfiguration { .. }
+            | Self::MisshapenLive { .. }
+            | Self::Unconvertible { .. } => 500,
         }
     }
 
@@ -102,7 +117,10 @@ impl Refused {
         match self {
             Self::Conflict(_) => "Conflict",
             Self::OtherKind(_) | Self::ManagedFieldsGiven => "BadRequest",
-            Self::UnreadableOwners(_) | Self::MisshapenConfiguration { .. } | Self::MisshapenLive { .. } => "",
+            Self::UnreadableOwners(_)
+            | Self::MisshapenConfiguration { .. }
+            | Self::MisshapenLive { .. }
+            | Self::Unconvertible { .. } => "",
         }
     }
 }

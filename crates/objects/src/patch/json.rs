@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{MOST_OPERATIONS, PatchError, go_name};
+use super::{MOST_OPERATIONS, PatchError};
+use crate::schema::go_name;
 
 /// Applies the operations of `patch`, all or none.
 pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, go_name};
+use super::PatchError;
+use crate::schema::go_name;
 
 /// Merges `patch` into the object: fields are replaced, null removes.
 pub fn merge_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {

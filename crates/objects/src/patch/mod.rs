@@ -8,7 +8,6 @@ pub use json::json_patch;
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 
-use serde_json::Value;
 use thiserror::Error;
 
 /// Why a patch was refused. The message is the one of the Status.
@@ -54,17 +53,5 @@ impl PatchError {
             Self::Inapplicable { .. } => "Invalid",
             Self::Unmergeable(_) => "",
         }
-    }
-}
-
-/// How Go names the type of a JSON value in its decoding errors.
-fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, go_name};
-use crate::schema::Schema;
+use super::PatchError;
+use crate::schema::{Schema, go_name};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

@@ -96,7 +96,7 @@ fn in_spec(object: &mut Value, fill: impl FnOnce(&mut Value)) {
 
 /// `stringData` is only a way to write `data`.
 fn plain_texts(secret: &mut Value) {
-    let texts = secret.as_object_mut().and_then(|fields| fields.remove("stringData"));
+    let texts = secret.as_object_mut().and_then(|fields| fields.shift_remove("stringData"));
     for (key, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
         let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
         set_anew(part(secret, "data"), key, encoded);

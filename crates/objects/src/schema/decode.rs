@@ -4,6 +4,7 @@ use serde_json::{Number, Value};
 
 use super::names;
 use super::node::{Schema, Type};
+use super::text::go_name;
 
 /// How a quantity looks; the sentence about it is part of the API.
 const QUANTITY: &str = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
@@ -44,7 +45,7 @@ impl<'a> Place<'a> {
             }
             (Type::Integer, Value::Number(number)) if fits(schema, number) => None,
             (Type::Integer, Value::Number(number)) => Some(self.sentence(&format!("number {number}"), schema)),
-            (_, value) => Some(self.sentence(found(value), schema)),
+            (_, value) => Some(self.sentence(go_name(value), schema)),
         }
     }
 
@@ -70,17 +71,6 @@ impl<'a> Place<'a> {
             }
             None => format!("json: cannot unmarshal {found} into Go value of type {wanted}"),
         }
-    }
-}
-
-fn found(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -112,7 +102,7 @@ fn int_or_string(value: &Value) -> Option<String> {
         Value::String(_) => None,
         Value::Number(number) if number.as_i64().is_some_and(|whole| i32::try_from(whole).is_ok()) => None,
         Value::Number(number) => Some(format!("json: cannot unmarshal number {number} into Go value of type int32")),
-        other => Some(format!("json: cannot unmarshal {} into Go value of type int32", found(other))),
+        other => Some(format!("json: cannot unmarshal {} into Go value of type int32", go_name(other))),
     }
 }
 
@@ -127,7 +117,7 @@ fn quantity(value: &Value) -> Option<String> {
 
 fn time(value: &Value) -> Option<String> {
     let Value::String(text) = value else {
-        return Some(format!("json: cannot unmarshal {} into Go value of type string", found(value)));
+        return Some(format!("json: cannot unmarshal {} into Go value of type string", go_name(value)));
     };
     let good = super::formats::has_format("date-time", text) == Some(true);
     (!good).then(|| {
@@ -136,15 +126,36 @@ fn time(value: &Value) -> Option<String> {
 }
 
 fn base64_error(text: &str) -> Option<String> {
-    let plain = text.replace(['\r', '\n'], "");
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
-    let unpadded = plain.trim_end_matches('=');
-    let at = match unpadded.bytes().position(|byte| !is_digit(byte)) {
-        Some(at) => at,
-        None if !plain.len().is_multiple_of(4) || plain.len() - unpadded.len() > 2 => plain.len(),
-        None => return None,
+    corrupt_base64(text.as_bytes()).map(|at| format!("illegal base64 data at input byte {at}"))
+}
+
+/// Where Go gives up on base64, if it does.
+fn corrupt_base64(bytes: &[u8]) -> Option<usize> {
+    let mut digits = 0;
+    for (place, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'\r' | b'\n' => {}
+            b'=' => return corrupt_padding(bytes, place, digits),
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'+' | b'/' => digits = (digits + 1) % 4,
+            _ => return Some(place),
+        }
+    }
+    (digits > 0).then(|| bytes.len() - digits)
+}
+
+/// The same from the first `=` on, which comes after so many digits of a group of four.
+fn corrupt_padding(bytes: &[u8], first: usize, digits: usize) -> Option<usize> {
+    let rest = |from: usize| (from..bytes.len()).find(|place| !matches!(bytes[*place], b'\r' | b'\n'));
+    let last = match digits {
+        0 | 1 => return Some(first),
+        2 => match rest(first + 1) {
+            None => return Some(bytes.len()),
+            Some(second) if bytes[second] == b'=' => second,
+            Some(other) => return Some(other - 1),
+        },
+        _ => first,
     };
-    Some(format!("illegal base64 data at input byte {at}"))
+    rest(last + 1)
 }
 
 #[cfg(test)]
@@ -153,6 +164,24 @@ mod tests {
 
     use super::super::builtin;
     use super::*;
+
+    #[test]
+    fn base64_is_corrupt_where_go_gives_up() {
+        for (text, at) in [
+            ("", None),
+            ("MQ==", None),
+            ("MTI=\n", None),
+            ("M\nQ==", None),
+            ("MQ", Some(0)),
+            ("MQ=", Some(3)),
+            ("MTIz=", Some(4)),
+            ("MQ=x", Some(2)),
+            ("MQ==x", Some(4)),
+            ("not base64", Some(3)),
+        ] {
+            assert_eq!(corrupt_base64(text.as_bytes()), at, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_body_that_is_no_pod_gets_the_sentence_of_go() {

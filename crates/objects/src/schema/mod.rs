@@ -42,6 +42,6 @@ pub use node::{ListType, MapType, PatchStrategy, Rule, Schema, Type};
 pub use prune::{complaints, strict_error};
 pub use read::SchemaError;
 pub use scale::Scale;
-pub use text::quoted;
+pub use text::{go_name, go_value, quoted};
 pub use validator::Validator;
 pub use violation::{NO_FIELD, Path, Reason, Violation};

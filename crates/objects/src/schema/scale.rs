@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::text::float;
+use super::text::go_value;
 use super::violation::Violation;
 
 /// Where a kind keeps its number of copies.
@@ -81,7 +81,7 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 }
 
 fn accessor_error(path: &str, value: &Value, wanted: &str) -> String {
-    format!("{path} accessor error: {} is of the type {}, expected {wanted}", shown(value), go_type(value))
+    format!("{path} accessor error: {} is of the type {}, expected {wanted}", go_value(value), go_type(value))
 }
 
 fn go_type(value: &Value) -> &'static str {
@@ -93,26 +93,6 @@ fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// A value as `%v` prints it.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Number(number) => match number.as_i64() {
-            Some(whole) => whole.to_string(),
-            None => float(number.as_f64().unwrap_or_default()),
-        },
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Object(fields) => {
-            let mut entries = fields.iter().collect::<Vec<_>>();
-            entries.sort_by_key(|(name, _)| *name);
-            let entries = entries.into_iter().map(|(name, field)| format!("{name}:{}", shown(field)));
-            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
-        }
     }
 }
 

@@ -52,6 +52,18 @@ fn escape(out: &mut String, letter: char) {
     };
 }
 
+/// How Go names the type of a JSON value in its decoding errors.
+pub fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// The digits of the shortest text that reads as `number`, and the power of ten of the first one.
 fn digits(number: f64) -> (String, i32) {
     let text = format!("{:e}", number.abs());
@@ -97,6 +109,26 @@ fn json_float(number: f64) -> String {
     let text = with_exponent(&digits, exponent);
     let text = if exponent < 0 && exponent > -10 { text.replace("e-0", "e-") } else { text };
     format!("{sign}{text}")
+}
+
+/// A value as `%v` prints it: `map[a:[1 2]]`.
+pub fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.to_string(),
+            None => float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut entries = fields.iter().collect::<Vec<_>>();
+            entries.sort_by_key(|(name, _)| *name);
+            let entries = entries.into_iter().map(|(name, field)| format!("{name}:{}", go_value(field)));
+            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+        }
+    }
 }
 
 /// A value as Go writes it into JSON: keys sorted, `<`, `>` and `&` escaped.

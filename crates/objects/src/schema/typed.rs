@@ -6,11 +6,19 @@ use super::node::{Schema, Type};
 use super::quantity;
 
 /// Texts that are written even if they are empty, because Go keeps a pointer to them.
-const KEPT_TEXTS: [&str; 7] =
-    ["storageClassName", "type", "name", "namespace", "apiGroup", "volumeAttributesClassName", "service"];
+const KEPT_TEXTS: [&str; 8] = [
+    "storageClassName",
+    "type",
+    "name",
+    "namespace",
+    "apiGroup",
+    "volumeAttributesClassName",
+    "service",
+    "holderIdentity",
+];
 
 /// Numbers that are not written if they are zero.
-const OMITTED_ZEROS: [&str; 9] = [
+const OMITTED_ZEROS: [&str; 8] = [
     "initialDelaySeconds",
     "minReadySeconds",
     "hostPort",
@@ -19,7 +27,6 @@ const OMITTED_ZEROS: [&str; 9] = [
     "observedGeneration",
     "generation",
     "count",
-    "leaseTransitions",
 ];
 
 /// Truths that are not written if they are false.

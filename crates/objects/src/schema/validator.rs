@@ -63,6 +63,14 @@ impl Validator {
         self.try_rules(object, None, found)
     }
 
+    /// Judges an object that says it is of another kind: it has neither defaults nor values that were checked, and yet
+    /// rules are tried on it. `found` is what is wrong with its kind.
+    pub fn other_kind(&self, object: &Value, old: Option<&Value>, mut found: Vec<Violation>) -> Vec<Violation> {
+        found.extend(embedded::validate(&self.schema, object, &Path::root()));
+        found.extend(lists::validate(&self.schema, object, &Path::root()));
+        self.try_rules(object, old, found)
+    }
+
     /// Judges an object that replaces `old`. What was wrong before and did not change is forgiven.
     pub fn update(&self, object: &Value, old: &Value, mut found: Vec<Violation>) -> Vec<Violation> {
         let pair = Pair { new: object, old, schema: &self.schema };

@@ -112,6 +112,11 @@ impl Violation {
         Self::new(Reason::Invalid, field, &shown(value), detail)
     }
 
+    /// The struct is malformed; `shown` is it as Go writes it, with its fields in the order of its type.
+    pub fn invalid_struct(field: &str, shown: &str, detail: &str) -> Self {
+        Self::new(Reason::Invalid, field, shown, detail)
+    }
+
     /// The text is malformed.
     pub fn invalid_text(field: &str, value: &str, detail: &str) -> Self {
         Self::new(Reason::Invalid, field, &quoted(value), detail)

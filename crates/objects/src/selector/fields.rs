@@ -50,7 +50,6 @@ fn fields_of(api_version: &str, kind: &str) -> Option<&'static [&'static str]> {
             "source",
             "type",
         ],
-        ("apps/v1", "ReplicaSet") => &["status.replicas"],
         _ => return None,
     })
 }

@@ -7,8 +7,8 @@ use kubeopencode_objects::schema::{
     complaints, decode_error, fill_builtin_defaults, validate_builtin,
 };
 use serde_json::{Value, json};
+use testenv::json::merge;
 
-use crate::cases::merge;
 use crate::definitions::CONCURRENCY;
 use crate::oracle::{Oracle, Verdict, without_bookkeeping};
 

@@ -210,40 +210,6 @@ pub fn oddities() -> Vec<Value> {
     ]
 }
 
-/// Changes `object` as a JSON merge patch says.
-pub fn merge(object: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *object = patch.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (field, change) in changes {
-        if change.is_null() {
-            drop(object.as_object_mut().map(|fields| fields.remove(field)));
-        } else {
-            merge(&mut object[field.as_str()], change);
-        }
-    }
-}
-
-/// The same value with every whole number written without a point: `3` and `3.0` are the same.
-pub fn plain(value: &Value) -> Value {
-    match value {
-        #[expect(clippy::cast_possible_truncation, reason = "checked: only numbers that fit")]
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => json!(float as i64),
-            _ => value.clone(),
-        },
-        Value::Array(items) => items.iter().map(plain).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, field)| (name.clone(), plain(field))).collect::<Map<_, _>>().into()
-        }
-        _ => value.clone(),
-    }
-}
-
 /// Chance that is the same every time: a failure can be repeated.
 pub struct Chance(pub u64);
 

@@ -7,8 +7,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use kubeopencode_objects::schema::{Scale, Schema, Validator, strict_error};
 use serde_json::{Value, json};
+use testenv::json::{merge, with_plain_numbers};
 
-use crate::cases::{Chance, Definition, bounds, definitions, merge, oddities, places, plain, rules};
+use crate::cases::{Chance, Definition, bounds, definitions, oddities, places, rules};
 use crate::oracle::{Oracle, Verdict, without_bookkeeping};
 
 /// Requests under way at once.
@@ -65,7 +66,7 @@ fn update(kind: &str, validator: &Validator, object: &Value, stored: &Value, sta
 /// Whether the answers are the same. A number may be written `1` or `1.0`.
 fn same(ours: &Verdict, theirs: &Verdict) -> bool {
     match (ours, theirs) {
-        (Verdict::Accepted(ours), Verdict::Accepted(theirs)) => plain(ours) == plain(theirs),
+        (Verdict::Accepted(ours), Verdict::Accepted(theirs)) => with_plain_numbers(ours) == with_plain_numbers(theirs),
         _ => ours == theirs,
     }
 }

@@ -6,8 +6,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use kubeopencode_objects::schema::{Schema, Validator, strict_error};
 use serde_json::{Value, json};
+use testenv::json::{merge, with_plain_numbers};
 
-use crate::cases::plain;
 use crate::definitions::CONCURRENCY;
 use crate::oracle::{Oracle, Verdict, without_bookkeeping};
 
@@ -182,7 +182,7 @@ fn judge(validator: &Validator, object: &Value, old: Option<&Value>) -> Verdict 
 
 fn difference(what: &Value, ours: &Verdict, theirs: &Verdict) -> Option<String> {
     let same = match (ours, theirs) {
-        (Verdict::Accepted(ours), Verdict::Accepted(theirs)) => plain(ours) == plain(theirs),
+        (Verdict::Accepted(ours), Verdict::Accepted(theirs)) => with_plain_numbers(ours) == with_plain_numbers(theirs),
         _ => ours == theirs,
     };
     (!same).then(|| format!("{what}\n  ours:   {ours:?}\n  theirs: {theirs:?}"))
@@ -224,7 +224,7 @@ async fn the_definition_of_somebody_else_is_followed_as_kubernetes_follows_it() 
         json!({ "name": null }),
     ] {
         let mut object = stored.clone();
-        crate::cases::merge(&mut object["spec"], &change);
+        merge(&mut object["spec"], &change);
         let theirs = oracle.ask(Method::PUT, &format!("{path}/stored?{TRY}"), &object).await?;
         differences.extend(difference(&change, &judge(&validator, &object, Some(&stored)), &Verdict::of(&theirs)));
     }

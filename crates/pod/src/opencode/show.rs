@@ -101,17 +101,21 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
         Note::End(outcome) => {
             let usage = &outcome.usage;
             format!(
-                "[end] {:?}: {} ({} answers, {} + {} tokens, ${:.4}, {} files changed)",
+                "[end] {:?}: {} ({}, {} + {} tokens, ${:.4}, {} changed)",
                 outcome.reason,
                 outcome.message,
-                usage.messages,
+                counted(usage.messages, "answer"),
                 usage.tokens.input,
                 usage.tokens.output,
                 usage.cost,
-                usage.files_changed
+                counted(usage.files_changed, "file")
             )
         }
     })
+}
+
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn readable_part(part: &Part) -> Option<String> {
@@ -208,6 +212,14 @@ mod tests {
             r#"{"type":"tool","tool":"grep","state":{"status":"error","input":{"pattern":"x"},"error":"ripgrep\nfailed"}}"#,
             Some("[tool] grep x: ripgrep failed"),
         );
+    }
+
+    #[test]
+    fn one_file_is_not_files() {
+        let mut outcome = Outcome::new(Reason::Succeeded, "done");
+        (outcome.usage.messages, outcome.usage.files_changed) = (2, 1);
+        let line = readable(&Note::End(&outcome)).unwrap();
+        assert_eq!(line, "[end] Succeeded: done (2 answers, 0 + 0 tokens, $0.0000, 1 file changed)");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use blackbox::git_server::Manner;
 use kubeopencode_pod::env;
 use kubeopencode_pod::git_init::{self, Settings};
 use kubeopencode_pod::git_sync::{Follower, Look};
 
-use crate::support::git::{HttpServer, Origin, git};
+use crate::support::git::{Origin, git};
 use crate::support::helper::{Helper, command};
 use crate::support::lookup;
 
@@ -174,8 +175,8 @@ async fn submodules_are_checked_out_on_request() {
 async fn a_password_opens_the_repository_and_stays_secret() {
     let origin = Origin::new();
     let password = "p@ss:w/rd #1%";
-    let server = HttpServer::start(origin.base.path(), Some(("me", password)), 0).await;
-    let url = server.url("origin.git");
+    let server = origin.serve(Manner { login: Some(("me".into(), password.into())), ..Manner::default() }).await;
+    let url = server.url_of("origin.git");
     let pod = Pod::new(&url).with(env::GIT_USERNAME, "me").with(env::GIT_PASSWORD, password);
     pod.init().await.unwrap();
     assert_eq!(read(&pod.repo(), "README.md"), "three\n");
@@ -202,12 +203,67 @@ async fn a_password_opens_the_repository_and_stays_secret() {
 }
 
 #[tokio::test]
+async fn the_clusters_own_authority_is_trusted_and_no_other() {
+    let origin = Origin::new();
+    let server = origin.serve(Manner { tls: true, ..Manner::default() }).await;
+    let url = server.url_of("origin.git");
+    let error = Pod::new(&url).init().await.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+    let pod = Pod::new(&url);
+    let authority = pod.base.path().join("ca.crt");
+    std::fs::write(&authority, server.authority()).unwrap();
+    let pod = pod.with(env::CUSTOM_CA_CERT_PATH, &authority.display().to_string());
+    pod.init().await.unwrap();
+    assert_eq!(read(&pod.repo(), "README.md"), "three\n");
+    // As a sidecar, too.
+    let to = origin.commit("README.md", "four\n");
+    let look = Follower::new(&pod.settings()).unwrap().look().await.unwrap();
+    assert!(matches!(&look, Look::Moved { to: found, .. } if *found == to), "{look:?}");
+}
+
+/// There is no ssh server here; what stands for ssh hands its command to a shell, after a look at what it was given.
+#[tokio::test]
+async fn ssh_gets_the_key_as_a_private_file_and_nothing_else_of_the_secret() {
+    let origin = Origin::new();
+    let programs = tempfile::tempdir().unwrap();
+    let given = programs.path().join("given");
+    let ssh = programs.path().join("ssh");
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" >{0}\nenv >>{0}\nwhile [ \"$1\" != -i ]; do shift; done\n\
+         stat -c 'mode %a' \"$2\" >>{0}\ncp \"$2\" {0}-key\nfor last; do :; done\nexec sh -c \"$last\"\n",
+        given.display()
+    );
+    std::fs::write(&ssh, script).unwrap();
+    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nnobody-may-see-this\n-----END OPENSSH PRIVATE KEY-----";
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let pod = Pod::new(&format!("ssh://git@git.example{}", origin.path.display()))
+        .with(env::GIT_SSH_KEY, key)
+        .with(env::GIT_SSH_KNOWN_HOSTS, "git.example ssh-ed25519 AAAA");
+    let mut pairs: Vec<(&str, &str)> = pod.pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    pairs.push(("PATH", &path));
+    let helper = Helper::start(command("git-sync", &[], &pairs));
+    let start = Instant::now();
+    while !pod.base.path().join("git/.repo.ok").exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing was checked out");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    helper.signal(rustix::process::Signal::TERM);
+    helper.finish(Duration::from_secs(5));
+    assert_eq!(read(&pod.repo(), "README.md"), "three\n");
+    let given = read(programs.path(), "given");
+    assert!(given.contains("git@git.example") && given.contains("StrictHostKeyChecking=yes"), "{given}");
+    assert!(given.contains("mode 600") && !given.contains("nobody-may-see-this"), "{given}");
+    assert_eq!(read(programs.path(), "given-key"), format!("{key}\n"));
+}
+
+#[tokio::test]
 async fn a_passing_trouble_is_tried_again() {
     let origin = Origin::new();
-    let server = HttpServer::start(origin.base.path(), None, 2).await;
-    Pod::new(&server.url("origin.git")).with(env::GIT_CLONE_RETRIES, "3").init().await.unwrap();
-    let server = HttpServer::start(origin.base.path(), None, 1000).await;
-    let error = Pod::new(&server.url("origin.git")).init().await.unwrap_err().to_string();
+    let server = origin.serve(Manner { refuse_first: 2, ..Manner::default() }).await;
+    Pod::new(&server.url_of("origin.git")).with(env::GIT_CLONE_RETRIES, "3").init().await.unwrap();
+    let server = origin.serve(Manner { refuse_first: 1000, ..Manner::default() }).await;
+    let error = Pod::new(&server.url_of("origin.git")).init().await.unwrap_err().to_string();
     assert!(error.contains("500"), "{error}");
     assert_eq!(server.requests(), 3);
 }
@@ -217,9 +273,9 @@ async fn a_commit_is_found_also_on_a_server_that_does_not_hand_out_commits() {
     let origin = Origin::new();
     let commit = git(&origin.path, &["rev-parse", "main~2"]);
     // Protocol 0 with the default settings refuses commits that no ref points at.
-    let server = HttpServer::start(origin.base.path(), None, 0).await;
+    let server = origin.serve(Manner::default()).await;
     git(&origin.path, &["config", "uploadpack.allowReachableSHA1InWant", "false"]);
-    let pod = Pod::new(&server.url("origin.git")).with(env::GIT_REF, &commit);
+    let pod = Pod::new(&server.url_of("origin.git")).with(env::GIT_REF, &commit);
     assert_eq!(pod.init().await.unwrap().commit, commit);
 }
 

@@ -62,7 +62,10 @@ pub fn add<K: Served>(schemas: &mut Map<String, Value>, crds: &[Value]) {
             let new = fields.into_iter().chain(task).collect();
             (named(new, &["name", "schedule"]), Some(object(&change, &[])))
         }
-        Short::Flat => (named(fields, &["name"]), None),
+        Short::Flat => {
+            let named = named(Map::new(), &["name"]);
+            (json!({ "allOf": [reference(&spec_name(K::KIND)), named] }), None)
+        }
         Short::NameAndSpec => {
             let spec = Map::from_iter([("spec".to_owned(), reference(&spec_name(K::KIND)))]);
             (named(spec, &["name"]), None)
@@ -163,7 +166,7 @@ fn properties(spec: &Value, names: &[&str]) -> Map<String, Value> {
 }
 
 /// A definition without what only Kubernetes reads.
-fn plain(schema: &mut Value) {
+pub fn plain(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             let mixed = object.contains_key("x-kubernetes-int-or-string");

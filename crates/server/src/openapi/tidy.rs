@@ -1,6 +1,6 @@
 //! What holds for every schema and every operation.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::bodies::reference;
 
@@ -57,6 +57,52 @@ pub fn operations(document: &mut Value) -> impl Iterator<Item = Operation<'_>> {
     })
 }
 
+/// A way in which operations are refused.
+pub struct Refusal {
+    name: &'static str,
+    code: &'static str,
+    description: &'static str,
+}
+
+const fn refusal(name: &'static str, code: &'static str, description: &'static str) -> Refusal {
+    Refusal { name, code, description }
+}
+
+const REFUSALS: [Refusal; 12] = [
+    refusal("BadRequest", "400", "It cannot be understood"),
+    refusal("Unauthorized", "401", "Nobody knows who asks"),
+    refusal("Forbidden", "403", "The caller may not"),
+    refusal("NotFound", "404", "It does not exist"),
+    refusal("Conflict", "409", "It is in another state, or was changed in between"),
+    refusal("TooLarge", "413", "The body is too large"),
+    refusal("UnsupportedMediaType", "415", "The body is of another type"),
+    refusal("Invalid", "422", "A field is wrong"),
+    refusal("TooManyRequests", "429", "Too many requests"),
+    refusal("Internal", "500", "It cannot be done, by a fault of the server"),
+    refusal("BadGateway", "502", "The Agent's server does not answer as it should"),
+    refusal("Unavailable", "503", "Not now; try again"),
+];
+
+impl Refusal {
+    fn response(&self, description: &str) -> Value {
+        let mut response = json!({
+            "description": description,
+            "content": { "application/json": { "schema": reference("ErrorBody") } },
+        });
+        if self.code == "429" {
+            response["headers"] = json!({ "Retry-After": {
+                "description": "Seconds to wait.", "schema": { "type": "integer", "minimum": 1 } } });
+        }
+        response
+    }
+}
+
+/// The ways in which operations are refused, by name.
+pub fn refusals() -> Map<String, Value> {
+    let named = |refusal: &Refusal| (refusal.name.to_owned(), refusal.response(refusal.description));
+    REFUSALS.iter().map(named).collect()
+}
+
 /// Paths that need no login.
 const OPEN: [&str; 4] = ["/api/v1/health", "/api/v1/ready", "/api/v1/info", "/api/v1/login"];
 
@@ -68,43 +114,40 @@ impl Operation<'_> {
         if open {
             self.body["security"] = json!([]);
         }
-        for (code, description) in self.refusals(open) {
-            let answer = &mut self.body["responses"][code];
+        for answer in self.body["responses"].as_object_mut().into_iter().flatten().map(|(_, answer)| answer) {
+            if answer.get("description").is_none_or(|said| said == "") {
+                answer["description"] = "It is done".into();
+            }
+        }
+        for refusal in &REFUSALS {
+            if !self.is_refused_by(refusal, open) {
+                continue;
+            }
+            let answer = &mut self.body["responses"][refusal.code];
             if answer.get("content").is_some() {
                 continue;
             }
-            let said = answer.get("description").and_then(Value::as_str).filter(|said| !said.is_empty());
-            *answer = json!({
-                "description": said.unwrap_or(description),
-                "content": { "application/json": { "schema": reference("ErrorBody") } },
-            });
-            if code == "429" {
-                answer["headers"] = json!({ "Retry-After": {
-                    "description": "Seconds to wait.", "schema": { "type": "integer", "minimum": 1 } } });
-            }
+            *answer = match answer.get("description").and_then(Value::as_str) {
+                Some(said) => refusal.response(said),
+                None => json!({ "$ref": format!("#/components/responses/{}", refusal.name) }),
+            };
         }
     }
 
-    fn refusals(&self, open: bool) -> Vec<(&'static str, &'static str)> {
+    fn is_refused_by(&self, refusal: &Refusal, open: bool) -> bool {
         let changes = self.method != "get";
         let (sends, named) = (self.body.get("requestBody").is_some(), self.path.contains("{name}"));
         let asks_agent = self.path.contains("/session") || self.path.contains("/permissions");
         let login = self.path.ends_with("/login");
-        let all = [
-            ("400", "It cannot be understood", true),
-            ("401", "Nobody knows who asks", !open || login),
-            ("403", "The caller may not", !open || login),
-            ("404", "It does not exist", named || self.path.ends_with("/config") || changes && !open),
-            ("409", "It is in another state, or was changed in between", changes && !open || asks_agent),
-            ("413", "The body is too large", sends),
-            ("415", "The body is of another type", sends),
-            ("422", "A field is wrong", changes || self.path.ends_with("/upcoming")),
-            ("429", "Too many requests", true),
-            ("500", "It cannot be done, by a fault of the server", true),
-            ("502", "The Agent's server does not answer as it should", asks_agent),
-            ("503", "Not now; try again", true),
-        ];
-        all.into_iter().filter(|(_, _, holds)| *holds).map(|(code, description, _)| (code, description)).collect()
+        match refusal.code {
+            "401" | "403" => !open || login,
+            "404" => named || self.path.ends_with("/config") || changes && !open,
+            "409" => changes && !open || asks_agent,
+            "413" | "415" => sends,
+            "422" => changes || self.path.ends_with("/upcoming"),
+            "502" => asks_agent,
+            _ => true,
+        }
     }
 
     /// Names in paths have a form.

@@ -7,7 +7,6 @@
 
 mod agent;
 mod cron_task;
-mod explain;
 mod graph;
 mod login;
 mod object;
@@ -32,9 +31,6 @@ use utoipa::{
 
 pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime};
-pub use explain::{
-    AgentExplanation, Ahead, Cause, DependencyState, Level, QueueState, QuotaState, Setting, TaskExplanation,
-};
 pub use graph::{Edge, Graph, Node};
 pub use login::{
     Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo, Readiness, Ready,
@@ -122,18 +118,6 @@ impl From<&api::refs::LocalRef> for NameRef {
     fn from(reference: &api::refs::LocalRef) -> Self {
         Self { name: reference.name.clone() }
     }
-}
-
-/// Names an object of any kind.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ObjectName {
-    /// Its kind.
-    pub kind: Option<String>,
-    /// Its namespace.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
 }
 
 /// One condition of an object.

@@ -27,9 +27,11 @@ pub fn one_of<const N: usize>(words: [&str; N]) -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
 }
 
-/// The schemas of all pieces that bodies refer to, by name.
+/// The schemas of explanations and of the pieces of statuses that bodies refer to, by name. Pieces of specs are the
+/// kinds' own (`openapi/pieces.rs`).
 pub fn definitions() -> Map<String, Value> {
-    use api::{context, kinds, refs, run, workload};
+    use api::kinds::{agent, registry, task};
+    use kubeopencode_core::explain;
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
         let schema = generator.subschema_for::<T>();
         // Kinds' own definitions hold no references, so the types of rules are written out in them. Here they have names.
@@ -42,35 +44,16 @@ pub fn definitions() -> Map<String, Value> {
         settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator();
     for add in [
         add::<api::TaskPhase>,
-        add::<context::ContextItem>,
-        add::<context::ContextType>,
-        add::<context::GitSkillSource>,
-        add::<context::GitSync>,
-        add::<context::PluginSpec>,
-        add::<context::SkillSource>,
-        add::<kinds::agent::AgentPhase>,
-        add::<kinds::agent::GitSyncStatus>,
-        add::<kinds::agent::ToolStatus>,
-        add::<kinds::config::Cleanup>,
-        add::<kinds::config::Defaults>,
-        add::<kinds::config::Observability>,
-        add::<kinds::config::SystemImage>,
-        add::<kinds::cron_task::ConcurrencyPolicy>,
-        add::<kinds::registry::AssetPhase>,
-        add::<kinds::registry::ImageMetadata>,
-        add::<kinds::registry::RegistrySummary>,
-        add::<kinds::registry::SkillMetadata>,
-        add::<kinds::task::Session>,
-        add::<kinds::task::TokenUsage>,
-        add::<kinds::task::Usage>,
-        add::<refs::ObjectRef>,
-        add::<run::Dependency>,
-        add::<run::DependencyCondition>,
-        add::<workload::CredentialSecretRef>,
-        add::<workload::Persistence>,
-        add::<workload::Proxy>,
-        add::<workload::Quota>,
-        add::<workload::Standby>,
+        add::<agent::AgentPhase>,
+        add::<agent::GitSyncStatus>,
+        add::<agent::ToolStatus>,
+        add::<registry::AssetPhase>,
+        add::<registry::RegistrySummary>,
+        add::<task::Session>,
+        add::<task::TokenUsage>,
+        add::<task::Usage>,
+        add::<explain::TaskExplanation>,
+        add::<explain::AgentExplanation>,
     ] {
         add(&mut generator);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{
-    Task, TaskPhase,
+    Task, TaskPhase, TaskStatus,
     conditions::types,
     context::ContextItem,
     kinds::task::{Session, Usage},
@@ -168,8 +168,8 @@ impl TaskResponse {
 
     /// The Task as lists show it.
     pub fn short(task: &Task, now: Timestamp) -> Self {
-        let status = task.status.clone().unwrap_or_default();
-        let spec = &task.spec;
+        let none = TaskStatus::default();
+        let (spec, status) = (&task.spec, task.status.as_ref().unwrap_or(&none));
         let start_time = time(status.start_time.as_ref());
         let completion_time = time(status.completion_time.as_ref());
         let took = start_time.map(|start| completion_time.unwrap_or(now).duration_since(start).as_secs().max(0));

@@ -1,10 +1,11 @@
 import type { UseQueryResult } from "@tanstack/react-query";
+import { KeyRound } from "lucide-react";
 import type { Agent, AgentExplain } from "../../api/types";
 import { Ago } from "../../components/Ago";
 import { Card } from "../../components/Card";
-import { ErrorState } from "../../components/ErrorState";
+import { EmptyState } from "../../components/EmptyState";
+import { Loaded } from "../../components/Loaded";
 import { SimpleTable } from "../../components/SimpleTable";
-import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
 import { ContextList } from "../ContextList";
 import detail from "../Detail.module.css";
@@ -16,34 +17,36 @@ export function AgentConfiguration({ agent, explain }: { agent: Agent; explain: 
   return (
     <Stack gap={4}>
       <Card title="Settings and where they come from" flush>
-        {explain.error ? (
-          <ErrorState small error={explain.error} onRetry={() => explain.refetch()} />
-        ) : explain.data ? (
-          <SettingsTable settings={explain.data.settings} error={explain.data.settingsError} />
-        ) : (
-          <SkeletonBlock lines={8} />
-        )}
+        <Loaded query={explain} label="the settings">
+          {(told) => <SettingsTable settings={told.settings} error={told.settingsError} />}
+        </Loaded>
       </Card>
       <div className={detail.cards}>
         <Card title="Contexts">
           <ContextList contexts={agent.contexts} />
         </Card>
         <Card title="Credentials" flush>
-          <SimpleTable
-            label="Credentials"
-            head={["Name", "Secret", "Reaches the agent as"]}
-            rows={(agent.credentials ?? []).map((credential) => ({
-              key: credential.name,
-              cells: [
-                credential.name,
-                <code key="secret">
-                  {credential.secretRef?.name}
-                  {credential.secretRef?.key ? `/${credential.secretRef.key}` : ""}
-                </code>,
-                <code key="as">{credential.env ?? credential.mountPath ?? "environment"}</code>,
-              ],
-            }))}
-          />
+          {agent.credentials.length === 0 ? (
+            <EmptyState small title="No credentials" icon={<KeyRound size={20} />}>
+              Secrets that its spec names under credentials reach the agent as variables or files.
+            </EmptyState>
+          ) : (
+            <SimpleTable
+              label="Credentials"
+              head={["Name", "Secret", "Reaches the agent as"]}
+              rows={agent.credentials.map(({ name, secretRef, env, mountPath }) => ({
+                key: name,
+                cells: [
+                  name,
+                  <code key="secret">
+                    {secretRef.name}
+                    {secretRef.key ? `/${secretRef.key}` : ""}
+                  </code>,
+                  <code key="as">{env ?? mountPath ?? "environment"}</code>,
+                ],
+              }))}
+            />
+          )}
         </Card>
         {synced.length > 0 && (
           <Card title="Followed repositories" flush>

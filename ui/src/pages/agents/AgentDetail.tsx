@@ -41,7 +41,7 @@ export default function AgentDetail() {
         actions: <AgentActions agent={agent} />,
         removes: removedWith(agent),
         tabs: [
-          { id: "overview", label: "Overview", content: () => <AgentOverview agent={agent} explain={explain.data} /> },
+          { id: "overview", label: "Overview", content: () => <AgentOverview agent={agent} explain={explain} /> },
           {
             id: "configuration",
             label: "Configuration",

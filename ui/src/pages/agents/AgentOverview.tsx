@@ -1,3 +1,4 @@
+import type { UseQueryResult } from "@tanstack/react-query";
 import type { Agent, AgentExplain } from "../../api/types";
 import { Ago } from "../../components/Ago";
 import { Card } from "../../components/Card";
@@ -6,11 +7,11 @@ import { ConditionList } from "../../components/ConditionList";
 import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { LinkButton } from "../../components/LinkButton";
+import { Loaded } from "../../components/Loaded";
 import { Meter } from "../../components/Meter";
 import { ObjectLink } from "../../components/ObjectLink";
-import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
-import { span } from "../../lib/time";
+import { span, told } from "../../lib/time";
 import { CauseChain } from "../CauseChain";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
@@ -29,20 +30,20 @@ function commandsFor(agent: Agent): [string, string][] {
   ];
 }
 
-export function AgentOverview({ agent, explain }: { agent: Agent; explain: AgentExplain | undefined }) {
+export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQueryResult<AgentExplain> }) {
   const server = agent.serverStatus;
   return (
     <div className={detail.cards}>
       <Card title="Health">
-        {explain ? (
-          explain.chain.length > 0 ? (
-            <CauseChain chain={explain.chain} namespace={agent.namespace} />
-          ) : (
-            <p>It is up and nothing is missing.</p>
-          )
-        ) : (
-          <SkeletonBlock lines={3} />
-        )}
+        <Loaded query={explain} label="its health" lines={3}>
+          {({ chain }) =>
+            chain.length > 0 ? (
+              <CauseChain chain={chain} namespace={agent.namespace} />
+            ) : (
+              <p>It is up and nothing is missing.</p>
+            )
+          }
+        </Loaded>
       </Card>
       <Card
         title="Work"
@@ -65,7 +66,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: Agent
               ["Waiting", String(agent.queueLength ?? 0)],
             ]}
           />
-          <AgentQueue agent={agent} explain={explain} />
+          <AgentQueue agent={agent} explain={explain.data} />
         </Stack>
       </Card>
       <Card title="Connect">
@@ -92,7 +93,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: Agent
             ["Workspace", agent.workspaceDir && <code>{agent.workspaceDir}</code>],
             ["Service account", agent.serviceAccountName],
             ["Quota", agent.quota && `${agent.quota.maxTaskStarts} starts in ${span(agent.quota.windowSeconds)}`],
-            ["Standby", agent.standby && `after ${agent.standby.idleTimeout} without work`],
+            ["Standby", agent.standby && `after ${told(agent.standby.idleTimeout)} without work`],
             ["Idle since", server?.idleSince && <Ago at={server.idleSince} />],
             ["Created", <Ago key="created" at={agent.createdAt} />],
             ["Labels", <LabelList key="labels" labels={agent.labels} />],

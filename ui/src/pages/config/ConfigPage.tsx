@@ -72,11 +72,12 @@ export default function ConfigPage() {
   const header = (
     <PageHeader title="Configuration" sub="KubeOpenCodeConfig cluster: the settings of the whole installation." />
   );
-  if (config.error && !absent) {
+  const failed = [config, yaml].find((query) => query.error && !absent);
+  if (failed) {
     return (
       <Page>
         {header}
-        <ErrorState error={config.error} onRetry={() => config.refetch()} />
+        <ErrorState error={failed.error} onRetry={() => failed.refetch()} />
       </Page>
     );
   }

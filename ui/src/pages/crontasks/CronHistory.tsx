@@ -16,6 +16,7 @@ export function CronHistory({ tasks }: { tasks: Task[] }) {
     <SimpleTable
       label="Runs so far"
       head={["Task", "Status", "Reason", "Duration", "Cost", "Started"]}
+      wide={["Reason", "Duration", "Cost"]}
       rows={tasks.map((task) => ({
         key: task.name,
         cells: [

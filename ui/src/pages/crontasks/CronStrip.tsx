@@ -1,6 +1,7 @@
 import { Fragment } from "react";
 import type { Upcoming } from "../../api/types";
 import { classes } from "../../components/classes";
+import surface from "../../components/surface.module.css";
 import { plural } from "../../lib/format";
 import styles from "./CronStrip.module.css";
 import { dayLabel, daysOf } from "./strip";
@@ -25,7 +26,7 @@ export function CronStrip({ upcoming }: { upcoming: Upcoming }) {
               later
             </li>
           )}
-          <li className={styles.day}>
+          <li className={classes(surface.framed, styles.day)}>
             <span className={styles.date}>{dayLabel(day.date)}</span>
             <span className={styles.hours} aria-hidden="true">
               {HOURS.map((hour) => (

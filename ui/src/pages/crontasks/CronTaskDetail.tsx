@@ -46,7 +46,7 @@ export default function CronTaskDetail() {
           {
             id: "overview",
             label: "Overview",
-            content: () => <CronTaskOverview cron={cron} history={history.data} />,
+            content: () => <CronTaskOverview cron={cron} history={history} />,
           },
         ],
       })}

@@ -1,26 +1,30 @@
+import type { UseQueryResult } from "@tanstack/react-query";
 import type { CronTask, Page, Task } from "../../api/types";
 import { Ago } from "../../components/Ago";
 import { Card } from "../../components/Card";
 import { ConditionList } from "../../components/ConditionList";
 import { Facts } from "../../components/Facts";
+import { Loaded } from "../../components/Loaded";
 import { ObjectLink } from "../../components/ObjectLink";
-import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
 import { count, plural } from "../../lib/format";
+import { told } from "../../lib/time";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { CronHistory } from "./CronHistory";
 import { UpcomingCard } from "./UpcomingCard";
 
 /** When a CronTask runs, how its runs ended, and what each of them does. */
-export function CronTaskOverview({ cron, history }: { cron: CronTask; history: Page<Task> | undefined }) {
+export function CronTaskOverview({ cron, history }: { cron: CronTask; history: UseQueryResult<Page<Task>> }) {
   const { namespace } = cron;
   const template = cron.taskTemplate ?? {};
   return (
     <Stack gap={4}>
       <UpcomingCard cron={cron} />
-      <Card title="History" flush tools={history && plural(history.total, "Task")}>
-        {history ? <CronHistory tasks={history.items} /> : <SkeletonBlock lines={5} />}
+      <Card title="History" flush tools={history.data && plural(history.data.total, "Task")}>
+        <Loaded query={history} label="the history" lines={5}>
+          {({ items }) => <CronHistory tasks={items} />}
+        </Loaded>
       </Card>
       <div className={detail.cards}>
         <Card title="What each run does">
@@ -39,7 +43,7 @@ export function CronTaskOverview({ cron, history }: { cron: CronTask; history: P
                   <ObjectLink kind="AgentTemplate" namespace={namespace} name={template.templateRef.name} />
                 ),
               ],
-              ["Timeout", template.timeout],
+              ["Timeout", template.timeout && told(template.timeout)],
               ["If one still runs", cron.concurrencyPolicy ?? "Forbid"],
               ["Keeps", cron.maxRetainedTasks !== undefined && plural(cron.maxRetainedTasks, "Task")],
               ["Last run", <Ago key="last" at={cron.lastScheduleTime} />],

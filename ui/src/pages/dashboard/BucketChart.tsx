@@ -4,7 +4,7 @@ import type { UsageBucket } from "../../api/types";
 import { ChartTooltip } from "./ChartTooltip";
 
 const AXIS = { stroke: "var(--border)", tick: { fill: "var(--text-3)", fontSize: 11 }, tickLine: false };
-const MARGIN = { top: 8, right: 8, bottom: 0, left: -8 };
+const MARGIN = { top: 8, right: 8, bottom: 0, left: 0 };
 
 export interface BucketChartProps {
   data: UsageBucket[];

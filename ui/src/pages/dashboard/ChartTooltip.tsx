@@ -1,3 +1,5 @@
+import { classes } from "../../components/classes";
+import surface from "../../components/surface.module.css";
 import styles from "./ChartTooltip.module.css";
 
 export interface ChartTooltipProps {
@@ -7,7 +9,7 @@ export interface ChartTooltipProps {
 
 export function ChartTooltip({ title, lines }: ChartTooltipProps) {
   return (
-    <div className={styles.tip}>
+    <div className={classes(surface.floating, styles.tip)}>
       <span className="quiet">{title}</span>
       {lines.map(([name, value]) => (
         <span key={name}>

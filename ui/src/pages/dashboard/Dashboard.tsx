@@ -8,13 +8,13 @@ import { useNamespace } from "../../app/namespace";
 import { Page } from "../../app/Page";
 import { Card } from "../../components/Card";
 import { ErrorState } from "../../components/ErrorState";
+import { Legend } from "../../components/Legend";
 import { LinkButton } from "../../components/LinkButton";
 import { PageHeader } from "../../components/PageHeader";
 import { Segmented } from "../../components/Segmented";
 import { Skeleton } from "../../components/Skeleton";
 import { allTokens, count, money, short, words } from "../../lib/format";
 import { AgentLoadList } from "./AgentLoadList";
-import { ChartLegend } from "./ChartLegend";
 import styles from "./Dashboard.module.css";
 import { DashboardSkeleton } from "./DashboardSkeleton";
 import { NextRuns } from "./NextRuns";
@@ -168,11 +168,11 @@ export default function Dashboard() {
           title="Ended Tasks"
           className={styles.half}
           tools={
-            <ChartLegend
+            <Legend
               entries={[
-                { label: "Completed", colour: "var(--chart-1)" },
-                { label: "Stopped", colour: "var(--chart-3)" },
-                { label: "Failed", colour: "var(--bad)" },
+                { name: "Completed", colour: "var(--chart-1)" },
+                { name: "Stopped", colour: "var(--chart-3)" },
+                { name: "Failed", colour: "var(--bad)" },
               ]}
             />
           }

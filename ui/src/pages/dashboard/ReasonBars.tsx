@@ -2,6 +2,7 @@ import { CircleCheck } from "lucide-react";
 import { Link } from "react-router";
 import { classes } from "../../components/classes";
 import { EmptyState } from "../../components/EmptyState";
+import { Rows } from "../../components/Rows";
 import { words } from "../../lib/format";
 import styles from "./ReasonBars.module.css";
 
@@ -19,18 +20,17 @@ export function ReasonBars({ reasons, tone, to, empty }: ReasonBarsProps) {
   const most = entries[0]?.[1] ?? 1;
   if (entries.length === 0) return <EmptyState small icon={<CircleCheck size={20} />} title={empty} />;
   return (
-    <ul className={styles.list}>
-      {entries.map(([reason, times]) => (
-        <li key={reason} className={styles.item}>
-          <div className={styles.head}>
-            <Link to={to(reason)}>{words(reason)}</Link>
-            <strong>{times}</strong>
-          </div>
+    <Rows
+      rows={entries.map(([reason, times]) => ({
+        key: reason,
+        name: <Link to={to(reason)}>{words(reason)}</Link>,
+        fact: <strong>{times}</strong>,
+        below: (
           <div className={styles.track} aria-hidden="true">
             <div className={classes(styles.bar, styles[tone])} style={{ width: `${(times / most) * 100}%` }} />
           </div>
-        </li>
-      ))}
-    </ul>
+        ),
+      }))}
+    />
   );
 }

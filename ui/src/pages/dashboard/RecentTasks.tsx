@@ -31,6 +31,7 @@ export function RecentTasks({ tasks }: { tasks: Task[] }) {
     <SimpleTable
       label="Newest Tasks"
       head={["Task", "Status", "Agent", "Duration", "Cost", "Age"]}
+      wide={["Agent", "Duration", "Cost"]}
       rows={tasks.map((task) => ({
         key: `${task.namespace}/${task.name}`,
         cells: [

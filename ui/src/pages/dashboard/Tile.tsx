@@ -1,6 +1,7 @@
 import type { LucideIcon } from "lucide-react";
 import { Link } from "react-router";
 import { classes } from "../../components/classes";
+import surface from "../../components/surface.module.css";
 import type { Tone } from "../../lib/phase";
 import styles from "./Tile.module.css";
 
@@ -25,7 +26,7 @@ export function Tile({ label, value, note, icon: Icon, tone, to }: TileProps) {
       <span className={styles.note}>{note ?? " "}</span>
     </>
   );
-  const className = classes(styles.tile, styles[tone]);
+  const className = classes(surface.raised, styles.tile, styles[tone]);
   return to ? (
     <Link to={to} className={className}>
       {content}

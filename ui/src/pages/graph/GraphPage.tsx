@@ -15,12 +15,14 @@ import { Skeleton } from "../../components/Skeleton";
 import { Stack } from "../../components/Stack";
 import { relativesOf } from "../../lib/layers";
 import { FilterInput } from "../../list/FilterInput";
+import { usePhone } from "../../list/usePhone";
 import { GraphView } from "./GraphView";
 
 /** What refers to what: from Secrets on the left to Tasks on the right. */
 export default function GraphPage() {
   const [namespace] = useNamespace();
   const [words, setWords] = useState("");
+  const phone = usePhone();
   const [hidden, setHidden] = useState<Set<string>>(new Set());
   const graph = useQuery({
     queryKey: keys.graph(namespace),
@@ -68,7 +70,7 @@ export default function GraphPage() {
             <FilterInput
               main
               label="Filter by name"
-              placeholder="Filter by name  ( / )"
+              placeholder={phone ? "Filter by name" : "Filter by name  ( / )"}
               value={words}
               onValue={setWords}
             />

@@ -1,6 +1,7 @@
 import { useMemo, useState } from "react";
 import type { GraphEdge, GraphNode } from "../../api/types";
 import { classes } from "../../components/classes";
+import surface from "../../components/surface.module.css";
 import { layoutGraph, relativesOf } from "../../lib/layers";
 import { GraphNodeView } from "./GraphNodeView";
 import styles from "./GraphView.module.css";
@@ -13,7 +14,7 @@ export function GraphView({ nodes, edges }: { nodes: GraphNode[]; edges: GraphEd
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
     // biome-ignore lint/a11y/useSemanticElements: it is a scrolling frame.
-    <div className={styles.frame} tabIndex={0} role="group" aria-label="Graph of references">
+    <div className={classes(surface.raised, styles.frame)} tabIndex={0} role="group" aria-label="Graph of references">
       {/* biome-ignore lint/a11y/noSvgWithoutTitle: the frame is named, and every node has a name of its own. */}
       <svg
         className={styles.drawing}

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { useParams } from "react-router";
 import { stringify } from "yaml";
 import { type Kind, kindOfPlural } from "../../api/kinds";
@@ -6,7 +7,6 @@ import type { GenericObject } from "../../api/types";
 import { Ago } from "../../components/Ago";
 import { Card } from "../../components/Card";
 import { ConditionList } from "../../components/ConditionList";
-import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { readyStatus } from "../../lib/phase";
 import detail from "../Detail.module.css";
@@ -28,7 +28,7 @@ function Detail({ kind }: { kind: Kind }) {
   return (
     <DetailPage kind={kind} query={query}>
       {(object) => ({
-        status: readyStatus(object.ready),
+        status: object.ready === undefined ? undefined : readyStatus(object.ready),
         sub: tellingOf(object),
         removes: [`the ${kind.one} ${name}: what refers to it waits until it exists again`],
         tabs: [{ id: "overview", label: "Overview", content: () => <Overview object={object} /> }],
@@ -37,10 +37,39 @@ function Detail({ kind }: { kind: Kind }) {
   );
 }
 
+/** A value as a person reads it: a reference by its name, what is more than a word as YAML. */
+function read(value: unknown): string {
+  if (value === null || typeof value !== "object") return String(value);
+  const [[key, name] = [], ...more] = Object.entries(value);
+  return key === "name" && more.length === 0 ? String(name) : stringify(value).trim();
+}
+
+function fieldsOf(part: Record<string, unknown>): [string, ReactNode][] {
+  return Object.entries(part).map(([key, value]) => [
+    key,
+    <code key={key} className={detail.code}>
+      {read(value)}
+    </code>,
+  ]);
+}
+
 function Overview({ object }: { object: GenericObject }) {
-  const status = Object.entries(object.status ?? {}).filter(([key]) => key !== "observedGeneration");
+  const { observedGeneration: _, conditions: _shown, ...status } = object.status ?? {};
   return (
     <div className={detail.cards}>
+      <Card title="What it is">
+        <Facts facts={fieldsOf(object.spec)} />
+      </Card>
+      {Object.keys(status).length > 0 && (
+        <Card title="Status">
+          <Facts facts={fieldsOf(status)} />
+        </Card>
+      )}
+      {object.conditions.length > 0 && (
+        <Card title="Conditions">
+          <ConditionList conditions={object.conditions} />
+        </Card>
+      )}
       <Card title="Facts">
         <Facts
           facts={[
@@ -50,21 +79,6 @@ function Overview({ object }: { object: GenericObject }) {
             ["Labels", <LabelList key="labels" labels={object.labels} />],
           ]}
         />
-      </Card>
-      <Card title="Status">
-        {status.length > 0 ? (
-          <Facts
-            facts={status.map(([key, value]) => [
-              key,
-              <code key={key}>{typeof value === "object" ? stringify(value).trim() : String(value)}</code>,
-            ])}
-          />
-        ) : (
-          <EmptyState small title="Nothing reported" />
-        )}
-      </Card>
-      <Card title="Conditions">
-        <ConditionList conditions={object.conditions} />
       </Card>
     </div>
   );

@@ -1,7 +1,7 @@
 import { Plus } from "lucide-react";
-import { useSearchParams } from "react-router";
 import type { Kind } from "../../api/kinds";
 import type { GenericObject } from "../../api/types";
+import { useAddress } from "../../app/address";
 import { Badge } from "../../components/Badge";
 import { LinkButton } from "../../components/LinkButton";
 import { Segmented } from "../../components/Segmented";
@@ -12,10 +12,18 @@ import { ageColumn, nameColumns } from "../../list/nameColumns";
 import { ResourceList } from "../../list/ResourceList";
 import { tellingOf } from "./facts";
 
+const FILTERS = ["name", "labelSelector"];
+
 function columnsOf(kind: Kind): Column<GenericObject>[] {
   return [
     ...nameColumns<GenericObject>(kind),
-    { title: "Status", width: "110px", phone: "side", cell: (object) => <Badge status={readyStatus(object.ready)} /> },
+    {
+      title: "Status",
+      width: "110px",
+      phone: "side",
+      cell: (object) =>
+        object.ready === undefined ? <span className="quiet">–</span> : <Badge status={readyStatus(object.ready)} />,
+    },
     {
       title: "What it is",
       width: "minmax(200px, 3fr)",
@@ -28,8 +36,8 @@ function columnsOf(kind: Kind): Column<GenericObject>[] {
 
 /** The list of a kind without pages of its own; several kinds share one page by a choice above it. */
 export default function KindList({ kinds, title }: { kinds: [Kind, ...Kind[]]; title?: string }) {
-  const [params, setParams] = useSearchParams();
-  const list = useListState(["name", "labelSelector"], { by: "name", order: "asc" });
+  const [params, change] = useAddress();
+  const list = useListState(FILTERS, { by: "name", order: "asc" });
   const kind = kinds.find((entry) => entry.plural === params.get("kind")) ?? kinds[0];
   const create = (
     <LinkButton look="primary" icon={<Plus size={15} />} to={`/kinds/${kind.plural}/create`}>
@@ -52,7 +60,13 @@ export default function KindList({ kinds, title }: { kinds: [Kind, ...Kind[]]; t
               label="Kind"
               value={kind.plural}
               options={kinds.map((entry) => ({ value: entry.plural, label: entry.many }))}
-              onValue={(plural) => setParams({ kind: plural }, { replace: true })}
+              onValue={(plural) =>
+                change((next) => {
+                  // What narrowed one kind says nothing about another.
+                  for (const name of [...FILTERS, "sort", "row"]) next.delete(name);
+                  next.set("kind", plural);
+                })
+              }
             />
           </div>
         ) : undefined

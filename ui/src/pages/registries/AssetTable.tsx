@@ -22,6 +22,7 @@ export function AssetTable<T extends Asset>({ label, assets, source, version }: 
     <SimpleTable
       label={label}
       head={["Name", "Status", "Source", "Version", "Checked"]}
+      wide={["Source", "Version"]}
       rows={assets.map((asset) => ({
         key: asset.name,
         cells: [

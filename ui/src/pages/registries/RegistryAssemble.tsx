@@ -1,8 +1,8 @@
 import { useState } from "react";
-import { useSearchParams } from "react-router";
 import { AGENT, AGENT_TEMPLATE, REGISTRY } from "../../api/kinds";
 import { useObject } from "../../api/objects";
 import type { Registry } from "../../api/types";
+import { useAddress } from "../../app/address";
 import { Page } from "../../app/Page";
 import { PageHeader } from "../../components/PageHeader";
 import { Segmented } from "../../components/Segmented";
@@ -16,20 +16,22 @@ import { useNames } from "../useNames";
 import { AssetPicker } from "./AssetPicker";
 import { assembled, type Choice } from "./assemble";
 
+const KINDS = { agent: AGENT, template: AGENT_TEMPLATE };
+
 /** Pick an image, skills and plugins; get an AgentTemplate, or an Agent with `?output=agent`. */
 export default function RegistryAssemble() {
   const { namespace, name } = useNames();
-  const [params, setParams] = useSearchParams();
+  const [params, change] = useAddress();
   const output = params.get("output") === "agent" ? "agent" : "template";
   const query = useObject<Registry>(REGISTRY, namespace, name);
   const [choice, setChoice] = useState<Choice>({ image: [], skills: [], plugins: [] });
   const manifest = useManifest(() =>
-    skeleton("AgentTemplate", namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
+    skeleton(KINDS[output].kind, namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
   );
   const registry = query.data;
   if (!registry || query.error) return <DetailState kind={REGISTRY} name={name} query={query} />;
 
-  const kind = output === "agent" ? AGENT : AGENT_TEMPLATE;
+  const kind = KINDS[output];
   const choose = (next: Choice) => {
     setChoice(next);
     for (const [field, value] of Object.entries(assembled(registry, next))) manifest.set(["spec", field], value);
@@ -51,8 +53,8 @@ export default function RegistryAssemble() {
               { value: "agent", label: "Agent" },
             ]}
             onValue={(next) => {
-              setParams(next === "agent" ? { output: "agent" } : {}, { replace: true });
-              manifest.set(["kind"], next === "agent" ? "Agent" : "AgentTemplate");
+              change((query) => query.set("output", next));
+              manifest.set(["kind"], KINDS[next].kind);
             }}
           />
         }

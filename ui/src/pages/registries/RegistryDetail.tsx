@@ -6,6 +6,7 @@ import { Card } from "../../components/Card";
 import { ConditionList } from "../../components/ConditionList";
 import { LinkButton } from "../../components/LinkButton";
 import { Stack } from "../../components/Stack";
+import { told } from "../../lib/time";
 import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
 import { AssetTable } from "./AssetTable";
@@ -18,7 +19,7 @@ export default function RegistryDetail() {
     <DetailPage kind={REGISTRY} query={query}>
       {(registry) => ({
         status: registryStatus(registry),
-        sub: registry.checkInterval && `Checked every ${registry.checkInterval}`,
+        sub: registry.checkInterval && `Checked every ${told(registry.checkInterval)}`,
         actions: (
           <LinkButton look="primary" icon={<Puzzle size={15} />} to="assemble">
             Assemble

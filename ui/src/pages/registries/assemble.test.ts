@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import type { Registry } from "../../api/types";
 import { assembled } from "./assemble";
 
+const git = { repository: "https://example.com/skills", ref: "main", depth: 1, recurseSubmodules: false };
+
 const registry: Registry = {
   name: "team",
   namespace: "default",
@@ -10,14 +12,14 @@ const registry: Registry = {
     { name: "go", image: "example/go:1" },
     { name: "node", image: "example/node:1" },
   ],
-  skills: [{ name: "review", git: { repository: "https://example.com/skills" }, phase: "Ready" }],
+  skills: [{ name: "review", git, phase: "Ready" }],
   plugins: [{ name: "notify", plugin: { name: "opencode-notify", target: "server" } }],
 };
 
 test("what was chosen becomes the spec, and only that", () => {
   expect(assembled(registry, { image: ["node"], skills: ["review"], plugins: [] })).toEqual({
     executorImage: "example/node:1",
-    skills: [{ name: "review", git: { repository: "https://example.com/skills" } }],
+    skills: [{ name: "review", git }],
     plugins: [],
   });
 });

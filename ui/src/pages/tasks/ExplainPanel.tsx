@@ -81,7 +81,7 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
       {next && next.length > 0 && (
         <div className={styles.next}>
           <h3>What you can do</h3>
-          <ul>
+          <ul className="bullets">
             {next.map((advice) => (
               <li key={advice}>{sentence(advice)}</li>
             ))}

@@ -5,6 +5,7 @@ import { keys } from "../../api/keys";
 import type { PermissionRequest, Task } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Problem } from "../../components/Problem";
+import { Stack } from "../../components/Stack";
 import { TextInput } from "../../components/TextInput";
 import { toast } from "../../components/toast";
 import styles from "./PermissionPanel.module.css";
@@ -52,7 +53,7 @@ export function PermissionPanel({ task }: { task: Task }) {
         onValue={setReason}
       />
       {answer.error ? <Problem error={answer.error} /> : null}
-      <div className={styles.actions}>
+      <Stack row gap={2}>
         <Button look="primary" busy={answer.isPending} onClick={() => answer.mutate({ id: request.id, reply: "once" })}>
           Allow once
         </Button>
@@ -66,7 +67,7 @@ export function PermissionPanel({ task }: { task: Task }) {
         >
           Refuse
         </Button>
-      </div>
+      </Stack>
     </section>
   ));
 }

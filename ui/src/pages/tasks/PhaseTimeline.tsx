@@ -1,9 +1,18 @@
 import type { Task } from "../../api/types";
 import { classes } from "../../components/classes";
+import { Legend } from "../../components/Legend";
+import motion from "../../components/motion.module.css";
 import { useNow } from "../../components/useNow";
 import { span } from "../../lib/time";
-import { stagesOf } from "../../lib/timeline";
+import { type StageName, stagesOf } from "../../lib/timeline";
 import styles from "./PhaseTimeline.module.css";
+
+const COLOURS: Record<StageName, string> = {
+  Queued: "var(--warn)",
+  Preparing: "var(--chart-2)",
+  Running: "var(--accent)",
+  Collecting: "var(--good)",
+};
 
 /** Where the time went: queued, preparing, running, collecting, as parts of one bar. */
 export function PhaseTimeline({ task }: { task: Task }) {
@@ -18,21 +27,17 @@ export function PhaseTimeline({ task }: { task: Task }) {
         {stages.map((stage) => (
           <div
             key={stage.name}
-            className={classes(styles.stage, styles[stage.name], stage.open && styles.open)}
-            style={{ flexGrow: Math.max(stage.seconds, total / 200, 0.001) }}
+            // Stages differ in texture too, for readers who do not tell the colours apart.
+            className={classes(styles.stage, stage.name === "Queued" && styles.striped, stage.open && motion.breathing)}
+            style={{ flexGrow: Math.max(stage.seconds, total / 200, 0.001), backgroundColor: COLOURS[stage.name] }}
             title={`${stage.name}: ${span(stage.seconds)}`}
           />
         ))}
       </div>
-      <ul className={styles.legend} aria-hidden="true">
-        {stages.map((stage) => (
-          <li key={stage.name}>
-            <span className={classes(styles.dot, styles[stage.name])} />
-            {stage.name} <strong>{span(stage.seconds)}</strong>
-          </li>
-        ))}
-        <li className={styles.total}>{span(total)} in all</li>
-      </ul>
+      <div className={styles.legend} aria-hidden="true">
+        <Legend entries={stages.map(({ name, seconds }) => ({ name, colour: COLOURS[name], value: span(seconds) }))} />
+        <span className="quiet">{span(total)} in all</span>
+      </div>
     </div>
   );
 }

@@ -6,23 +6,29 @@ import { ConditionList } from "../../components/ConditionList";
 import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { ObjectLink } from "../../components/ObjectLink";
+import { Stack } from "../../components/Stack";
 import { Tag } from "../../components/Tag";
 import { bytes, plural, words } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
+import { told } from "../../lib/time";
 import { ContextList } from "../ContextList";
 import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { UsageFacts } from "./UsageFacts";
 
 export function TaskOverview({ task }: { task: Task }) {
+  const outputs = Object.entries(task.result?.outputs ?? {});
   return (
     <div className={styles.cards}>
       <Card title="What to do">
         <p className={styles.description}>{task.description || "No description."}</p>
       </Card>
       <Card title="Result">
-        {task.result?.summary ? (
-          <p className={styles.description}>{task.result.summary}</p>
+        {task.result?.summary || outputs.length > 0 ? (
+          <Stack gap={3}>
+            {task.result?.summary && <p className={styles.description}>{task.result.summary}</p>}
+            {outputs.length > 0 && <Facts facts={outputs} />}
+          </Stack>
         ) : (
           <EmptyState small title={isFinished(task.phase) ? "No result" : "No result yet"}>
             {isFinished(task.phase)
@@ -60,7 +66,7 @@ export function TaskOverview({ task }: { task: Task }) {
                 `${task.runEpoch}${task.attempt && task.attempt > 1 ? `, attempt ${task.attempt}` : ""}`,
             ],
             ["Priority", task.priority ? String(task.priority) : undefined],
-            ["Timeout", task.timeout],
+            ["Timeout", task.timeout && told(task.timeout)],
             ["Pod", task.podName && <code>{task.podName}</code>],
             [
               "Log",

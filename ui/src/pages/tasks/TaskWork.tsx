@@ -31,7 +31,7 @@ export function TaskWork({ task }: { task: Task }) {
         <TaskLog task={task} onActivity={refreshMessages} />
       </Card>
       {task.agentRef && (
-        <Card title="Session" flush className={styles.pane} tools={task.session?.title}>
+        <Card title="Session" flush className={styles.pane}>
           <Transcript task={task} begun={begun} />
         </Card>
       )}

@@ -8,6 +8,7 @@ import { isFinished } from "../../lib/phase";
 export function UsageFacts({ task }: { task: Task }) {
   const summary = task.session?.summary;
   const tokens = task.usage?.tokens ?? summary?.tokenUsage;
+  const lines = (summary?.additions ?? 0) + (summary?.deletions ?? 0);
   if (!tokens && !summary) {
     return (
       <EmptyState small title={isFinished(task.phase) ? "Nothing counted" : "Nothing counted yet"}>
@@ -30,7 +31,8 @@ export function UsageFacts({ task }: { task: Task }) {
         [
           "Files changed",
           summary?.filesChanged !== undefined &&
-            `${count(summary.filesChanged)} (+${summary.additions ?? 0} −${summary.deletions ?? 0})`,
+            // Not every tool says how many lines it changed.
+            `${count(summary.filesChanged)}${lines > 0 ? ` (+${summary.additions ?? 0} −${summary.deletions ?? 0})` : ""}`,
         ],
       ]}
     />

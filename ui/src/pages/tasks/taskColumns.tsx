@@ -26,7 +26,7 @@ export const taskColumns: Column<Task>[] = [
   },
   {
     title: "Why",
-    width: "minmax(120px, 1.4fr)",
+    width: "minmax(150px, 1.8fr)",
     phone: "line",
     cell: (task) => <span title={task.message}>{why(task)}</span>,
   },

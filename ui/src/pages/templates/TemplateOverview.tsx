@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Bot } from "lucide-react";
 import { AGENT } from "../../api/kinds";
 import { fetchPage, MOST_AT_ONCE } from "../../api/objects";
 import type { Agent, AgentTemplate } from "../../api/types";
@@ -9,6 +10,7 @@ import { ConditionList } from "../../components/ConditionList";
 import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { LinkButton } from "../../components/LinkButton";
+import { Loaded } from "../../components/Loaded";
 import { ObjectLink } from "../../components/ObjectLink";
 import { SimpleTable } from "../../components/SimpleTable";
 import { Tag } from "../../components/Tag";
@@ -62,25 +64,32 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
         />
       </Card>
       <Card title="Agents that build on it" flush>
-        {agents.data && agents.data.items.length === 0 ? (
-          <EmptyState
-            small
-            title="None"
-            action={<LinkButton to={`/agents/create?${where}`}>Create an Agent</LinkButton>}
-          />
-        ) : (
-          <SimpleTable
-            label="Agents that build on it"
-            head={["Agent", "Status"]}
-            rows={(agents.data?.items ?? []).map((agent) => ({
-              key: agent.name,
-              cells: [
-                <ObjectLink key="name" kind="Agent" namespace={agent.namespace} name={agent.name} />,
-                <Badge key="status" status={agentStatus({ ...agent, ready: agent.serverStatus?.ready })} />,
-              ],
-            }))}
-          />
-        )}
+        <Loaded query={agents} label="the Agents" lines={3}>
+          {({ items }) =>
+            items.length === 0 ? (
+              <EmptyState
+                small
+                title="None"
+                icon={<Bot size={20} />}
+                action={<LinkButton to={`/agents/create?${where}`}>Create an Agent</LinkButton>}
+              >
+                Tasks can also run from the template itself, each in a Pod of its own.
+              </EmptyState>
+            ) : (
+              <SimpleTable
+                label="Agents that build on it"
+                head={["Agent", "Status"]}
+                rows={items.map((agent) => ({
+                  key: agent.name,
+                  cells: [
+                    <ObjectLink key="name" kind="Agent" namespace={agent.namespace} name={agent.name} />,
+                    <Badge key="status" status={agentStatus({ ...agent, ready: agent.serverStatus.ready })} />,
+                  ],
+                }))}
+              />
+            )
+          }
+        </Loaded>
       </Card>
       <Card title="Contexts">
         <ContextList contexts={template.contexts} />

@@ -1,10 +1,15 @@
 //! What must be known to explain a Task.
 
-use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Task};
+use std::sync::Arc;
+
+use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Model, Task, names::labels};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
-use kubeopencode_core::platform::Platform;
+use kubeopencode_core::{
+    explain::{Reader, Run, Sight, Surroundings},
+    platform::Platform,
+};
 
 use crate::commands::{connect::Cluster, describe, problem::Answer, task::follow};
 
@@ -13,24 +18,15 @@ use crate::commands::{connect::Cluster, describe, problem::Answer, task::follow}
 pub struct Facts {
     /// The Task.
     pub task: Task,
-    /// The Agent that it names, if it exists.
-    pub agent: Option<Agent>,
-    /// The template that the Task or its Agent names, if it exists.
-    pub template: Option<AgentTemplate>,
-    /// The platform's settings, as far as they can be seen from outside of the controllers.
-    pub platform: Platform,
-    /// All Tasks of the namespace.
-    pub neighbours: Vec<Task>,
-    /// The Pod of its current run, if there is one.
-    pub pod: Option<Pod>,
-    /// What happened to the Task and to its Pod, oldest first.
-    pub events: Vec<Event>,
-    /// The present.
-    pub now: Timestamp,
+    /// Its current run.
+    pub run: Run,
+    /// What it meets.
+    pub around: Surroundings,
 }
 
 impl Facts {
-    /// Asks the cluster.
+    /// Asks the cluster. Not everybody may read the platform's settings, Models or Pods; without them less is explained,
+    /// but not nothing.
     pub async fn fetch(cluster: &Cluster, name: &str) -> Answer<Self> {
         let task = follow::find(cluster, name).await?;
         let agent = match &task.spec.agent_ref {
@@ -42,34 +38,49 @@ impl Facts {
             Some(template) => cluster.api::<AgentTemplate>().get_opt(&template.name).await?,
             None => None,
         };
-        // Not everybody may read the platform's settings or Pods; without them less is explained, but not nothing.
         let configs: Api<KubeOpenCodeConfig> = Api::all(cluster.client.clone());
         let config = configs.get_opt("cluster").await.ok().flatten();
-        let pod = match task.status.as_ref().and_then(|status| status.pod_name.as_deref()) {
-            Some(pod) => cluster.api::<Pod>().get_opt(pod).await.ok().flatten(),
-            None => None,
+        let (model, server_pods) = match &agent {
+            Some(agent) => (model(cluster, agent).await, server_pods(cluster, agent).await),
+            None => (None, Vec::new()),
         };
-        let mut events = describe::events(cluster, task.metadata.uid.as_deref()).await;
-        if let Some(pod) = &pod {
-            events.extend(describe::events(cluster, pod.metadata.uid.as_deref()).await);
-        }
-        let neighbours = cluster.api::<Task>().list(&ListParams::default()).await?.items;
-        let platform = Platform::from(config.as_ref(), &|_| None);
-        Ok(Self { task, agent, template, platform, neighbours, pod, events, now: Timestamp::now() })
+        let tasks = cluster.api::<Task>().list(&ListParams::default()).await?.items;
+        let around = Surroundings {
+            agent: agent.map(Arc::new),
+            template: template.map(Arc::new),
+            model: model.map(Arc::new),
+            server_pods,
+            tasks: tasks.into_iter().map(Arc::new).collect(),
+            platform: Platform::from(config.as_ref(), &|_| None),
+            sight: Sight { tasks: true, target: true },
+            reader: Reader::Shell,
+            now: Timestamp::now(),
+        };
+        Ok(Self { run: run(cluster, &task).await, task, around })
     }
+}
 
-    /// Another Task of the namespace.
-    pub fn neighbour(&self, name: &str) -> Option<&Task> {
-        self.neighbours.iter().find(|task| task.metadata.name.as_deref() == Some(name))
-    }
+async fn model(cluster: &Cluster, agent: &Agent) -> Option<Model> {
+    let named = agent.spec.settings.model_ref.as_ref()?;
+    let home = named.namespace.as_deref().or(agent.metadata.namespace.as_deref())?;
+    Api::<Model>::namespaced(cluster.client.clone(), home).get_opt(&named.name).await.ok().flatten()
+}
 
-    /// What the Task runs on, in words.
-    pub fn target(&self) -> String {
-        let spec = &self.task.spec;
-        match (&spec.agent_ref, &spec.template_ref) {
-            (Some(agent), _) => format!("Agent '{}'", agent.name),
-            (None, Some(template)) => format!("AgentTemplate '{}'", template.name),
-            (None, None) => "nothing".to_owned(),
-        }
+async fn server_pods(cluster: &Cluster, agent: &Agent) -> Vec<Pod> {
+    let name = agent.metadata.name.as_deref().unwrap_or_default();
+    let wanted = format!("{}={name},{}=server", labels::AGENT, labels::APP_COMPONENT);
+    let pods = cluster.api::<Pod>().list(&ListParams::default().labels(&wanted)).await;
+    pods.map(|pods| pods.items).unwrap_or_default()
+}
+
+async fn run(cluster: &Cluster, task: &Task) -> Run {
+    let pod = match task.status.as_ref().and_then(|status| status.pod_name.as_deref()) {
+        Some(pod) => cluster.api::<Pod>().get_opt(pod).await.ok().flatten(),
+        None => None,
+    };
+    let mut events = describe::events(cluster, task.metadata.uid.as_deref()).await;
+    if let Some(pod) = &pod {
+        events.extend(describe::events(cluster, pod.metadata.uid.as_deref()).await);
     }
+    Run { pod, events }
 }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use api::TaskPhase;
 use jiff::Timestamp;
+use kubeopencode_core::explain::{Cause, Level, ObjectName, TaskExplanation};
 use serde_json::Value;
 
-use super::{Cause, Explanation, Level};
 use crate::commands::{
     columns,
     screen::{Screen, Tone, line, wrap},
@@ -14,16 +14,19 @@ use crate::commands::{
     table::{Cell, Table},
 };
 
+/// Tasks ahead that are listed; the rest are only counted.
+const LISTED: usize = 10;
 /// A longer value is cut even where nothing else limits it.
 const LONGEST_VALUE: usize = 100;
 
 /// The whole page.
-pub fn show(explanation: &Explanation, now: Timestamp, screen: &Screen) -> String {
+pub fn show(explanation: &TaskExplanation, now: Timestamp, screen: &Screen) -> String {
     let mut page = String::new();
-    let phase = format!("{:?}", explanation.phase);
+    let phase = explanation.phase.as_str();
     let reason = explanation.reason.as_deref().map(|reason| format!(" ({})", line(reason))).unwrap_or_default();
-    let name = format!("Task {}/{}", explanation.namespace, explanation.task);
-    let painted = screen.paint(columns::tone("PHASE", &phase), &format!("{phase}{reason}"));
+    let namespace = explanation.task.namespace.as_deref().unwrap_or_default();
+    let name = format!("Task {namespace}/{}", explanation.task.name);
+    let painted = screen.paint(columns::tone("PHASE", phase), &format!("{phase}{reason}"));
     let _ = writeln!(page, "{}: {painted}", screen.paint(Tone::Strong, &name));
 
     heading(&mut page, "Why", screen);
@@ -35,7 +38,7 @@ pub fn show(explanation: &Explanation, now: Timestamp, screen: &Screen) -> Strin
         heading(&mut page, "Depends on", screen);
         let mut table = Table::new(["TASK", "MUST BE", "IS", "MET"]);
         for dependency in &explanation.dependencies {
-            let phase = dependency.phase.map_or("missing".to_owned(), |phase| format!("{phase:?}"));
+            let phase = dependency.phase.map_or("missing", TaskPhase::as_str);
             let met = if dependency.met { Cell::new("yes", Tone::Good) } else { Cell::new("no", Tone::Busy) };
             table.push(vec![
                 dependency.task.as_str().into(),
@@ -65,7 +68,10 @@ fn show_cause(cause: &Cause, depth: usize, now: Timestamp, screen: &Screen) -> S
     };
     let reason = cause.reason.as_deref().map(|reason| format!("{}: ", line(reason))).unwrap_or_default();
     let since = cause.since.map(|since| format!(" ({} ago)", span::age(now.as_second() - since.as_second())));
-    let text = format!("{reason}{}{}", line(&cause.message), since.unwrap_or_default());
+    // A sentence about a Task names it, or is about the one that is explained.
+    let about = cause.object.as_ref().filter(|object| object.kind.as_deref() != Some("Task"));
+    let about = about.map(|object| format!("{}: ", line(&called(object)))).unwrap_or_default();
+    let text = format!("{reason}{about}{}{}", line(&cause.message), since.unwrap_or_default());
     let margin = "  ".repeat(depth + 1);
     let width = screen.width.map(|width| width.saturating_sub(margin.len() + 2).max(20));
     let mut shown = String::new();
@@ -76,9 +82,13 @@ fn show_cause(cause: &Cause, depth: usize, now: Timestamp, screen: &Screen) -> S
     shown
 }
 
-fn queue(page: &mut String, explanation: &Explanation, now: Timestamp, screen: &Screen) {
+fn called(object: &ObjectName) -> String {
+    format!("{} '{}'", object.kind.as_deref().unwrap_or("object"), object.name)
+}
+
+fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, screen: &Screen) {
     if let Some(queue) = &explanation.queue {
-        heading(page, &format!("Queue of {}", queue.of), screen);
+        heading(page, &format!("Queue of {}", called(&queue.target)), screen);
         let slots = match queue.max_concurrent_tasks {
             Some(most) => format!("{} of {most} slots are used", queue.running),
             None => format!("{} run, any number may", queue.running),
@@ -89,13 +99,13 @@ fn queue(page: &mut String, explanation: &Explanation, now: Timestamp, screen: &
         };
         bullet(page, "", &format!("{place}; {slots}"), screen);
         let mut table = Table::new(["AHEAD", "PHASE", "PRIORITY", "SINCE"]);
-        for ahead in &queue.ahead {
-            let phase = format!("{:?}", ahead.phase);
-            let since = ahead.since.map(|since| span::age(now.as_second() - since.as_second()));
+        for ahead in queue.ahead.iter().take(LISTED) {
+            let since =
+                ahead.start_time.or(ahead.created_at).map(|since| span::age(now.as_second() - since.as_second()));
             let tone = if ahead.phase == TaskPhase::Running { Tone::Good } else { Tone::Busy };
             table.push(vec![
-                ahead.task.as_str().into(),
-                Cell::new(&phase, tone),
+                ahead.name.as_str().into(),
+                Cell::new(ahead.phase.as_str(), tone),
                 ahead.priority.to_string().into(),
                 since.unwrap_or_default().into(),
             ]);
@@ -117,7 +127,7 @@ fn queue(page: &mut String, explanation: &Explanation, now: Timestamp, screen: &
     }
 }
 
-fn settings(page: &mut String, explanation: &Explanation, screen: &Screen) {
+fn settings(page: &mut String, explanation: &TaskExplanation, screen: &Screen) {
     heading(page, "Settings", screen);
     if let Some(error) = &explanation.settings_error {
         bullet(page, "", &format!("cannot be told: {}", line(error)), screen);
@@ -130,7 +140,7 @@ fn settings(page: &mut String, explanation: &Explanation, screen: &Screen) {
             other => other.to_string(),
         };
         let value = crate::commands::screen::cut(&line(&value), LONGEST_VALUE);
-        table.push(vec![setting.path.as_str().into(), value.into(), setting.origin.to_string().into()]);
+        table.push(vec![setting.path.as_str().into(), value.into(), setting.origin_text.as_str().into()]);
     }
     if table.is_empty() {
         bullet(page, "", "everything is as it is built in; --all lists it", screen);

@@ -1,5 +1,10 @@
+use std::sync::Arc;
+
 use api::{Agent, AgentTemplate, Task};
-use kubeopencode_core::platform::Platform;
+use kubeopencode_core::{
+    explain::{Reader, Run, Sight, Surroundings},
+    platform::Platform,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -34,23 +39,25 @@ fn agent(spec: Value, status: Value) -> Agent {
 }
 
 fn facts(task: Task, others: Vec<Task>, agent: Option<Agent>) -> Facts {
-    let mut neighbours = vec![task.clone()];
-    neighbours.extend(others);
-    Facts {
-        task,
-        agent,
+    let around = Surroundings {
+        agent: agent.map(Arc::new),
         template: None,
+        model: None,
+        server_pods: Vec::new(),
+        tasks: [task.clone()].into_iter().chain(others).map(Arc::new).collect(),
         platform: Platform::default(),
-        neighbours,
-        pod: None,
-        events: Vec::new(),
+        sight: Sight { tasks: true, target: true },
+        reader: Reader::Shell,
         now: NOW.parse().unwrap(),
-    }
+    };
+    Facts { task, run: Run::default(), around }
 }
 
 fn shown(facts: &Facts) -> String {
     let screen = Screen { width: Some(100), ..Screen::default() };
-    show::show(&Explanation::of(facts, false), facts.now, &screen)
+    let mut explanation = explain::task(&facts.task, &facts.run, &facts.around);
+    explanation.settings.retain(somebody_set);
+    show::show(&explanation, facts.around.now, &screen)
 }
 
 fn busy() -> Value {
@@ -77,6 +84,7 @@ fn a_task_that_waits_for_a_slot_sees_who_is_ahead() {
 
     Why
       … AgentAtCapacity: Agent 'dev' runs one Task at a time and is busy (5m ago)
+        · Task 'runs' runs (10m ago)
 
     Queue of Agent 'dev'
       place 3 of 4 that wait; 1 of 1 slots are used
@@ -114,7 +122,7 @@ fn a_used_up_quota_tells_when_the_next_may_start() {
 
     Why
       … QuotaExceeded: Agent 'dev' may start one Task in 1h and has done so
-        · the next Task may start at 2026-01-01T01:30:00Z
+        · Agent 'dev': the next Task may start at 2026-01-01T01:30:00Z
 
     Queue of Agent 'dev'
       place 1 of 1 that wait; 0 run, any number may
@@ -164,7 +172,7 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
       place     Agent 'dev'   the Task
 
     Next
-      - look at the Agent: kubeopencode describe agent dev; kubeopencode logs agent/dev
+      - look at Agent 'dev' and its log: kubeopencode logs agent/dev
       - create the Secret and the key that are named; nothing else must be done
     ");
 }
@@ -187,7 +195,7 @@ fn dependencies_are_listed_with_their_stage() {
     Why
       … WaitingForDependency: Task 'a' and 1 more must end first
         … Task 'a' is Running
-          … Task 'gone' does not exist
+          ✗ ReferenceNotFound: Task 'gone' does not exist
 
     Queue of Agent 'dev'
       1 wait, and this one has no place yet; 1 run, any number may
@@ -206,6 +214,7 @@ fn dependencies_are_listed_with_their_stage() {
 
     Next
       - wait for the other Task, or ask why it waits: kubeopencode explain TASK
+      - create what is named, or correct the reference
     ");
 }
 
@@ -218,22 +227,22 @@ fn a_failure_is_followed_into_the_pod() {
         vec![],
         Some(agent(json!({}), json!({"ready": true}))),
     );
-    facts.pod = serde_json::from_value(json!({
+    facts.run.pod = serde_json::from_value(json!({
         "metadata": {"name": "mine-pod"}, "spec": {"containers": [{"name": "agent"}]},
         "status": {"containerStatuses": [{"name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
             "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:59:00Z"}}}]},
     }))
     .ok();
     let event = json!({"type": "Warning", "reason": "Evicted", "message": "memory\u{1b}[2J low", "metadata": {},
-        "lastTimestamp": "2026-01-01T00:58:00Z", "involvedObject": {"kind": "Pod"}});
-    facts.events = vec![serde_json::from_value(event).unwrap()];
+        "lastTimestamp": "2026-01-01T00:58:00Z", "involvedObject": {"kind": "Pod", "name": "mine-pod"}});
+    facts.run.events = vec![serde_json::from_value(event).unwrap()];
     insta::assert_snapshot!(shown(&facts), @r"
     Task team/mine: Failed (OOMKilled)
 
     Why
       ✗ OOMKilled: it failed: the agent used too much memory (60s ago)
-        ✗ container 'agent' ended with exit code 137 (OOMKilled) (60s ago)
-          ✗ Evicted: event of the Pod: memory�[2J low (2m ago)
+        ✗ OOMKilled: Pod 'mine-pod': container 'agent' needed more memory than it may have (60s ago)
+          ✗ Evicted: Pod 'mine-pod': memory�[2J low (2m ago)
 
     Settings
       SETTING   VALUE         FROM
@@ -256,7 +265,7 @@ fn a_task_that_nobody_looks_at_points_to_the_controllers() {
     Why
       … AgentNotFound: Agent 'dev' does not exist; the Task fails at 2026-01-01T00:56:00Z if it is not
         created
-        ✗ no controller has looked at it (5m ago)
+        ✗ NoController: no controller has looked at it (5m ago)
 
     Queue of Agent 'dev'
       place 1 of 1 that wait; 0 run, any number may
@@ -282,11 +291,12 @@ fn a_task_on_a_template_tells_where_each_setting_comes_from() {
         vec![],
         None,
     );
-    facts.template = serde_json::from_value::<AgentTemplate>(json!({
+    facts.around.template = serde_json::from_value::<AgentTemplate>(json!({
         "apiVersion": "kubeopencode.io/v1alpha1", "kind": "AgentTemplate", "metadata": {"name": "base"},
         "spec": {"executorImage": "box:2", "startupTimeout": "10m", "serviceAccountName": "robot"},
     }))
-    .ok();
+    .ok()
+    .map(Arc::new);
     insta::assert_snapshot!(shown(&facts), @r"
     Task team/mine: Queued
 
@@ -303,9 +313,6 @@ fn a_task_on_a_template_tells_where_each_setting_comes_from() {
       place                      AgentTemplate 'base'   the Task
       startupTimeout             10m                    AgentTemplate 'base'
     ");
-    let data = serde_json::to_value(Explanation::of(&facts, true)).unwrap();
-    let stall = data["settings"].as_array().unwrap().iter().find(|one| one["path"] == "agent.stallTimeout").unwrap();
-    assert_eq!(*stall, json!({"path": "agent.stallTimeout", "value": "15m", "origin": {"from": "BuiltIn"}}));
 }
 
 #[test]
@@ -330,6 +337,6 @@ fn a_permission_that_is_asked_for_comes_first() {
       place     Agent 'dev'   the Task
 
     Next
-      - answer: kubeopencode approve mine, or: kubeopencode deny mine
+      - allow it or refuse it: kubeopencode approve mine, or: kubeopencode deny mine
     ");
 }

@@ -17,6 +17,7 @@ use kube::{
     api::{ListParams, PostParams},
     core::ObjectMeta,
 };
+use kubeopencode_core::names;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::follow::Follow;
@@ -97,7 +98,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         priority: args.priority,
         ..TaskSpec::default()
     };
-    let mut task = Task { metadata: metadata(&cluster, &args), spec, status: None };
+    let mut task = Task { metadata: metadata(&cluster, &args, &spec), spec, status: None };
     if args.dry_run {
         let text = if args.output == DataFormat::Json { json_text(&task)? } else { yaml_text(&task)? };
         print(&text)?;
@@ -172,12 +173,13 @@ impl Interrupts {
     }
 }
 
-fn metadata(cluster: &Cluster, args: &Args) -> ObjectMeta {
+fn metadata(cluster: &Cluster, args: &Args, spec: &TaskSpec) -> ObjectMeta {
+    let runs_on = names::runs_on(spec).map(|(label, name)| (label.to_owned(), name.to_owned()));
     ObjectMeta {
         name: args.name.clone(),
         generate_name: args.name.is_none().then(|| "task-".to_owned()),
         namespace: Some(cluster.namespace.clone()),
-        labels: (!args.labels.is_empty()).then(|| args.labels.iter().cloned().collect()),
+        labels: Some(args.labels.iter().cloned().chain(runs_on).collect()),
         ..ObjectMeta::default()
     }
 }

@@ -72,9 +72,53 @@ pub(super) fn spec(spec: &Value, path: &Path, found: &mut Findings) {
             found.complaints(&path.child(field), value, rule(value));
         }
     }
+    tolerations(&spec["tolerations"], &path.child("tolerations"), found);
     if spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| !(1..=MAX_SECONDS).contains(&seconds)) {
         let sentence = format!("must be between 1 and {MAX_SECONDS}, inclusive");
         found.invalid(&path.child("activeDeadlineSeconds"), &spec["activeDeadlineSeconds"], &sentence);
+    }
+}
+
+fn tolerations(list: &Value, path: &Path, found: &mut Findings) {
+    for (toleration, path) in items(list, path) {
+        let (key, value, effect) = (text(toleration, "key"), text(toleration, "value"), text(toleration, "effect"));
+        let operator = path.child("operator");
+        if !key.is_empty() {
+            found.complaints(&path.child("key"), key, names::qualified_name(key));
+        } else if toleration["operator"] != "Exists" {
+            let sentence = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            found.invalid(&operator, &text(toleration, "operator").into(), sentence);
+        }
+        if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
+            let sentence = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            found.invalid(&path.child("effect"), &effect.into(), sentence);
+        }
+        match text(toleration, "operator") {
+            "" | "Equal" => found.complaints(&operator, value, names::label_value(value)),
+            "Exists" if value.is_empty() => {}
+            "Exists" => found.invalid(&operator, &value.into(), "value must be empty when `operator` is 'Exists'"),
+            _ => found.add(Violation::not_supported(operator.as_str(), &toleration["operator"], ["Equal", "Exists"])),
+        }
+        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            found.add(Violation::not_supported(path.child("effect").as_str(), &toleration["effect"], effects));
+        }
+    }
+}
+
+/// Tolerations of a Pod can be added; of those that are there only the seconds can change.
+fn added_tolerations(new: &Value, old: &Value, path: &Path, found: &mut Findings) {
+    let without_seconds = |list: &Value| -> Vec<Value> {
+        let timeless = |toleration: &Value| {
+            let mut toleration = toleration.clone();
+            drop(toleration.as_object_mut().map(|fields| fields.remove("tolerationSeconds")));
+            toleration
+        };
+        list.as_array().into_iter().flatten().map(timeless).collect()
+    };
+    let new = without_seconds(new);
+    if without_seconds(old).iter().any(|toleration| !new.contains(toleration)) {
+        found.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
 }
 
@@ -355,6 +399,7 @@ fn changed(new: &Value, old: &Value, found: &mut Findings) {
         }
         _ => {}
     }
+    added_tolerations(&new["tolerations"], &old["tolerations"], &path.child("tolerations"), found);
     let comparable = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {

@@ -17,7 +17,7 @@ kubectl get pods
 
 kubectl get pod p --output wide --no-headers | awk '{print $1, $2, $3, $7, $8, $9}'
 
-kubectl describe pod p
+kubectl describe pod p --show-events=false
 
 kubectl logs p
 
@@ -37,7 +37,7 @@ kubectl exec p -- seq 200000 | md5sum
 
 kubectl exec missing -- true
 
-kubectl events --for pod/p
+kubectl events --for pod/p --no-headers | awk '{$1 = ""; print}' | sort
 
 kubectl delete pod p
 
@@ -52,3 +52,5 @@ kubectl get pod broken --output jsonpath='{.status.containerStatuses[0].state.te
 kubectl logs broken
 
 kubectl events --for pod/broken
+
+kubectl describe pod broken | sed -n '/^Events:/,$p'

@@ -3,15 +3,13 @@
 //! Promises: never a link-local target, also not behind DNS or a redirect; never more than the size limit on disk;
 //! secrets only to the host they were given for; the file appears whole or not at all.
 
-pub mod addresses;
-
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use reach::{CarefulResolver, Loopback, Refused, RefusedTarget};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
 
@@ -19,7 +17,6 @@ use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root};
 use crate::redact::hide_userinfo;
 use crate::trust::{Trust, TrustError};
-use addresses::{CarefulResolver, Refused, RefusedName};
 
 /// More hops than this are a loop or a mistake.
 const MOST_REDIRECTS: usize = 5;
@@ -46,7 +43,7 @@ pub struct Settings {
     /// Whether the Pod goes on without the file.
     pub optional: bool,
     /// Whether this machine may be read.
-    pub allow_loopback: bool,
+    pub loopback: Loopback,
     /// Trusted authorities.
     pub trust: Trust,
 }
@@ -63,12 +60,9 @@ pub enum Login {
 impl Settings {
     /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
-        let expected = "an http:// or https:// URL";
-        let address = env::required(env, env::URL_SOURCE, expected)?;
+        let mut source = env::url(env, env::URL_SOURCE, "an http:// or https:// URL")?;
         let invalid =
             |name, problem: &str, expected| SettingError::Invalid { name, problem: problem.to_owned(), expected };
-        let mut source =
-            Url::parse(address.trim()).map_err(|error| invalid(env::URL_SOURCE, &error.to_string(), expected))?;
         let mut login = None;
         if !source.username().is_empty() || source.password().is_some() {
             login = Some(Login::Basic(source.username().to_owned(), source.password().unwrap_or_default().to_owned()));
@@ -110,7 +104,7 @@ impl Settings {
             login,
             mode: env::mode(env, env::URL_FILE_MODE)?,
             optional: env::flag(env, env::URL_OPTIONAL)?,
-            allow_loopback: env::flag(env, env::URL_ALLOW_LOOPBACK)?,
+            loopback: if env::flag(env, env::URL_ALLOW_LOOPBACK)? { Loopback::Allowed } else { Loopback::Refused },
             trust: Trust::from_env(env),
         })
     }
@@ -216,14 +210,14 @@ async fn fetch(settings: &Settings) -> Result<Fetched, Error> {
     let client = settings
         .trust
         .http_client()?
-        .dns_resolver(CarefulResolver { allow_loopback: settings.allow_loopback })
+        .dns_resolver(CarefulResolver(settings.loopback))
         .tls_danger_accept_invalid_certs(settings.insecure)
         .connect_timeout(settings.timeout)
         .build()
         .map_err(TrustError::from)?;
     let mut url = settings.source.clone();
     for _ in 0..=MOST_REDIRECTS {
-        check_url(&url, settings.allow_loopback)?;
+        check_url(&url, settings.loopback)?;
         let mut request = client.get(url.clone());
         // Scheme, host and port must be the same: a secret never follows a redirect to somebody else.
         if url.origin() == settings.source.origin() {
@@ -253,16 +247,11 @@ async fn fetch(settings: &Settings) -> Result<Fetched, Error> {
     Err(Error::Redirects { url: printable(&settings.source) })
 }
 
-fn check_url(url: &Url, allow_loopback: bool) -> Result<(), Error> {
+fn check_url(url: &Url, loopback: Loopback) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Error::Protocol { url: printable(url) });
     }
-    // A literal address never reaches the resolver.
-    let literal = url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>());
-    if let Some(Ok(address)) = literal {
-        addresses::check(address, allow_loopback).map_err(|refused| Error::Refused { url: printable(url), refused })?;
-    }
-    Ok(())
+    reach::check_url(url, loopback).map_err(|refused| Error::Refused { url: printable(url), refused })
 }
 
 fn next(url: &Url, response: &Response) -> Option<Url> {
@@ -301,12 +290,12 @@ async fn store(settings: &Settings, url: &Url, response: Response) -> Result<Fet
 }
 
 fn failed(url: &Url, error: &reqwest::Error) -> Error {
+    if let Some(refused) = RefusedTarget::behind(error) {
+        return Error::RefusedName(refused.to_string());
+    }
     let mut cause = error.source();
     let mut last = error.to_string();
     while let Some(inner) = cause {
-        if let Some(refused) = inner.downcast_ref::<RefusedName>() {
-            return Error::RefusedName(refused.to_string());
-        }
         last = inner.to_string();
         cause = inner.source();
     }
@@ -353,19 +342,9 @@ mod tests {
     }
 
     #[test]
-    fn literal_link_local_targets_are_refused_in_every_spelling_of_a_url() {
-        for url in [
-            "http://169.254.169.254/latest/meta-data",
-            "http://2852039166/",
-            "http://0xa9fea9fe/",
-            "http://169.254.43518/",
-            "http://[fe80::1]/",
-            "http://[::ffff:a9fe:a9fe]/",
-        ] {
-            let refused = check_url(&Url::parse(url).unwrap(), true);
-            assert!(matches!(refused, Err(Error::Refused { refused: Refused::LinkLocal, .. })), "{url}");
-        }
-        assert!(matches!(check_url(&Url::parse("ftp://h/").unwrap(), true), Err(Error::Protocol { .. })));
+    fn only_http_may_be_spoken() {
+        let ftp = Url::parse("ftp://h/").unwrap();
+        assert!(matches!(check_url(&ftp, Loopback::Allowed), Err(Error::Protocol { .. })));
     }
 
     #[test]

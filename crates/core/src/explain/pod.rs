@@ -1,0 +1,157 @@
+//! What is wrong with a Pod, as its containers tell it.
+
+use api::conditions::reasons;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+
+use super::{Cause, Level, ObjectName};
+
+/// A last message can be the end of a log; this much of it is told.
+const LONGEST: usize = 500;
+
+/// What a Pod that has not started waits for.
+pub fn preparation(pod: &Pod) -> Vec<Cause> {
+    let about = ObjectName::of("Pod", &pod.metadata);
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut unscheduled = conditions.filter(|one| one.type_ == "PodScheduled" && one.status == "False");
+    let mut chain = Vec::new();
+    if let Some(condition) = unscheduled.next() {
+        let message = condition.message.as_deref().unwrap_or("no node takes the Pod");
+        chain.push(Cause::new(Level::Error, message, &about).reason(reasons::UNSCHEDULABLE));
+    }
+    for container in containers(pod) {
+        if let Some(running) = container.state.as_ref().and_then(|state| state.running.as_ref()) {
+            let message = format!("container '{}' works", container.name);
+            let since = running.started_at.as_ref().map(|time| time.0);
+            chain.push(Cause::new(Level::Wait, message, &about).since(since));
+        }
+    }
+    chain.extend(broken(pod));
+    chain
+}
+
+/// The containers of a Pod that cannot start or did not stay.
+pub fn broken(pod: &Pod) -> Vec<Cause> {
+    let about = ObjectName::of("Pod", &pod.metadata);
+    containers(pod).filter_map(|container| wrong(container, &about)).collect()
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let statuses = pod.status.iter();
+    statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses).flatten())
+}
+
+fn wrong(container: &ContainerStatus, about: &ObjectName) -> Option<Cause> {
+    let name = &container.name;
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        // These go away by themselves.
+        if matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
+            return None;
+        }
+        if reason == "CrashLoopBackOff" {
+            let times = match container.restart_count {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+            let how = last.map(|last| format!("; it last {}", ending(last))).unwrap_or_default();
+            let message = format!("container '{name}' crashed and was started again {times}{how}");
+            let at = last.and_then(|last| last.finished_at.as_ref()).map(|time| time.0);
+            return Some(Cause::new(Level::Error, message, about).reason(reason).since(at));
+        }
+        let why = waiting.message.as_deref().map(|message| format!(": {}", shortened(message))).unwrap_or_default();
+        let message = format!("container '{name}' with image {} cannot start{why}", container.image);
+        return Some(Cause::new(Level::Error, message, about).reason(reason));
+    }
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().filter(|reason| *reason != "Error").unwrap_or_default();
+    let at = ended.finished_at.as_ref().map(|time| time.0);
+    let message = format!("container '{name}' {}", ending(ended));
+    Some(Cause::new(Level::Error, message, about).reason(reason).since(at))
+}
+
+/// How a container ended, and its last words. The report of our own helper is none: the status tells it already.
+fn ending(ended: &ContainerStateTerminated) -> String {
+    let words = ended.message.as_deref().map(str::trim).filter(|words| !words.is_empty() && !words.starts_with('{'));
+    let words = words.map(|words| format!(": {}", shortened(words))).unwrap_or_default();
+    match ended.reason.as_deref() {
+        Some("OOMKilled") => format!("needed more memory than it may have{words}"),
+        _ => format!("ended with exit code {}{words}", ended.exit_code),
+    }
+}
+
+/// The end of a text: what went wrong stands last.
+fn shortened(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().rev().nth(LONGEST - 1) {
+        Some((start, _)) if start > 0 => format!("…{}", &text[start..]),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(state: &Value, last: &Value, restarts: i32, expected: Option<(Option<&str>, &str)>) {
+        let container = json!({"name": "opencode-server", "image": "i:1", "imageID": "", "ready": false,
+            "restartCount": restarts, "state": state, "lastState": last});
+        let pod = json!({"metadata": {"name": "dev-server-1"}, "status": {"containerStatuses": [container]}});
+        let told = broken(&serde_json::from_value(pod).unwrap());
+        let told = told.first().map(|cause| (cause.reason.as_deref(), cause.message.as_str()));
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_container_that_does_not_run_says_why() {
+        let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "port 4096 is taken\n"}});
+        check(
+            &json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+            &last,
+            5,
+            Some((
+                Some("CrashLoopBackOff"),
+                "container 'opencode-server' crashed and was started again 5 times; it last ended with exit code 1: \
+                 port 4096 is taken",
+            )),
+        );
+        check(
+            &json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
+            &json!({}),
+            0,
+            Some((Some("ImagePullBackOff"), "container 'opencode-server' with image i:1 cannot start: no such image")),
+        );
+        check(
+            &json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}),
+            &json!({}),
+            0,
+            Some((Some("OOMKilled"), "container 'opencode-server' needed more memory than it may have")),
+        );
+        check(
+            &json!({"terminated": {"exitCode": 2, "reason": "Error", "message": "{\"outcome\":\"Failed\"}"}}),
+            &json!({}),
+            0,
+            Some((None, "container 'opencode-server' ended with exit code 2")),
+        );
+    }
+
+    #[test]
+    fn a_container_that_is_about_to_run_is_not_wrong() {
+        for state in [json!({"running": {}}), json!({"waiting": {"reason": "ContainerCreating"}}), json!({})] {
+            check(&state, &json!({}), 0, None);
+        }
+    }
+
+    #[test]
+    fn of_a_long_text_the_end_is_told() {
+        let text = format!("{}ä the cause", "x".repeat(2 * LONGEST));
+        let short = shortened(&text);
+        assert!(short.starts_with('…') && short.ends_with("ä the cause"));
+        assert_eq!(short.chars().count(), LONGEST + 1);
+        assert_eq!(shortened(&"y".repeat(LONGEST)), "y".repeat(LONGEST));
+    }
+}

@@ -1,0 +1,68 @@
+//! Resolved settings as a list, each with its origin.
+
+use api::{Agent, Task, TaskSpec};
+use serde_json::Value;
+
+use super::{Setting, Surroundings};
+use crate::{
+    origin::{Origin, Origins},
+    resolve::{Target, resolve_task},
+    resolved::ResolvedTask,
+    span::written,
+};
+
+/// The settings of the next or current run of `task`, or why they cannot be told.
+pub fn of_task(task: &Task, around: &Surroundings) -> Result<Vec<Setting>, String> {
+    let name = match (&task.spec.agent_ref, &task.spec.template_ref) {
+        (Some(agent), _) => format!("Agent '{}'", agent.name),
+        (None, Some(template)) => format!("AgentTemplate '{}'", template.name),
+        (None, None) => return Ok(Vec::new()),
+    };
+    if !around.sight.target {
+        return Err("you may not read what the Task runs on".to_owned());
+    }
+    let target = match (&around.agent, &around.template) {
+        (Some(agent), template) if task.spec.agent_ref.is_some() => {
+            let url = agent.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default();
+            Target::Agent { agent, template: template.as_deref(), url }
+        }
+        (_, Some(template)) if task.spec.agent_ref.is_none() => Target::Template(template),
+        _ => return Err(format!("{name} does not exist")),
+    };
+    let (resolved, origins) = resolve_task(task, target, &around.platform).map_err(|error| error.to_string())?;
+    Ok(list(&resolved, &origins, &name))
+}
+
+/// The settings of `agent`: those of a Task on it that sets nothing itself.
+pub fn of_agent(agent: &Agent, around: &Surroundings) -> Result<Vec<Setting>, String> {
+    let name = agent.metadata.name.clone().unwrap_or_default();
+    let spec = TaskSpec { agent_ref: Some(api::refs::LocalRef { name }), ..TaskSpec::default() };
+    let mut nothing = Task::new("", spec);
+    nothing.metadata.namespace.clone_from(&agent.metadata.namespace);
+    let own = |setting: Setting| Some(Setting { path: setting.path.strip_prefix("agent.")?.to_owned(), ..setting });
+    Ok(of_task(&nothing, around)?.into_iter().filter_map(own).collect())
+}
+
+/// Every setting whose origin is known, by its path.
+fn list(resolved: &ResolvedTask, origins: &Origins, target: &str) -> Vec<Setting> {
+    let whole = serde_json::to_value(resolved).unwrap_or_default();
+    let one = |(path, origin): (&str, &Origin)| {
+        let value = match path {
+            "place" => target.into(),
+            path => readable(whole.pointer(&pointer(path)).cloned().unwrap_or_default()),
+        };
+        Setting { path: path.to_owned(), value, origin: origin.clone(), origin_text: origin.to_string() }
+    };
+    origins.iter().map(one).collect()
+}
+
+/// `agent.tools[2]` as `/agent/tools/2`.
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace(['.', '['], "/").replace(']', ""))
+}
+
+/// A span of time as people write it; everything else as it is.
+fn readable(value: Value) -> Value {
+    let seconds = value.get("secs").and_then(Value::as_u64).filter(|_| value.get("nanos").is_some());
+    seconds.map_or(value, |seconds| written(seconds).into())
+}

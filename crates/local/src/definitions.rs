@@ -1,0 +1,160 @@
+//! The definitions of our kinds, as the platform installs them. A start must not take long: they are sent as they are,
+//! and not sent again while they stay the same.
+
+use std::path::Path;
+
+use http::Request;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinSet;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Why a definition is not in force.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused it.
+    #[error("the definition {name} cannot be installed: {why}")]
+    Refused {
+        /// Which one.
+        name: String,
+        /// Why.
+        why: kube::Error,
+    },
+    /// It is none.
+    #[error("a definition of ours cannot be read: {0}")]
+    Unreadable(#[source] serde_json::Error),
+    /// The API server did not take it into use.
+    #[error("the definition {0} did not come into force")]
+    NotEstablished(String),
+}
+
+/// The definitions of our kinds, one a line, as `make generate` wrote them: making them from our types takes longer than
+/// all the rest of a start.
+const OURS: &str = include_str!("../definitions.jsonl");
+
+/// As much as matters of a definition.
+#[derive(Deserialize)]
+struct Definition {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    /// One that the API server has.
+    resource_version: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// Installs the definitions of our kinds, unless `noted` says that these are installed. Returns when they are in force.
+pub(crate) async fn install(client: &Client, noted: Option<&Path>) -> Result<(), Error> {
+    install_all(client, OURS, noted).await
+}
+
+async fn install_all(client: &Client, all: &str, noted: Option<&Path>) -> Result<(), Error> {
+    let hash = format!("{:x}", Sha256::digest(all));
+    if noted.is_some_and(|noted| std::fs::read_to_string(noted).is_ok_and(|found| found == hash)) {
+        return Ok(());
+    }
+    let mut making = JoinSet::new();
+    for definition in all.lines() {
+        let (client, definition) = (client.clone(), definition.to_owned());
+        // Reading a schema is work for a processor, so each is a task of its own.
+        making.spawn(async move { make(&client, definition).await });
+    }
+    for made in making.join_all().await {
+        made?;
+    }
+    if let Some(noted) = noted {
+        // It is only a shortcut: without the note they are installed again next time.
+        let _ = std::fs::write(noted, hash);
+    }
+    Ok(())
+}
+
+/// Makes a definition as it is given. It is not applied: comparing the owners of a thousand fields would take longer than
+/// everything else.
+async fn make(client: &Client, definition: String) -> Result<(), Error> {
+    let name = serde_json::from_str::<Definition>(&definition).map_err(Error::Unreadable)?.metadata.name;
+    let path = format!("{DEFINITIONS}/{name}");
+    let refused = |why| Error::Refused { name: name.clone(), why };
+    let installed = match send(client, Request::post(DEFINITIONS), definition.clone()).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let there = send(client, Request::get(&path), String::new()).await.map_err(refused)?;
+            let mut object: Value = serde_json::from_str(&definition).map_err(Error::Unreadable)?;
+            object["metadata"]["resourceVersion"] = json!(there.metadata.resource_version);
+            send(client, Request::put(&path), object.to_string()).await
+        }
+        other => other,
+    };
+    // The embedded server decides at once whether a kind is served.
+    let conditions = installed.map_err(refused)?.status.conditions;
+    if conditions.iter().any(|condition| condition.kind == "Established" && condition.status == "True") {
+        Ok(())
+    } else {
+        Err(Error::NotEstablished(name))
+    }
+}
+
+async fn send(client: &Client, request: http::request::Builder, text: String) -> Result<Definition, kube::Error> {
+    let request = request.header(http::header::CONTENT_TYPE, "application/json").body(text.into_bytes());
+    client.request(request.map_err(kube::Error::HttpError)?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apiserver::{ApiServer, Options};
+
+    #[tokio::test]
+    async fn definitions_are_replaced_when_they_changed_and_left_alone_when_they_did_not() {
+        let server = ApiServer::open(Options::default()).await.unwrap();
+        let client = server.client();
+        let dir = tempfile::tempdir().unwrap();
+        let noted = dir.path().join("noted");
+        let versions = async || {
+            let list: Value = client.request(Request::get(DEFINITIONS).body(Vec::new()).unwrap()).await.unwrap();
+            let items = list["items"].as_array().unwrap().clone();
+            items.iter().map(|item| item["metadata"]["resourceVersion"].to_string()).collect::<Vec<_>>()
+        };
+        install(&client, Some(&noted)).await.unwrap();
+        let first = versions().await;
+        install(&client, Some(&noted)).await.unwrap();
+        assert_eq!(versions().await, first);
+        // Of another version of this program.
+        let others = OURS.replace("\"shortNames\":[", "\"shortNames\":[\"another\",");
+        install_all(&client, &others, Some(&noted)).await.unwrap();
+        assert!(versions().await.iter().all(|version| !first.contains(version)));
+    }
+
+    #[tokio::test]
+    async fn a_definition_whose_names_are_taken_is_named() {
+        let server = ApiServer::open(Options::default()).await.unwrap();
+        let client = server.client();
+        let mut taken: Value = OURS.lines().map(|line| serde_json::from_str(line).unwrap()).next().unwrap();
+        assert_eq!(taken["spec"]["names"]["plural"], "tasks");
+        taken["metadata"]["name"] = json!("chores.kubeopencode.io");
+        taken["spec"]["names"]["plural"] = json!("chores");
+        install_all(&client, &taken.to_string(), None).await.unwrap();
+        let error = install(&client, None).await.unwrap_err().to_string();
+        assert_eq!(error, "the definition tasks.kubeopencode.io did not come into force");
+    }
+}

@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { violations } from "./axe";
+import { CLIENT, type Person, Provider } from "./provider";
+import { NS } from "./seed";
+import { freePort, OwnServer } from "./server";
+import { useBrowser } from "./session";
+
+const ANNA: Person = { sub: "1", email: "anna@example.com", email_verified: true, groups: ["devs"] };
+
+describe("signing in with an identity provider", () => {
+  const session = useBrowser({ signedOut: true });
+  const provider = new Provider(ANNA);
+  let server: OwnServer;
+  const enter = () => session.page.getByRole("link", { name: "Sign in with Acme" }).click();
+  const choose = (answer: "Continue" | "Cancel") => session.page.getByRole("link", { name: answer }).click();
+
+  beforeAll(async () => {
+    await provider.listen();
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    const oidc = ["--oidc-issuer", provider.issuer, "--oidc-client-id", CLIENT, "--oidc-name", "Acme"];
+    server = new OwnServer(port, ["--base-url", base, ...oidc]);
+    session.url = server.url;
+    await session.cluster.letSeeTasks({ kind: "Group", name: "oidc:devs" }, NS);
+    await server.start();
+  });
+  afterAll(async () => {
+    await server.kill();
+    provider.close();
+  });
+
+  test("a person is led there and back to where they wanted to be, with their own rights", async () => {
+    const { page, go } = session;
+    session.refusals = [401, 403];
+    await go(`/tasks?namespace=${NS}&name=hello`);
+    await page.getByRole("link", { name: "Sign in with Acme" }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await enter();
+    await choose("Continue");
+    await page.getByRole("link", { name: "hello", exact: true }).waitFor();
+    expect(page.url()).toBe(`${server.url}/tasks?namespace=${NS}&name=hello`);
+    await page.getByRole("link", { name: "hello", exact: true }).click();
+    await page.getByRole("button", { name: "Duplicate", disabled: true }).waitFor();
+
+    await page.getByRole("button", { name: "Signed in as oidc:anna@example.com" }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("link", { name: "Sign in with Acme" }).waitFor();
+  });
+
+  test("who says no there, or has no name that can be used, reads why and can try again", async () => {
+    const { page, go } = session;
+    session.refusals = [401, 403];
+    await go("/agents");
+    await enter();
+    await choose("Cancel");
+    await page.getByRole("alert").filter({ hasText: "The sign-in was refused there." }).waitFor();
+    provider.person = { sub: "2" };
+    await enter();
+    await choose("Continue");
+    await page.getByRole("alert").filter({ hasText: "no name that can be used here" }).waitFor();
+    provider.person = ANNA;
+    await enter();
+    await choose("Continue");
+    await page.getByRole("heading", { level: 1, name: "Dashboard" }).waitFor();
+  });
+});
