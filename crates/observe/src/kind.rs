@@ -11,7 +11,7 @@ use std::{
 use futures::{StreamExt as _, pin_mut};
 use kube::{
     Api, Client, Resource,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, ObjectMeta},
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Event},
@@ -49,12 +49,21 @@ impl fmt::Display for Key {
 }
 
 /// An object as last seen. One that our types cannot read is a value too, so that it affects only itself.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Seen<K> {
     /// The object.
     Object(Arc<K>),
     /// Why it cannot be read.
     Unreadable(String),
+}
+
+impl<K> Clone for Seen<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Object(object) => Self::Object(Arc::clone(object)),
+            Self::Unreadable(why) => Self::Unreadable(why.clone()),
+        }
+    }
 }
 
 /// A change of one object: what was seen before, and what is seen now (nothing, if it is gone).
@@ -97,37 +106,42 @@ fn readable<K>(seen: Option<&Seen<K>>) -> Option<&Arc<K>> {
 /// The objects of one kind. Clones share them.
 #[derive(Debug)]
 pub struct Kind<K> {
-    objects: Arc<RwLock<HashMap<Key, Seen<K>>>>,
+    known: Arc<RwLock<Known<K>>>,
     complete: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Known<K> {
+    objects: HashMap<Key, Seen<K>>,
+    /// The latest revision that the watch told of. It tells of a kind's changes in their order.
+    told: Option<u64>,
+    /// Objects that we wrote and that came back with more than we wrote: what the watch told of them last. It will tell
+    /// of that difference, which is not ours and which somebody waits for.
+    unsaid: HashMap<Key, Seen<K>>,
 }
 
 impl<K> Clone for Kind<K> {
     fn clone(&self) -> Self {
-        Self { objects: Arc::clone(&self.objects), complete: self.complete.clone() }
+        Self { known: Arc::clone(&self.known), complete: self.complete.clone() }
     }
 }
 
 impl<K> Default for Kind<K> {
     fn default() -> Self {
-        Self { objects: Arc::default(), complete: watch::Sender::new(false) }
+        let known = Known { objects: HashMap::new(), told: None, unsaid: HashMap::new() };
+        Self { known: Arc::new(RwLock::new(known)), complete: watch::Sender::new(false) }
     }
 }
 
 impl<K> Kind<K> {
     /// What is known under `key`.
-    pub fn get(&self, key: &Key) -> Option<Seen<K>>
-    where
-        K: Clone,
-    {
-        self.read().get(key).map(|seen| match seen {
-            Seen::Object(object) => Seen::Object(Arc::clone(object)),
-            Seen::Unreadable(why) => Seen::Unreadable(why.clone()),
-        })
+    pub fn get(&self, key: &Key) -> Option<Seen<K>> {
+        self.read().objects.get(key).cloned()
     }
 
     /// The object under `key` if it is there and can be read.
     pub fn object(&self, key: &Key) -> Option<Arc<K>> {
-        match self.read().get(key)? {
+        match self.read().objects.get(key)? {
             Seen::Object(object) => Some(Arc::clone(object)),
             Seen::Unreadable(_) => None,
         }
@@ -147,41 +161,52 @@ impl<K> Kind<K> {
 
     /// Looks at all readable objects, in no order, and takes along only what is needed of them. Changes wait meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (&Key, &Arc<K>)>) -> R) -> R {
-        let objects = self.read();
-        look(&mut objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?))))
+        let known = self.read();
+        look(&mut known.objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?))))
     }
 
     /// The namespaces that hold an object.
     pub fn namespaces(&self) -> BTreeSet<String> {
-        let objects = self.read();
-        let different: BTreeSet<&str> = objects.keys().map(|key| key.namespace.as_str()).collect();
+        let known = self.read();
+        let different: BTreeSet<&str> = known.objects.keys().map(|key| key.namespace.as_str()).collect();
         different.into_iter().map(str::to_owned).collect()
     }
 
     /// Takes over what we wrote ourselves, ahead of the watch.
     ///
     /// Whoever writes and looks again sees what was written. The watch tells of it later; what it tells of earlier
-    /// versions of the same object is ignored then.
-    pub fn learn(&self, object: K)
+    /// versions of the same object is ignored then. What it told of already is not news: since then the object may
+    /// have been deleted.
+    pub fn learn(&self, mut object: K)
     where
         K: Resource<DynamicType = ()>,
     {
+        leave_out_notes(object.meta_mut());
         let key = Key::of(&object);
-        let mut objects = self.write();
-        let seen = Seen::Object(Arc::new(object));
-        if !objects.get(&key).is_some_and(|before| is_older(&seen, before)) {
-            objects.insert(key, seen);
+        let mut known = self.write();
+        if known.told.is_some_and(|told| revision(&object).is_some_and(|written| written <= told)) {
+            return;
         }
+        let seen = Seen::Object(Arc::new(object));
+        match known.objects.get(&key) {
+            Some(before) if is_older(&seen, before) => return,
+            Some(before) if concerns_others(&seen, before) => {
+                let before = before.clone();
+                known.unsaid.entry(key.clone()).or_insert(before);
+            }
+            _ => {}
+        }
+        known.objects.insert(key, seen);
     }
 
     /// How many objects are known.
     pub fn len(&self) -> usize {
-        self.read().len()
+        self.read().objects.len()
     }
 
     /// Whether none is known.
     pub fn is_empty(&self) -> bool {
-        self.read().is_empty()
+        self.read().objects.is_empty()
     }
 
     /// Whether the first list of the kind is complete.
@@ -196,12 +221,12 @@ impl<K> Kind<K> {
         let _ = complete.wait_for(|complete| *complete).await;
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Key, Seen<K>>> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Known<K>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Key, Seen<K>>> {
-        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Known<K>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,34 +262,40 @@ where
                         kind.complete.send_replace(true);
                     }
                     Ok(Event::Apply(object)) => {
+                        let at = revision(&object);
                         let (key, seen) = take(object, &slim);
-                        kind.put(&key, Some(&seen), &told);
+                        kind.put(&key, at, Some(&seen), &told);
                     }
-                    Ok(Event::Delete(object)) => kind.put(&Key::of(&object), None, &told),
+                    Ok(Event::Delete(object)) => kind.put(&Key::of(&object), revision(&object), None, &told),
                     Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
                 }
             }
         }
     }
 
-    fn put(&self, key: &Key, now: Option<&Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
-        let mut objects = self.write();
-        if let (Some(seen), Some(before)) = (now, objects.get(key))
+    fn put(&self, key: &Key, at: Option<u64>, now: Option<&Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
+        let mut known = self.write();
+        known.told = known.told.max(at);
+        if let (Some(seen), Some(before)) = (now, known.objects.get(key))
             && is_older(seen, before)
         {
             return;
         }
-        let before = match now {
-            Some(seen) => objects.insert(key.clone(), seen.clone()),
-            None => objects.remove(key),
+        let known_before = match now {
+            Some(seen) => known.objects.insert(key.clone(), seen.clone()),
+            None => known.objects.remove(key),
         };
-        drop(objects);
+        let before = known.unsaid.remove(key).or(known_before);
+        drop(known);
         told(&Change { key, before: before.as_ref(), now, first_list: false });
     }
 
     fn replace(&self, list: &HashMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
         let first_list = !self.is_complete();
-        let before = std::mem::replace(&mut *self.write(), list.clone());
+        let told_of = list.values().filter_map(|seen| revision(readable(Some(seen))?.as_ref())).max();
+        let now = Known { objects: list.clone(), told: told_of, unsaid: HashMap::new() };
+        let Known { objects: mut before, unsaid, .. } = std::mem::replace(&mut *self.write(), now);
+        before.extend(unsaid);
         for (key, old) in &before {
             if !list.contains_key(key) {
                 told(&Change { key, before: Some(old), now: None, first_list });
@@ -277,15 +308,37 @@ where
 }
 
 /// Whether `seen` is an earlier version of the same object than `before`.
-///
-/// Resource versions of one object are revisions of one store, and so can be compared.
 fn is_older<K: Resource>(seen: &Seen<K>, before: &Seen<K>) -> bool {
     let (Seen::Object(seen), Seen::Object(before)) = (seen, before) else { return false };
-    let revision = |object: &K| object.meta().resource_version.as_ref()?.parse::<u64>().ok();
-    seen.meta().uid == before.meta().uid && revision(seen) < revision(before)
+    seen.meta().uid == before.meta().uid && revision(seen.as_ref()) < revision(before.as_ref())
 }
 
-/// Takes an object out of its guard, slimmed: nobody here reads managedFields or what kubectl applied last.
+/// Whether more than a status may differ: users set labels, annotations and specs, and delete.
+fn concerns_others<K: Resource>(seen: &Seen<K>, before: &Seen<K>) -> bool {
+    let (Seen::Object(seen), Seen::Object(before)) = (seen, before) else { return true };
+    let (seen, before) = (seen.meta(), before.meta());
+    seen.uid != before.uid
+        || seen.generation != before.generation
+        || seen.labels != before.labels
+        || seen.annotations != before.annotations
+        || seen.finalizers != before.finalizers
+        || seen.deletion_timestamp != before.deletion_timestamp
+}
+
+/// The version of an object as a number. Versions of one kind are revisions of one store, and so can be compared.
+fn revision(object: &impl Resource) -> Option<u64> {
+    object.meta().resource_version.as_ref()?.parse().ok()
+}
+
+/// Nobody here reads managedFields or what kubectl applied last.
+fn leave_out_notes(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+/// Takes an object out of its guard, slimmed.
 fn take<K>(object: DeserializeGuard<K>, slim: &impl Fn(&mut K)) -> (Key, Seen<K>)
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -293,14 +346,83 @@ where
     let key = Key::of(&object);
     match object.0 {
         Ok(mut object) => {
-            let meta = object.meta_mut();
-            meta.managed_fields = None;
-            if let Some(annotations) = &mut meta.annotations {
-                annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-            }
+            leave_out_notes(object.meta_mut());
             slim(&mut object);
             (key, Seen::Object(Arc::new(object)))
         }
         Err(invalid) => (key, Seen::Unreadable(invalid.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(version: u64, annotations: &[&str]) -> ConfigMap {
+        let annotations: HashMap<_, _> = annotations.iter().map(|name| (*name, "true")).collect();
+        let meta = json!({
+            "namespace": "n", "name": "a", "uid": "1", "resourceVersion": version.to_string(), "annotations": annotations,
+        });
+        serde_json::from_value(json!({ "metadata": meta })).unwrap()
+    }
+
+    /// A watch that a test plays.
+    #[derive(Default)]
+    struct Told {
+        kind: Kind<ConfigMap>,
+        /// Annotations before and after each change that was told.
+        changes: RefCell<Vec<(Vec<String>, Vec<String>)>>,
+    }
+
+    impl Told {
+        fn watch(&self, version: u64, object: Option<ConfigMap>) {
+            let names = |object: Option<&ConfigMap>| {
+                let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
+                annotations.into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+            };
+            let seen = object.map(|object| Seen::Object(Arc::new(object)));
+            self.kind.put(&Key::new("n", "a"), Some(version), seen.as_ref(), &|change: &Change<'_, ConfigMap>| {
+                self.changes.borrow_mut().push((names(change.was()), names(change.object())));
+            });
+        }
+
+        fn version(&self) -> Option<String> {
+            self.kind.object(&Key::new("n", "a"))?.metadata.resource_version.clone()
+        }
+    }
+
+    #[test]
+    fn what_we_wrote_is_seen_ahead_of_the_watch_and_never_taken_back() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &[])));
+        told.kind.learn(map(3, &[]));
+        told.watch(2, Some(map(2, &[])));
+        assert_eq!(told.version().as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn an_object_that_was_deleted_meanwhile_is_not_learned_again() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &[])));
+        told.watch(3, None);
+        told.kind.learn(map(2, &[]));
+        assert_eq!(told.version(), None);
+    }
+
+    #[test]
+    fn what_somebody_else_changed_is_told_even_if_our_own_write_brought_it_first() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &[])));
+        // A user sets an annotation (2) just before we write the status (3).
+        told.kind.learn(map(3, &["trigger"]));
+        told.watch(2, Some(map(2, &["trigger"])));
+        told.watch(3, Some(map(3, &["trigger"])));
+        let last = told.changes.borrow().last().cloned();
+        assert_eq!(last, Some((vec![], vec!["trigger".to_owned()])));
     }
 }

@@ -8,7 +8,7 @@ spec:
   restartPolicy: Never
   containers:
   - {name: main, image: busybox, command: [sh, -c, 'for i in 1 2 3 4 5; do echo line $i; sleep 0.3; done']}
-  - {name: beside, image: busybox, command: [sh, -c, 'echo beside; echo complaint >&2']}
+  - {name: beside, image: busybox, command: [sh, -c, 'echo beside; sleep 0.3; echo complaint >&2']}
 E
 
 until kubectl logs counter >/dev/null 2>&1; do sleep 0.1; done; kubectl logs --follow counter
