@@ -1,7 +1,7 @@
 //! Environment variables of the containers that we build.
 //!
-//! Kubernetes replaces `$(NAME)` and `$$` in values. Text of users must arrive as they wrote it, so [`var`] protects
-//! it; only [`expanded`] lets references through.
+//! Kubernetes replaces `$(NAME)` and `$$` in values. Text of users must arrive as they wrote it, so `var` protects
+//! it; only `expanded` lets references through.
 
 use std::collections::BTreeSet;
 
