@@ -228,9 +228,11 @@ async fn ssh_gets_the_key_as_a_private_file_and_nothing_else_of_the_secret() {
     let programs = tempfile::tempdir().unwrap();
     let given = programs.path().join("given");
     let ssh = programs.path().join("ssh");
+    // It is asked again and again, and stopped at any moment: what it leaves is whole.
     let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$@\" >{0}\nenv >>{0}\nwhile [ \"$1\" != -i ]; do shift; done\n\
-         stat -c 'mode %a' \"$2\" >>{0}\ncp \"$2\" {0}-key\nfor last; do :; done\nexec sh -c \"$last\"\n",
+        "#!/bin/sh\nnow={0}.$$\nprintf '%s\\n' \"$@\" >$now\nenv >>$now\nwhile [ \"$1\" != -i ]; do shift; done\n\
+         stat -c 'mode %a' \"$2\" >>$now\ncp \"$2\" $now-key\nmv $now-key {0}-key\nmv $now {0}\n\
+         for last; do :; done\nexec sh -c \"$last\"\n",
         given.display()
     );
     std::fs::write(&ssh, script).unwrap();
