@@ -40,19 +40,21 @@ impl Way {
 }
 
 async fn authorities(ctx: &Context, namespace: &str, place: CaBundlePlace) -> Result<Vec<u8>, Error> {
-    let missing = |what: String| Error::Missing(format!("the certificates of caBundle are missing: {what}"));
-    let (found, what) = match place {
+    let (found, place) = match place {
         CaBundlePlace::ConfigMap { name, key } => {
-            let what = format!("ConfigMap '{name}' has no key '{key}'");
             let found = ctx.api::<ConfigMap>(namespace).get_opt(&name).await;
             let found = found.map(|map| map?.data?.remove(&key).map(String::into_bytes));
-            (found, what)
+            (found, format!("key '{key}' of ConfigMap '{name}'"))
         }
         CaBundlePlace::Secret { name, key } => {
-            let what = format!("Secret '{name}' has no key '{key}'");
             let found = ctx.api::<Secret>(namespace).get_opt(&name).await;
-            (found.map(|secret| secret?.data?.remove(&key).map(|value| value.0)), what)
+            let found = found.map(|secret| secret?.data?.remove(&key).map(|value| value.0));
+            (found, format!("key '{key}' of Secret '{name}'"))
         }
     };
-    found.ok().flatten().ok_or_else(|| missing(what))
+    match found {
+        Ok(Some(certificates)) => Ok(certificates),
+        Ok(None) => Err(Error::Missing(format!("the certificates of caBundle are missing: there is no {place}"))),
+        Err(error) => Err(Error::Missing(format!("the certificates of caBundle cannot be read, {place}: {error}"))),
+    }
 }
