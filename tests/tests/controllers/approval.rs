@@ -3,12 +3,11 @@
 use anyhow::ensure;
 use api::TaskStatus;
 use blackbox::{cases, runner::Case};
-use k8s_openapi::api::events::v1::Event;
-use kube::api::ListParams;
 use serde_json::json;
 
 use crate::{
     agent_server::AgentServer,
+    events::until_told,
     world::{condition, shared},
 };
 
@@ -57,14 +56,8 @@ async fn a_task_says_what_its_agent_asks_a_person() -> anyhow::Result<()> {
         ensure!(awaiting(&status) == "False Answered", "it asks although it ended: {status:?}");
         let other = world.runs("works").await?;
         ensure!(awaiting(&other).is_empty(), "{other:?}");
-        let events = world.api::<Event>().list(&ListParams::default()).await?;
-        let told: Vec<String> = events
-            .items
-            .into_iter()
-            .filter(|event| event.reason.as_deref() == Some("AwaitingApproval"))
-            .filter_map(|event| event.note)
-            .collect();
-        ensure!(told.contains(&"the agent asks a person: bash (git push)".to_owned()), "{told:?}");
+        let (_, note) = until_told(&world, "asks", "AwaitingApproval").await?;
+        ensure!(note == "the agent asks a person: bash (git push)", "{note}");
         Ok(())
     })
     .await

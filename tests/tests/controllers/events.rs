@@ -25,8 +25,8 @@ async fn told(world: &World, name: &str, reason: &str) -> anyhow::Result<Vec<(St
     Ok(found.map(|event| (event.type_.unwrap_or_default(), event.note.unwrap_or_default())).collect())
 }
 
-/// Waits for the first event of this kind; events are written aside.
-async fn until_told(world: &World, name: &str, reason: &str) -> anyhow::Result<(String, String)> {
+/// Type and note of the first event with this reason about an object. Events are written aside, so this waits for it.
+pub async fn until_told(world: &World, name: &str, reason: &str) -> anyhow::Result<(String, String)> {
     let events = world.record::<Event>();
     let wanted = format!("{reason} of {name}");
     let first = events.until(&wanted, |events| {

@@ -33,24 +33,24 @@ use blackbox::{
 const AT_ONCE: usize = 40;
 
 fn main() -> ExitCode {
-    // Those that wait for their turn or for the clock come first.
+    // Those that wait for the clock come first, then those that wait for their turn.
     let cases = [
+        events::CASES,
+        queue::CASES,
+        ends::CASES,
         lease::CASES,
         fire::CASES,
         restart::CASES,
         delivered::CASES,
         follows::CASES,
         config::CASES,
-        ends::CASES,
         cron::CASES,
-        queue::CASES,
         agents::CASES,
         flows::CASES,
         stop::CASES,
         contexts::CASES,
         approval::CASES,
         registry::CASES,
-        events::CASES,
         writes::CASES,
     ];
     // Side by side: a case waits most of the time.
