@@ -3,6 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
+# A machine that builds once has no use for what makes the next build quicker, and it is most of what fills a disk.
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
 
 .PHONY: help
 help: ## List the commands

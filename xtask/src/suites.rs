@@ -15,12 +15,19 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-/// These have the machine to themselves: there can be one node at a time, and how long a client waits for a real OpenCode
-/// server (`real`), or a Pod for its processes (`pods`), cannot be told on a machine that is busy with something else.
-const ALONE: [&str; 4] = ["node", "node_killed", "real", "pods"];
+/// How long a client waits for a real OpenCode server (`real`), or a Pod for its processes (`pods`), cannot be told on a
+/// machine that is busy with something else: beside these run only the calm ones.
+const DELICATE: [&str; 2] = ["real", "pods"];
 
-/// These begin first, in this order, so that none of them is still running alone at the end.
-const LONGEST: [&str; 4] = ["controllers", "schema", "kubectl", "up"];
+/// These wait most of the time.
+const CALM: [&str; 2] = ["api", "node_killed"];
+
+/// These begin first, in this order, so that none of them is still running alone at the end. A node waits more than it
+/// computes, so it goes well beside what keeps the processors busy.
+const LONGEST: [&str; 6] = ["controllers", "node", "up", "schema", "kubectl", "kubernetes"];
+
+/// The Kubernetes of a suite lives for minutes: its memory may grow, the processors have better to do than to tidy up.
+const GO_GARBAGE: (&str, &str) = ("GOGC", "400");
 
 /// A suite that takes longer has lost its way.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -48,8 +55,15 @@ pub fn run(root: &Path, jobs: usize) -> anyhow::Result<()> {
     suites.sort_by_key(|suite| LONGEST.iter().position(|name| suite.name == *name).unwrap_or(LONGEST.len()));
     let all = suites.len();
 
-    let (alone, others) = suites.into_iter().partition(|suite| ALONE.contains(&suite.name.as_str()));
-    let mut failed = run_all(alone, 1);
+    let named = |names: &'static [&str]| move |suite: &Suite| names.contains(&suite.name.as_str());
+    let (delicate, others): (Vec<_>, Vec<_>) = suites.into_iter().partition(named(&DELICATE));
+    let (calm, others): (Vec<_>, Vec<_>) = others.into_iter().partition(named(&CALM));
+    let mut failed = thread::scope(|scope| {
+        let calm = scope.spawn(|| run_all(calm, 1));
+        let mut failed = run_all(delicate, 1);
+        failed.extend(calm.join().unwrap_or_else(|_| vec!["the calm ones".to_owned()]));
+        failed
+    });
     failed.extend(run_all(others, jobs));
     ensure!(failed.is_empty(), "{} of {all} suites failed: {}", failed.len(), failed.join(", "));
     let mut examples = testenv::cargo();
@@ -96,6 +110,7 @@ impl Suite {
         let mut output = tempfile::tempfile()?;
         let mut child = Command::new(&self.program)
             .current_dir(&self.package)
+            .envs([GO_GARBAGE])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)

@@ -84,6 +84,16 @@ pub mod reasons {
     /// It does not wait any more.
     pub const ANSWERED: &str = "Answered";
 
+    // What a run has reached.
+    /// What a run needs was put where it belongs.
+    pub const IN_PLACE: &str = "InPlace";
+    /// The log was read to its end and is kept.
+    pub const CAPTURED: &str = "Captured";
+    /// Lines of the log, or its end, could not be read.
+    pub const LOG_INCOMPLETE: &str = "LogIncomplete";
+    /// The answer is in the status.
+    pub const RECORDED: &str = "Recorded";
+
     // How a Task ended.
     /// The agent finished its work.
     pub const SUCCEEDED: &str = "Succeeded";

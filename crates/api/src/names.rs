@@ -120,7 +120,7 @@ pub mod defaults {
     pub const TASK_WORKSPACE_SIZE: &str = "20Gi";
     /// DNS domain of the cluster.
     pub const CLUSTER_DOMAIN: &str = "cluster.local";
-    /// How long a Task waits for its Agent or template to appear.
+    /// How long a Task waits for what it refers to to appear.
     pub const REFERENCE_GRACE_SECONDS: u64 = 60;
     /// From admission to the start of the task container.
     pub const STARTUP_TIMEOUT_SECONDS: u64 = 300;

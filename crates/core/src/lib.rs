@@ -23,6 +23,7 @@ pub mod environment;
 pub mod explain;
 pub mod git_sync;
 pub mod merge;
+pub mod milestones;
 pub mod names;
 pub mod opencode;
 pub mod origin;

@@ -166,7 +166,7 @@ pub struct Defaults {
     pub budget: Option<Budget>,
     /// Which network connections Pods may open.
     pub network_policy: Option<NetworkPolicy>,
-    /// How long a Task waits for an Agent or template that does not exist yet; 60s when unset.
+    /// How long a Task waits for what it refers to and is not there yet; 60s when unset.
     pub reference_grace_period: Option<Duration>,
 }
 

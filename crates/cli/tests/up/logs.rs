@@ -61,6 +61,10 @@ impl Printing {
         self.up.kubectl(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")])
     }
 
+    fn condition(&self, task: &str, kind: &str) -> String {
+        self.field(task, &format!(".status.conditions[?(@.type==\"{kind}\")].status"))
+    }
+
     fn until(&self, task: &str, path: &str, wanted: &str) {
         self.up.until(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")], |said| said == wanted);
     }
@@ -155,6 +159,9 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     let mut logs = Vec::new();
     for task in ["many", "slow"] {
         assert_eq!(it.field(task, ".status.logs.complete"), "true", "{task}");
+        for milestone in ["WorkspaceReady", "Prepared", "LogsCaptured"] {
+            assert_eq!(it.condition(task, milestone), "True", "{milestone} of {task}");
+        }
         let log = it.up.kubectl(&["logs", &format!("{task}-pod"), "-c", "agent"]);
         assert_eq!(it.field(task, ".status.logs.lines"), log.lines().count().to_string());
         let numbers = printed(&log);
@@ -229,6 +236,7 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
     let it = Printing::start(dir.path());
     it.until("slow", ".status.phase", "Failed");
     assert_eq!(it.field("slow", ".status.logs.complete"), "false");
+    assert_eq!(it.condition("slow", "LogsCaptured"), "False");
     assert_eq!(it.field("slow", ".status.logs.lines"), kept.lines().count().to_string());
     let token = it.token();
     it.up.kubectl(&["delete", "pods", "--all"]);

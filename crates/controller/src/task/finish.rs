@@ -8,7 +8,9 @@ use api::{
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
-use kubeopencode_core::{approval, names, outcome::Ending, pod_progress::Progress, retry::retry_after, status};
+use kubeopencode_core::{
+    approval, milestones, names, outcome::Ending, pod_progress::Progress, retry::retry_after, status,
+};
 use observe::{Key, Next};
 
 use super::{
@@ -67,6 +69,7 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     }
     approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
+    milestones::note(&mut after, generation, ended_at);
     write(ctx, task, epoch, &before, &after).await
 }
 

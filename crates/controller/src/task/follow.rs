@@ -11,7 +11,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams},
 };
 use kubeopencode_core::{
-    names,
+    milestones, names,
     outcome::{Evidence, Stop, classify},
     pod_progress::Progress,
     startup::{Startup, startup},
@@ -264,6 +264,7 @@ async fn tell_start(ctx: &Context, task: &Task, pod: &Pod, progress: &Progress) 
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     finish::note_progress(&mut after, Some(pod), progress);
+    milestones::note(&mut after, task.metadata.generation, now());
     (after.reason, after.message) = (None, None);
     if let Some(written) = ctx.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
         ctx.learn_task(written);

@@ -19,7 +19,7 @@ use kube::{
 };
 use kubeopencode_core::{
     contexts::{self, ConfigMaps, ContextError, ContextInput},
-    names,
+    milestones, names,
     opencode::ConfigError,
     pod::{TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     queue::Admission,
@@ -290,7 +290,10 @@ async fn claim(
     });
     let mut conditions = after.conditions.take().unwrap_or_default();
     let of_the_run_before = [types::STOPPED, types::READY, types::AWAITING_APPROVAL];
-    conditions.retain(|condition| !of_the_run_before.contains(&condition.type_.as_str()));
+    conditions.retain(|condition| {
+        let kind = condition.type_.as_str();
+        !of_the_run_before.contains(&kind) && !milestones::TYPES.contains(&kind)
+    });
     if conditions.iter().any(|condition| condition.type_ == types::QUEUED) {
         let message = "it waited and was admitted";
         status::set(

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::{
@@ -30,6 +33,7 @@ use crate::harness::{self, Events, Harness, Message};
 #[derive(Clone)]
 struct Log {
     lines: Arc<Mutex<Vec<String>>>,
+    ended: Arc<AtomicBool>,
     more: broadcast::Sender<Option<String>>,
 }
 
@@ -40,8 +44,9 @@ impl Log {
         let _ = self.more.send(Some(line));
     }
 
-    /// The container ends, and so does whoever follows.
+    /// The container ends, and so does whoever follows, or would.
     fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
         let _ = self.more.send(None);
     }
 }
@@ -86,7 +91,7 @@ async fn container_logs(
         past.drain(..past.len().saturating_sub(keep));
     }
     let past = futures::stream::iter(past);
-    let follow = query.get("follow").is_some_and(|value| value == "true");
+    let follow = query.get("follow").is_some_and(|value| value == "true") && !log.ended.load(Ordering::SeqCst);
     let more = futures::stream::unfold(more, async |mut more| Some((more.recv().await.ok()??, more)));
     let lines = if follow { past.chain(more).boxed() } else { past.boxed() };
     Body::from_stream(lines.map(move |line| Ok::<_, io::Error>(shown(line))))
@@ -94,7 +99,7 @@ async fn container_logs(
 
 /// A node whose containers all have this log.
 async fn node(it: &Harness) -> (String, Log) {
-    let log = Log { lines: Arc::default(), more: broadcast::Sender::new(100) };
+    let log = Log { lines: Arc::default(), ended: Arc::default(), more: broadcast::Sender::new(100) };
     let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

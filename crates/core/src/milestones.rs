@@ -1,0 +1,113 @@
+//! What a run has reached, as conditions of its Task: a workspace, preparation, a log that is kept, a result.
+//!
+//! They follow from the rest of the status and are written with it, so that they cost no write of their own.
+
+use api::{
+    TaskPhase, TaskStatus,
+    conditions::{reasons, types},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::status;
+
+/// The conditions of this file. A new run begins without them.
+pub const TYPES: [&str; 4] = [types::WORKSPACE_READY, types::PREPARED, types::LOGS_CAPTURED, types::RESULT_RECORDED];
+
+/// Sets the conditions that follow from the rest of `status`. What a run has not come to is not told.
+pub fn note(status: &mut TaskStatus, generation: Option<i64>, now: Timestamp) {
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    preparation(&mut conditions, status, generation, now);
+    if let Some(logs) = &status.logs {
+        let whole = logs.complete == Some(true) && logs.gaps.unwrap_or(0) == 0;
+        let lines = logs.lines.unwrap_or(0);
+        let (reason, message) = if whole {
+            (reasons::CAPTURED, format!("the whole log is kept, {}", count(lines)))
+        } else {
+            (reasons::LOG_INCOMPLETE, format!("a part of the log was lost, {} kept", count(lines)))
+        };
+        status::set(&mut conditions, types::LOGS_CAPTURED, whole, reason, message, generation, now);
+    }
+    if status.phase.is_some_and(TaskPhase::is_finished) && status.result.is_some() {
+        let message = "what the agent answered is in the status";
+        status::set(&mut conditions, types::RESULT_RECORDED, true, reasons::RECORDED, message, generation, now);
+    }
+    status.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
+}
+
+fn preparation(conditions: &mut Vec<Condition>, status: &TaskStatus, generation: Option<i64>, now: Timestamp) {
+    let prepared_at = status.timings.as_ref().and_then(|timings| timings.prepared_at.as_ref());
+    if let Some(at) = prepared_at {
+        for (kind, message) in [
+            (types::WORKSPACE_READY, "its workspace is there"),
+            (types::PREPARED, "everything it needs was put in place"),
+        ] {
+            status::set(conditions, kind, true, reasons::IN_PLACE, message, generation, at.0);
+        }
+    } else if status.reason.as_deref() == Some(reasons::PREPARATION_FAILED) {
+        let message = status.message.clone().unwrap_or_default();
+        status::set(conditions, types::PREPARED, false, reasons::PREPARATION_FAILED, message, generation, now);
+    }
+}
+
+fn count(lines: i64) -> String {
+    if lines == 1 { "1 line".into() } else { format!("{lines} lines") }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::kinds::task::{LogStatus, TaskResult, TaskTimings};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn told(mut status: TaskStatus) -> Vec<String> {
+        note(&mut status, Some(1), NOW);
+        let told = |one: &Condition| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message);
+        status.conditions.iter().flatten().map(told).collect()
+    }
+
+    #[test]
+    fn a_run_that_has_reached_nothing_says_nothing() {
+        assert!(told(TaskStatus::default()).is_empty());
+        // An answer counts when the run is over, not while it is being written.
+        let result = Some(TaskResult::default());
+        assert!(told(TaskStatus { phase: Some(TaskPhase::Running), result, ..TaskStatus::default() }).is_empty());
+    }
+
+    #[test]
+    fn each_step_is_told_when_it_was_reached() {
+        let timings = Some(TaskTimings { prepared_at: Some(Time(NOW)), ..TaskTimings::default() });
+        let mut status = TaskStatus { phase: Some(TaskPhase::Running), timings, ..TaskStatus::default() };
+        let prepared = [
+            "WorkspaceReady=True InPlace: its workspace is there",
+            "Prepared=True InPlace: everything it needs was put in place",
+        ];
+        assert_eq!(told(status.clone()), prepared);
+        status.phase = Some(TaskPhase::Completed);
+        status.result = Some(TaskResult::default());
+        let logs = LogStatus { lines: Some(1), complete: Some(true), ..LogStatus::default() };
+        status.logs = Some(logs.clone());
+        let end = [
+            "LogsCaptured=True Captured: the whole log is kept, 1 line",
+            "ResultRecorded=True Recorded: what the agent answered is in the status",
+        ];
+        assert_eq!(told(status.clone()), [prepared, end].concat());
+        status.logs = Some(LogStatus { lines: Some(7), gaps: Some(2), ..logs });
+        let lost = "LogsCaptured=False LogIncomplete: a part of the log was lost, 7 lines kept";
+        assert_eq!(told(status)[2], lost);
+    }
+
+    #[test]
+    fn what_kept_it_from_being_prepared_is_told() {
+        let status = TaskStatus {
+            phase: Some(TaskPhase::Failed),
+            reason: Some(reasons::PREPARATION_FAILED.into()),
+            message: Some("container git-init-0 cannot be started".into()),
+            ..TaskStatus::default()
+        };
+        assert_eq!(told(status), ["Prepared=False PreparationFailed: container git-init-0 cannot be started"]);
+    }
+}
