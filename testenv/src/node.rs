@@ -44,7 +44,8 @@ pub(crate) const API_SERVICE_IP: &str = "10.96.0.1";
 const HOST_LINK: &str = "testenv-host";
 const NODE_LINK: &str = "testenv-node";
 const NAME: &str = "node1";
-const CGROUP: &str = "kubeopencode-testenv";
+/// Not `kubeopencode-…`: the product clears away groups of that name that no platform has any more.
+const CGROUP: &str = "testenv-kubeopencode";
 
 /// What kubelet changes for the whole machine. Restored at the end.
 const SYSCTLS: [&str; 6] = [

@@ -19,12 +19,11 @@ use serde_json::Value;
 /// machine that is busy with something else: beside these run only the calm ones.
 const DELICATE: [&str; 2] = ["real", "pods"];
 
-/// These wait most of the time.
-const CALM: [&str; 2] = ["api", "node_killed"];
+/// These wait more than they compute, and there can be one node at a time.
+const CALM: [&str; 2] = ["node", "node_killed"];
 
-/// These begin first, in this order, so that none of them is still running alone at the end. A node waits more than it
-/// computes, so it goes well beside what keeps the processors busy.
-const LONGEST: [&str; 6] = ["controllers", "node", "up", "schema", "kubectl", "kubernetes"];
+/// These begin first, in this order, so that none of them is still running alone at the end.
+const LONGEST: [&str; 6] = ["controllers", "up", "api", "schema", "kubectl", "kubernetes"];
 
 /// The Kubernetes of a suite lives for minutes: its memory may grow, the processors have better to do than to tidy up.
 const GO_GARBAGE: (&str, &str) = ("GOGC", "400");

@@ -929,7 +929,7 @@ export interface components {
             executorImage?: string;
             /** @description Which network connections Pods may open. */
             networkPolicy?: components["schemas"]["NetworkPolicy"];
-            /** @description How long a Task waits for an Agent or template that does not exist yet; 60s when unset. */
+            /** @description How long a Task waits for what it refers to and is not there yet; 60s when unset. */
             referenceGracePeriod?: string;
             /** @description Whether failed runs are tried again. */
             retry?: components["schemas"]["Retry"];
