@@ -34,9 +34,9 @@ use play::{Exchange, play};
 use testenv::{Cluster, Options};
 
 /// Fewer are recorded only by mistake.
-const LEAST: usize = 400;
+const LEAST: usize = 10_000;
 /// Of so many, one is played on both servers. Prime, so that every kind has its turn.
-const STRIDE: usize = 3;
+const STRIDE: usize = 53;
 /// Sequences under way at once, on a server in this process and on one of its own.
 const AT_ONCE: usize = 8;
 const AT_ONCE_REAL: usize = 16;

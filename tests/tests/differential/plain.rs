@@ -10,6 +10,17 @@ use serde_json::{Value, json};
 /// Clients of the sequences write times of this year; all others are a server's.
 const OUR_YEAR: &str = "2020-";
 
+/// What stands before a version in the sentences of a server.
+const VERSIONS: [&str; 4] = [
+    "ResourceVersion in the precondition (",
+    "ResourceVersion in record (",
+    "ResourceVersion in precondition: ",
+    "ResourceVersion in object meta: ",
+];
+
+/// How a sentence begins that shows a whole object.
+const SHOWN: &str = "Invalid value: \"{\\\"";
+
 /// What was seen in one sequence so far.
 #[derive(Default)]
 pub struct Plain {
@@ -42,6 +53,12 @@ impl Plain {
         if body["kind"] == "Status" {
             sort_causes(&mut body);
         }
+        if body["kind"] == "Namespace"
+            && let Some(finalizers) = body["metadata"]["finalizers"].as_array_mut()
+        {
+            // A deletion leaves their order to chance.
+            finalizers.sort_by_key(ToString::to_string);
+        }
         self.walk("", &mut body);
         body.sort_all_objects();
         body
@@ -53,6 +70,10 @@ impl Plain {
         // docs/local-differences.md).
         let end = text.find('\n').filter(|_| text.contains("pod updates may not change fields"));
         let mut text = text[..end.unwrap_or(text.len())].to_owned();
+        // The order of the fields in it is that of Go ("Wrong types in a patch" in docs/local-differences.md).
+        if let (Some(start), Some(end)) = (text.find(SHOWN), text.rfind("}\": ")) {
+            text.replace_range(start..end + 2, "Invalid value: an object");
+        }
         for (index, name) in self.generated.iter().enumerate() {
             text = text.replace(name, &format!("generated-{index}"));
         }
@@ -60,7 +81,7 @@ impl Plain {
             let number = self.number_of_uid(&text[at..at + 36]);
             text.replace_range(at..at + 36, &format!("uid-{number}"));
         }
-        for before in ["ResourceVersion in the precondition (", "ResourceVersion in record ("] {
+        for before in VERSIONS {
             let Some(start) = text.find(before).map(|at| at + before.len()) else { continue };
             let digits = text[start..].bytes().take_while(u8::is_ascii_digit).count();
             let number = self.number_of_version(&text[start..start + digits]);

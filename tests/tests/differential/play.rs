@@ -99,6 +99,8 @@ impl Player<'_> {
         let texts = response.headers().get_all("warning").iter();
         let mut warnings: Vec<String> =
             texts.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned()).collect();
+        // "Warnings about Pods and Services" in docs/local-differences.md.
+        warnings.retain(|warning| !warning.contains(": duplicate port definition with "));
         warnings.sort();
         let bytes = response.into_body().collect_bytes().await?;
         let body = serde_json::from_slice(&bytes)
@@ -166,7 +168,8 @@ impl Player<'_> {
             self.plain.learn_name(name);
             return;
         }
-        if step.query.iter().any(|parameter| parameter == "dryRun=All") {
+        let dry = matches!(&step.body, Body::Text(text) if text.contains("\"dryRun\":[\"All\"]"));
+        if dry || step.query.iter().any(|parameter| parameter == "dryRun=All") {
             return;
         }
         if let Some(token) = body["metadata"]["continue"].as_str() {

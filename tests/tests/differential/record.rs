@@ -21,12 +21,18 @@ pub fn write(numbers: &[u64]) -> anyhow::Result<()> {
     Ok(std::fs::write(file(), bytes)?)
 }
 
-/// All answers of a sequence as one number: FNV-1a, which is the same on every machine.
+/// All answers of a sequence as one number, the same on every machine: as FNV-1a, though of eight bytes at a time.
 pub fn number(exchanges: &[Exchange]) -> u64 {
     let mut number = 0xcbf2_9ce4_8422_2325_u64;
+    let mut mix = |word: u64| number = (number ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     for exchange in exchanges {
-        for byte in exchange.answer.to_string().bytes() {
-            number = (number ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let text = exchange.answer.to_string();
+        let (words, rest) = text.as_bytes().as_chunks::<8>();
+        for word in words {
+            mix(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            mix(u64::from(*byte));
         }
     }
     number

@@ -50,11 +50,14 @@ pub fn create(plan: &mut Plan) -> Step {
         8 => object["metadata"]["generateName"] = json!("g-"),
         9 => object["metadata"]["resourceVersion"] = json!("1"),
         10 => object["metadata"]["namespace"] = json!("elsewhere"),
-        11 if plan.kind.is_builtin() => object["kind"] = json!(plan.dice.pick(&["Elephant", "ConfigMap", "Task"])),
+        11 => object["kind"] = json!(plan.dice.pick(&["Elephant", "ConfigMap", "Task"])),
         12 => object["apiVersion"] = json!(plan.dice.pick(&["v1", "v2", "apps/v1", "kubeopencode.io/v2"])),
         13 => drop(object.as_object_mut().map(|fields| fields.remove("kind"))),
         14 => drop(object.as_object_mut().map(|fields| fields.remove("apiVersion"))),
-        15 => object["metadata"]["name"] = json!(plan.dice.pick(&["No_Name", "-a", "a..b", ""])),
+        15 => {
+            let chosen = plan.dice.pick(&["No_Name", "-a", "a..b", ""]);
+            object["metadata"]["name"] = json!(if takes_forever(plan, chosen) { "-a" } else { chosen });
+        }
         16 => object["metadata"]["uid"] = json!("u"),
         17 => object["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z"),
         18 => object["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z"),
@@ -62,7 +65,10 @@ pub fn create(plan: &mut Plan) -> Step {
         20 => object["metadata"]["unknown"] = json!(1),
         21 => object["unknown"] = json!({"a": 1}),
         22 => text = Some(object.to_string().replacen('{', "{\"kind\":\"Twice\",", 1)),
-        23 => text = Some(plan.dice.pick(&["", "{", "[]", "7", "a: b"]).to_owned()),
+        23 => {
+            let chosen = plan.dice.pick(&["", "{", "[]", "7", "a: b", "null"]);
+            text = Some(if takes_forever(plan, chosen) { "[]" } else { chosen }.to_owned());
+        }
         24 => object["metadata"] = json!("a text"),
         25 => object["metadata"]["managedFields"] = json!([{"manager": "x"}]),
         26 => object["metadata"]["managedFields"] = json!([]),
@@ -71,6 +77,11 @@ pub fn create(plan: &mut Plan) -> Step {
     }
     let step = Step::new("POST", plan.collection()).about(&path);
     plan.write(step).text(text.unwrap_or_else(|| object.to_string()))
+}
+
+/// A real server tries every address it has for a Service without a name, and no other Service gets one meanwhile.
+fn takes_forever(plan: &Plan, given: &str) -> bool {
+    plan.kind.name == "Service" && matches!(given, "" | "null")
 }
 
 pub fn update(plan: &mut Plan) -> Step {
@@ -88,6 +99,7 @@ pub fn update(plan: &mut Plan) -> Step {
         8 => change["metadata"]["uid"] = json!("11111111-1111-4111-8111-111111111111"),
         9 => change["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z"),
         10 => change = json!({}),
+        11 if plan.kind.name != "Service" => change["metadata"]["generation"] = json!(7),
         _ => {}
     }
     let version = plan.dice.pick(&[Version::Seen, Version::Seen, Version::Seen, Version::None, Version::First]);
@@ -195,12 +207,19 @@ pub fn apply(plan: &mut Plan, part: Option<&'static str>) -> Step {
     let name = plan.name();
     let path = plan.object(&name);
     let mut object = plan.piece(&name, part);
+    if !plan.kind.is_builtin()
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        // A real server stores what is empty until the next write ("Empty metadata" in docs/local-differences.md).
+        let is_empty = |value: &Value| value.is_null() || *value == json!({}) || *value == json!([]);
+        metadata.retain(|_, value| !is_empty(value));
+    }
     let mut manager = plan.manager();
     match plan.dice.below(60) {
         0 => object["metadata"]["managedFields"] = json!([{"manager": "x"}]),
         1 => object["metadata"]["resourceVersion"] = json!("<version>"),
         2 => object["metadata"]["resourceVersion"] = json!("<first-version>"),
-        4 if part.is_none() => object["metadata"]["name"] = json!("another"),
+        4 => object["metadata"]["name"] = json!("another"),
         5 => object["kind"] = json!("Elephant"),
         6 => drop(object.as_object_mut().map(|fields| fields.remove("apiVersion"))),
         7 if plan.kind.namespaced => object["metadata"]["namespace"] = json!("elsewhere"),
@@ -244,7 +263,7 @@ pub fn delete(plan: &mut Plan) -> Step {
     let name = plan.name();
     let path = plan.object(&name);
     let mut step = Step::new("DELETE", &path).about(&path);
-    if plan.dice.once_in(4) || plan.kind.name == "Namespace" {
+    if plan.dice.once_in(4) {
         return step;
     }
     let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
@@ -262,7 +281,14 @@ pub fn delete(plan: &mut Plan) -> Step {
         4 => options["propagationPolicy"] = json!("Sideways"),
         5 => options["orphanDependents"] = json!(true),
         6 => options["orphanDependents"] = json!(false),
-        7 | 8 => options["dryRun"] = json!(["All"]),
+        7 | 8 => {
+            options["dryRun"] = json!(["All"]);
+            // A real server shows an object without anything in it if that takes off the last finalizer ("Trying to
+            // delete" in docs/local-differences.md).
+            if options["propagationPolicy"] == "Background" {
+                drop(options.as_object_mut().map(|options| options.remove("propagationPolicy")));
+            }
+        }
         9 => options["dryRun"] = json!(["Some"]),
         10 => options["gracePeriodSeconds"] = json!(-1),
         11 => options["kind"] = json!("ConfigMap"),
@@ -310,7 +336,9 @@ pub fn scale(plan: &mut Plan) -> Step {
     let name = plan.name();
     let path = plan.object(&name);
     let scale = format!("{path}/scale");
-    let replicas = plan.dice.pick(&[json!(0), json!(1), json!(5), json!(-1)]);
+    // Never the number that is there ("Scale" in docs/local-differences.md).
+    let many = 10 + plan.dice.below(10_000);
+    let replicas = plan.dice.pick(&[json!(0), json!(many), json!(-1)]);
     match plan.dice.below(6) {
         0 | 1 => Step::new("GET", scale).about(&path),
         2 => {
@@ -320,7 +348,7 @@ pub fn scale(plan: &mut Plan) -> Step {
         3 => {
             let object = json!({
                 "kind": "Scale", "apiVersion": "autoscaling/v1",
-                "metadata": {"name": name, "namespace": plan.namespace}, "spec": {"replicas": replicas},
+                "metadata": {"name": name, "namespace": plan.namespace}, "spec": {"replicas": many},
             });
             Step::new("PUT", scale).about(&path).json(&object)
         }

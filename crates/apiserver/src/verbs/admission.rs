@@ -232,6 +232,14 @@ impl Request {
         }
     }
 
+    /// The same for an object that was applied.
+    pub(super) fn fill_applied(&self, object: &mut Value) {
+        match &self.resource.custom {
+            Some(version) => version.validator.schema().fill_missing(object),
+            None => self.fill_defaults(object),
+        }
+    }
+
     /// Records who wrote what.
     pub(super) fn with_owners(&self, before: Option<&Value>, after: Value) -> Value {
         self.with_target(|target| updated(before, after, &self.manager(), target, &self.now))

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::update::{RETRIES, has_contents, is_finished};
-use super::{Request, metadata};
+use super::{Request, metadata, unsupported};
 use crate::api::{Api, now, printed};
 use crate::auth::User;
 use crate::body;
@@ -163,7 +163,7 @@ impl Request {
             options = serde_json::from_value(decoded).map_err(|error| Refusal::bad_request(error.to_string()))?;
             if let Some(value) = options.dry_run.iter().find(|value| *value != "All") {
                 let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
-                return Err(self.invalid_option("dryRun", message));
+                return Err(self.invalid_options(&[unsupported("dryRun", message)]));
             }
         }
         if self.is_dry_run()? {
@@ -245,7 +245,8 @@ impl Request {
             return Ok(Outcome::Marked(object));
         }
         let grace = self.grace(&object, options);
-        let changed_finalizers = settle_finalizers(&mut object, options);
+        let namespace = self.resource.is("", "namespaces");
+        let changed_finalizers = settle_finalizers(&mut object, options, namespace);
         let dry = options.dry_run.iter().any(|value| value == "All");
         let earlier = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
         if already {
@@ -312,7 +313,10 @@ impl Request {
     }
 
     async fn remove(&self, name: &str, entry: &Entry, mut object: Value, dry: bool) -> Result<Outcome, Refusal> {
-        if self.resource.is("", "pods") && !metadata::is_being_deleted(&object) {
+        if !self.resource.is("", "pods") {
+            // It goes as it was stored last, whatever the request took off it.
+            object = self.resource.read(&entry.bytes)?;
+        } else if !metadata::is_being_deleted(&object) {
             // Pods always leave gracefully, be it within no time.
             object["metadata"]["deletionTimestamp"] = json!(after(0));
             object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
@@ -372,11 +376,14 @@ fn after(seconds: i64) -> String {
 }
 
 /// Records in the finalizers what shall happen to dependents. Returns whether they changed.
-fn settle_finalizers(object: &mut Value, options: &DeleteOptions) -> bool {
+///
+/// Namespaces have rules of their own in the real server: there, whoever does not want orphans waits for the dependents.
+fn settle_finalizers(object: &mut Value, options: &DeleteOptions, namespace: bool) -> bool {
     let before: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     let wanted = match (options.orphan_dependents, options.propagation_policy.as_deref()) {
         (Some(true), _) | (_, Some("Orphan")) => Some(ORPHAN),
         (_, Some("Foreground")) => Some(FOREGROUND),
+        (Some(false), _) if namespace => Some(FOREGROUND),
         (Some(false), _) | (_, Some(_)) => None,
         // Whoever says nothing does not change what the object says.
         (None, None) => return false,
@@ -486,13 +493,17 @@ mod tests {
     use super::*;
 
     fn check(finalizers: &[&str], policy: Option<&str>, orphan: Option<bool>, expected: &[&str]) {
+        check_of(false, finalizers, policy, orphan, expected);
+    }
+
+    fn check_of(namespace: bool, finalizers: &[&str], policy: Option<&str>, orphan: Option<bool>, expected: &[&str]) {
         let mut object = json!({"metadata": {"finalizers": finalizers}});
         let options = DeleteOptions {
             propagation_policy: policy.map(str::to_owned),
             orphan_dependents: orphan,
             ..DeleteOptions::default()
         };
-        settle_finalizers(&mut object, &options);
+        settle_finalizers(&mut object, &options, namespace);
         assert_eq!(metadata::finalizers(&object), expected);
     }
 
@@ -503,5 +514,7 @@ mod tests {
         check(&["orphan"], Some("Foreground"), None, &["foregroundDeletion"]);
         check(&["orphan", "a"], Some("Background"), None, &["a"]);
         check(&["orphan"], None, None, &["orphan"]);
+        check(&["orphan", "a"], None, Some(false), &["a"]);
+        check_of(true, &["orphan", "a"], None, Some(false), &["a", "foregroundDeletion"]);
     }
 }

@@ -29,7 +29,7 @@ use crate::api::{Api, Call};
 use crate::auth::User;
 use crate::http::{self as answers, Answer, Form};
 use crate::kinds::{Registry, Resource};
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use crate::request::Query;
 use crate::store::{Entry, WriteError};
 
@@ -105,18 +105,22 @@ impl Request {
     }
 
     fn is_dry_run(&self) -> Result<bool, Refusal> {
+        self.dry_run().map_err(|cause| self.invalid_options(&[cause]))
+    }
+
+    fn dry_run(&self) -> Result<bool, Cause> {
         let mut dry = false;
         for value in self.query.all("dryRun").filter(|value| !value.is_empty()) {
             if value != "All" {
                 let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
-                return Err(self.invalid_option("dryRun", message));
+                return Err(unsupported("dryRun", message));
             }
             dry = true;
         }
         Ok(dry)
     }
 
-    fn field_validation(&self) -> Result<FieldValidation, Refusal> {
+    fn field_validation(&self) -> Result<FieldValidation, Cause> {
         match self.query.get("fieldValidation") {
             Some("Ignore") => Ok(FieldValidation::Ignore),
             // What clients get that say nothing.
@@ -125,7 +129,7 @@ impl Request {
             Some(other) => {
                 let message =
                     format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
-                Err(self.invalid_option("fieldValidation", message))
+                Err(unsupported("fieldValidation", message))
             }
         }
     }
@@ -136,15 +140,18 @@ impl Request {
 
     /// Judges the parameters that every write has, before anybody looks at the body.
     fn check_write_options(&self) -> Result<(), Refusal> {
-        self.is_dry_run()?;
-        self.field_validation()?;
-        Ok(())
+        self.check_options(None)
     }
 
-    fn invalid_option(&self, field: &str, message: String) -> Refusal {
-        let reason = "FieldValueNotSupported".to_owned();
-        let cause = crate::refusal::Cause { reason, message, field: field.to_owned() };
-        Refusal::invalid(self.options_kind, "meta.k8s.io", "", &[cause])
+    /// The same, together with what else is wrong with them.
+    fn check_options(&self, wrong: Option<Cause>) -> Result<(), Refusal> {
+        let (dry_run, validation) = (self.dry_run().err(), self.field_validation().err());
+        let causes: Vec<Cause> = wrong.into_iter().chain(dry_run).chain(validation).collect();
+        if causes.is_empty() { Ok(()) } else { Err(self.invalid_options(&causes)) }
+    }
+
+    fn invalid_options(&self, causes: &[Cause]) -> Refusal {
+        Refusal::invalid(self.options_kind, "meta.k8s.io", "", causes)
     }
 
     /// Complains about fields that a kind does not have, as loudly as the client asked for: with warnings, or with the
@@ -180,4 +187,9 @@ impl Request {
             WriteError::Disk(_) | WriteError::Closed => Refusal::internal(error),
         }
     }
+}
+
+/// What is wrong with a parameter that has a value nobody knows.
+fn unsupported(parameter: &str, message: String) -> Cause {
+    Cause { reason: "FieldValueNotSupported".to_owned(), message, field: parameter.to_owned() }
 }

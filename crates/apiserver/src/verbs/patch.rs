@@ -3,7 +3,7 @@
 use http::StatusCode;
 use objects::apply::{Applied, Refused, apply};
 use objects::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
-use objects::schema::{go_name, go_value, quoted};
+use objects::schema::{conversion_error, go_name, go_value, quoted};
 use serde_json::{Value, json};
 
 use super::admission::no_object;
@@ -30,15 +30,12 @@ impl Request {
         if kind == Kind::Apply {
             return self.apply(bytes).await;
         }
-        if self.query.flag("force") {
-            let cause = Cause {
-                reason: "FieldValueForbidden".to_owned(),
-                message: "Forbidden: may not be specified for non-apply patch".to_owned(),
-                field: "force".to_owned(),
-            };
-            return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
-        }
-        self.check_write_options()?;
+        let force = Cause {
+            reason: "FieldValueForbidden".to_owned(),
+            message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+            field: "force".to_owned(),
+        };
+        self.check_options(self.query.flag("force").then_some(force))?;
         let decoded =
             body::json(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
         let patch = decoded.value;
@@ -50,6 +47,11 @@ impl Request {
                 // Then nobody looks at the patch before it is taken for the object.
                 return Err(Self::unreadable(&patch.to_string(), &no_object(&patch)));
             }
+            if kind == Kind::Json && !patch.is_array() && !patch.is_null() && self.ignores_unknown_fields() {
+                let found = go_name(&patch);
+                let problem = format!("json: cannot unmarshal {found} into Go value of type jsonpatch.Patch");
+                return Err(Refusal::bad_request(problem));
+            }
             let patched = match kind {
                 Kind::Json => json_patch(&old, &patch),
                 Kind::Merge | Kind::Apply => merge_patch(&old, &patch),
@@ -59,8 +61,11 @@ impl Request {
             // A patch that names a version is meant for that one only.
             let conditional = metadata::text(&new, "resourceVersion") != metadata::text(&old, "resourceVersion");
             let warnings = self.shape(&mut new, &decoded.duplicates).map_err(|unfit| {
-                let shown = if kind == Kind::Strategic { go_value(&patch) } else { new.to_string() };
-                Self::unreadable(&shown, &unfit.problem)
+                if kind == Kind::Strategic {
+                    Self::unreadable(&go_value(&patch), &conversion_error(unfit.problem))
+                } else {
+                    Self::unreadable(&new.to_string(), &unfit.problem)
+                }
             })?;
             self.check_identity(&mut new).map_err(|refusal| refusal.with_warnings(&warnings))?;
             self.fill_defaults(&mut new);
@@ -118,15 +123,14 @@ impl Request {
 
     /// Server-side apply.
     async fn apply(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
-        let Some(manager) = self.query.get("fieldManager") else {
-            let cause = Cause {
-                reason: "FieldValueRequired".to_owned(),
-                message: "Required value: is required for apply patch".to_owned(),
-                field: "fieldManager".to_owned(),
-            };
-            return Err(Refusal::invalid("PatchOptions", "meta.k8s.io", "", &[cause]));
+        let manager = self.query.get("fieldManager");
+        let nobody = Cause {
+            reason: "FieldValueRequired".to_owned(),
+            message: "Required value: is required for apply patch".to_owned(),
+            field: "fieldManager".to_owned(),
         };
-        self.check_write_options()?;
+        self.check_options(manager.is_none().then_some(nobody))?;
+        let manager = manager.unwrap_or_default();
         let decoded =
             body::yaml(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding YAML: {problem}")))?;
         let configuration = decoded.value;
@@ -194,14 +198,18 @@ impl Request {
         self.check_identity(&mut object)?;
         let (Some(entry), Some(old)) = (entry, old) else {
             self.shape_quietly(&mut object);
-            self.fill_defaults(&mut object);
+            self.fill_applied(&mut object);
+            if let Some(metadata) = metadata::of(&mut object) {
+                // A version that is gone with its object keeps nobody from making another.
+                metadata.shift_remove("resourceVersion");
+            }
             return self.store_new(object, warnings).await;
         };
         if applied.unchanged {
             return Ok(Written { object: old, code: StatusCode::OK, warnings });
         }
         self.shape_quietly(&mut object);
-        self.fill_defaults(&mut object);
+        self.fill_applied(&mut object);
         self.store_change(&entry, &old, object, warnings).await
     }
 

@@ -16,6 +16,10 @@ impl Request {
         let paths = self.scale_paths();
         if verb == "get" {
             let object = self.resource.read(&self.stored()?.bytes)?;
+            if self.resource.custom.is_some() && object.pointer(&paths.spec).is_none() {
+                let path = paths.spec.replace('/', ".");
+                return Err(Refusal::internal(format!("the spec replicas field {path:?} does not exist")));
+            }
             return Ok(answers::json(StatusCode::OK, Self::scale_of(&object, &paths).to_string()));
         }
         for _ in 0..=RETRIES {
@@ -24,7 +28,8 @@ impl Request {
             let before = Self::scale_of(&old, &paths);
             let (wanted, conditional) = self.wanted_scale(verb, bytes, &before)?;
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
-            if replicas < 0 {
+            // Of a custom kind the object itself is judged, as after any other change.
+            if replicas < 0 && self.resource.custom.is_none() {
                 let cause = Cause {
                     reason: "FieldValueInvalid".to_owned(),
                     message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
@@ -37,7 +42,11 @@ impl Request {
             if conditional {
                 new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
             }
-            let new = self.with_owners(Some(&old), new);
+            let mut new = self.with_owners(Some(&old), new);
+            // A scale leaves zero out, and nobody begins to own the number of an object where nobody did.
+            if replicas == 0 || !is_owned(&old, &paths.spec) {
+                self.disown(&mut new);
+            }
             match self.store_change(&entry, &old, new, Vec::new()).await {
                 Err(refusal) if refusal.is("Conflict") && !conditional => {}
                 outcome => {
@@ -47,6 +56,14 @@ impl Request {
             }
         }
         Err(self.resource.stale(&self.name))
+    }
+
+    /// Takes back what the writer of a scale would own.
+    fn disown(&self, object: &mut Value) {
+        let manager = self.manager();
+        if let Some(owners) = object["metadata"]["managedFields"].as_array_mut() {
+            owners.retain(|owner| owner["subresource"] != "scale" || owner["manager"] != manager.as_str());
+        }
     }
 
     fn scale_paths(&self) -> ScalePaths {
@@ -113,6 +130,13 @@ fn selector_of(object: &Value) -> String {
         .collect();
     pairs.sort_unstable();
     pairs.join(",")
+}
+
+/// Whether somebody owns the field at the end of a path.
+fn is_owned(object: &Value, pointer: &str) -> bool {
+    let fields = pointer.replace('/', "/f:");
+    let owners = object["metadata"]["managedFields"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["fieldsV1"].pointer(&fields).is_some())
 }
 
 fn set(object: &mut Value, pointer: &str, value: Value) {

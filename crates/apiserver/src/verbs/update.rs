@@ -32,8 +32,11 @@ impl Request {
             self.fill_defaults(&mut new);
             let entry = match self.stored() {
                 Ok(entry) => entry,
-                Err(_) if self.may_create() && !conditional => {
+                Err(refusal) if self.may_create() => {
                     self.check_uid(&Value::Null, &new)?;
+                    if conditional {
+                        return Err(refusal);
+                    }
                     return self.store_new(self.with_owners(None, new), warnings.to_vec()).await;
                 }
                 Err(refusal) => return Err(refusal),
@@ -104,8 +107,9 @@ impl Request {
             return Ok(written(new));
         }
         let ends = is_finished(&new);
-        let draft = self.resource.draft(&new)?;
-        let action = if ends { Action::Remove(draft) } else { Action::Put(draft) };
+        // Whoever watches is shown an object that goes as it was stored last.
+        let action =
+            if ends { Action::Remove(self.resource.draft(old)?) } else { Action::Put(self.resource.draft(&new)?) };
         let key = self.resource.key(&self.namespace, &self.name);
         let outcome = self.api.store.write(&self.resource.shelf, &key, Expect::Revision(entry.revision), action).await;
         match outcome {

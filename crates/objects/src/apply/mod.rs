@@ -29,7 +29,7 @@ pub use track::{keep_times, manager_name, updated};
 
 use serde_json::Value;
 
-use crate::schema::decode_error;
+use crate::schema::{conversion_error, decode_error};
 
 use check::{Duplicates, check};
 use owners::{Manager, Owned, Owners};
@@ -89,10 +89,8 @@ pub fn apply(
     if target.origin == Origin::BuiltIn
         && let Some(problem) = decode_error(target.schema, &object)
     {
-        // Only bytes are read by another reader on the way.
-        let by = if problem.starts_with("illegal base64") { "error decoding from json: " } else { "" };
         let (object, kind) = (misshapen(configuration), printed_kind(configuration));
-        return Err(Refused::Unconvertible { object, kind, problem: format!("{by}{problem}") });
+        return Err(Refused::Unconvertible { object, kind, problem: conversion_error(problem) });
     }
     if manager == last_applied::KUBECTL {
         last_applied::refresh(&mut object, configuration);

@@ -88,9 +88,10 @@ fn items<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
+/// Go has a spec whether one was given or not.
 fn in_spec(object: &mut Value, fill: impl FnOnce(&mut Value)) {
-    if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
-        fill(spec);
+    if object.is_object() {
+        fill(part(object, "spec"));
     }
 }
 
@@ -139,9 +140,7 @@ fn requests(container: &mut Value) {
 }
 
 fn template(spec: &mut Value) {
-    if let Some(spec) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
-        pod_spec(spec);
-    }
+    pod_spec(part(part(spec, "template"), "spec"));
 }
 
 fn pod_spec(spec: &mut Value) {

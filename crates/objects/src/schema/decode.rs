@@ -125,8 +125,16 @@ fn time(value: &Value) -> Option<String> {
     })
 }
 
+/// The sentence of [`decode_error`] about an object that was put together rather than read: bytes have another reader
+/// then.
+pub fn conversion_error(problem: String) -> String {
+    if problem.starts_with(CORRUPT_BASE64) { format!("error decoding from json: {problem}") } else { problem }
+}
+
+const CORRUPT_BASE64: &str = "illegal base64 data at input byte";
+
 fn base64_error(text: &str) -> Option<String> {
-    corrupt_base64(text.as_bytes()).map(|at| format!("illegal base64 data at input byte {at}"))
+    corrupt_base64(text.as_bytes()).map(|at| format!("{CORRUPT_BASE64} {at}"))
 }
 
 /// Where Go gives up on base64, if it does.

@@ -9,7 +9,7 @@ impl Schema {
     /// that was left out, or is such a null, gets its default.
     pub fn fill_defaults(&self, object: &mut Value) {
         self.drop_nulls(object);
-        self.fill(object);
+        self.fill_missing(object);
     }
 
     /// Removes null fields that are neither nullable nor have a default. Items of lists stay: their number matters.
@@ -34,7 +34,8 @@ impl Schema {
         }
     }
 
-    fn fill(&self, value: &mut Value) {
+    /// Only the defaults. What was applied is prepared so: its nulls stay, and validation judges them.
+    pub fn fill_missing(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
                 for (name, schema) in &self.properties {
@@ -47,10 +48,10 @@ impl Schema {
                 }
                 for (name, field) in fields {
                     if let Some(schema) = self.properties.get(name) {
-                        schema.fill(field);
+                        schema.fill_missing(field);
                     } else if let Some(schema) = &self.additional {
                         schema.replace_null(field);
-                        schema.fill(field);
+                        schema.fill_missing(field);
                     }
                 }
             }
@@ -58,7 +59,7 @@ impl Schema {
                 if let Some(schema) = &self.items {
                     for item in items {
                         schema.replace_null(item);
-                        schema.fill(item);
+                        schema.fill_missing(item);
                     }
                 }
             }
@@ -124,5 +125,8 @@ mod tests {
             json!({ "a": null, "b": null, "map": { "k": null }, "defaulted": { "k": null }, "list": [null], "other": null }),
             &json!({ "b": null, "map": {}, "defaulted": { "k": "x" }, "list": ["x"], "other": null }),
         );
+        let mut applied = json!({ "a": null });
+        Schema::from_json(&schema).expect("a schema").fill_missing(&mut applied);
+        assert_eq!(applied, json!({ "a": null, "b": 1 }), "what is applied keeps it");
     }
 }

@@ -36,7 +36,7 @@ pub mod names;
 
 pub use builtin_defaults::fill_defaults as fill_builtin_defaults;
 pub use builtin_rules::{name_rule, validate as validate_builtin};
-pub use decode::decode_error;
+pub use decode::{conversion_error, decode_error};
 pub use json::{JsonError, MAX_DEPTH, Parsed, parse_strict};
 pub use node::{ListType, MapType, PatchStrategy, Rule, Schema, Type};
 pub use prune::{complaints, strict_error};

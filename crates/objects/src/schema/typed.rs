@@ -43,6 +43,9 @@ const OMITTED_FALSE: [&str; 10] = [
     "unschedulable",
 ];
 
+/// Times that are written as null if they are unset, by the type that has them.
+const KEPT_NULLS: [(&str, [&str; 2]); 1] = [("v1.PodCondition", ["lastProbeTime", "lastTransitionTime"])];
+
 impl Schema {
     /// Makes an object of a built-in kind look as if it had been read and written by Kubernetes: without nulls and empty
     /// values that mean nothing, quantities in their one form, and with an empty object for every part that is always
@@ -104,6 +107,10 @@ impl Schema {
                         fields.insert(name.clone(), Value::Object(Map::new()));
                     }
                 }
+                let named = |(name, _): &&(&str, _)| self.type_name.as_deref() == Some(*name);
+                for time in KEPT_NULLS.iter().find(named).map(|(_, times)| times).into_iter().flatten() {
+                    fields.entry(*time).or_insert(Value::Null);
+                }
                 for (name, field) in fields {
                     if let Some(schema) = self.field(name).filter(|_| field.is_object() || field.is_array()) {
                         schema.complete(field);
@@ -148,6 +155,7 @@ mod tests {
                 "resources": { "limits": { "cpu": 0.5, "memory": "1024Mi" } } }],
                 "volumes": [{ "name": "v", "emptyDir": {} }], "hostNetwork": false, "nodeSelector": {} },
         });
+        object["status"] = json!({ "conditions": [{ "type": "Ready", "status": "True", "lastProbeTime": null }] });
         pod.settle(&mut object);
         assert_eq!(
             object,
@@ -155,7 +163,9 @@ mod tests {
                 "metadata": { "name": "a" },
                 "spec": { "containers": [{ "name": "a", "resources": { "limits": { "cpu": "500m", "memory": "1Gi" } } }],
                     "volumes": [{ "name": "v", "emptyDir": {} }] },
-                "status": {},
+                "status": { "conditions": [
+                    { "type": "Ready", "status": "True", "lastProbeTime": null, "lastTransitionTime": null },
+                ] },
             })
         );
     }

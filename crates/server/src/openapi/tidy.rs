@@ -152,7 +152,7 @@ impl Operation<'_> {
 
     /// Names in paths have a form.
     fn name_parts(&mut self) {
-        for parameter in self.body["parameters"].as_array_mut().into_iter().flatten() {
+        for parameter in self.body.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             if parameter["in"] != "path" {
                 continue;
             }

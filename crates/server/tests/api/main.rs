@@ -19,5 +19,6 @@ mod oidc;
 mod overview;
 mod provider;
 mod rights;
+mod schemathesis;
 mod share;
 mod tasks;

@@ -36,6 +36,7 @@ pub fn secret(dice: &mut Dice) -> Value {
         2 => object["type"] = json!("kubernetes.io/basic-auth"),
         3 => object["type"] = json!("kubernetes.io/dockerconfigjson"),
         4 => object["type"] = json!("example.com/mine"),
+        5 => object["data"] = json!({"a": dice.pick(&["not base64", "MQ"])}),
         _ => {}
     }
     object
@@ -96,7 +97,29 @@ pub fn pod(dice: &mut Dice) -> Value {
     if dice.once_in(6) {
         object["spec"]["terminationGracePeriodSeconds"] = json!(dice.pick(&[0, 5, 30]));
     }
+    if dice.once_in(4) {
+        object["spec"]["tolerations"] = (0..dice.below(3)).map(|_| toleration(dice)).collect();
+    }
     object
+}
+
+fn toleration(dice: &mut Dice) -> Value {
+    let key = dice.pick(&["k", "l", "node.kubernetes.io/not-ready"]);
+    let mut toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute"});
+    match dice.below(12) {
+        0 => toleration["operator"] = json!("Sometimes"),
+        1 => toleration["effect"] = json!("NoRest"),
+        2 => toleration["value"] = json!("v"),
+        3 => toleration = json!({"key": "k", "value": "v"}),
+        4 => toleration = json!({"operator": "Exists"}),
+        5 => toleration = json!({"value": "v"}),
+        6 => toleration["effect"] = json!("NoSchedule"),
+        _ => {}
+    }
+    if dice.once_in(3) {
+        toleration["tolerationSeconds"] = json!(dice.pick(&[1, 60]));
+    }
+    toleration
 }
 
 pub fn pod_status(dice: &mut Dice) -> Value {
@@ -205,10 +228,13 @@ pub fn workload_status(dice: &mut Dice) -> Value {
 pub fn lease(dice: &mut Dice) -> Value {
     let mut spec = json!({});
     if dice.once_in(2) {
-        spec["holderIdentity"] = json!(dice.pick(&["me", "you"]));
+        spec["holderIdentity"] = json!(dice.pick(&["me", "you", ""]));
     }
     if dice.once_in(2) {
         spec["leaseDurationSeconds"] = json!(dice.pick(&[15, 0, -1]));
+    }
+    if dice.once_in(4) {
+        spec["leaseTransitions"] = json!(dice.pick(&[0, 1, -1]));
     }
     if dice.once_in(2) {
         spec["renewTime"] = json!(dice.pick(&["2020-01-01T00:00:00.000000Z", "2020-01-01T00:00:00.120000Z"]));

@@ -43,6 +43,7 @@ pub fn metadata(dice: &mut Dice) -> Value {
 fn owner(uid: &str, dice: &mut Dice) -> Value {
     let mut owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": dice.pick(&["o", "p"]), "uid": uid});
     match dice.below(12) {
+        0 | 3 => owner["controller"] = json!(true),
         1 => owner["blockOwnerDeletion"] = json!(true),
         2 => owner["name"] = json!(""),
         _ => {}
