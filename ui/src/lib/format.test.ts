@@ -1,11 +1,16 @@
 import { expect, test } from "vitest";
-import { bytes, money, plural, sentence, short, words } from "./format";
+import { bytes, money, moneyMark, plural, sentence, short, words } from "./format";
 import { full } from "./time";
 
 test("small sums are told from nothing", () => {
   expect(money("0")).toBe("$0");
   expect(money("0.000400")).toBe("$0.0004");
   expect(money("1.234")).toBe("$1.23");
+});
+
+test("marks of an axis differ", () => {
+  expect([0, 0.0075, 0.015, 0.0225, 0.03].map(moneyMark)).toEqual(["$0", "$0.0075", "$0.015", "$0.0225", "$0.03"]);
+  expect([2.5, 1200].map(moneyMark)).toEqual(["$2.5", "$1200"]);
 });
 
 test("reasons read as words and keep abbreviations", () => {

@@ -23,6 +23,11 @@ export function money(value: string | number | undefined): string {
   return `$${amount.toFixed(2)}`;
 }
 
+/** A sum on an axis: as exact as it has to be, so that no two marks read the same. */
+export function moneyMark(amount: number): string {
+  return `$${Number(amount.toPrecision(3))}`;
+}
+
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let rest = value;

@@ -1,5 +1,5 @@
 import { Area } from "recharts";
-import { money, short } from "../../lib/format";
+import { money, moneyMark, short } from "../../lib/format";
 import { BucketChart, type BucketChartProps } from "./BucketChart";
 
 export interface UsageChartProps extends Pick<BucketChartProps, "data" | "buckets"> {
@@ -12,7 +12,7 @@ export default function UsageChart({ data, buckets, show }: UsageChartProps) {
     <BucketChart
       data={data}
       buckets={buckets}
-      tick={show === "cost" ? money : short}
+      tick={show === "cost" ? moneyMark : short}
       tip={({ cost, tokens }) => [
         ["Cost", money(cost)],
         ["Tokens", short(tokens)],
