@@ -29,7 +29,7 @@ enum Chore {
     /// Build and run every test, a few suites at a time.
     Test {
         /// How many suites at once.
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
     /// Write the container images as docker archives, without Docker.

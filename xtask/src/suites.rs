@@ -15,15 +15,15 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-/// How long a client waits for a real OpenCode server (`real`), or a Pod for its processes (`pods`), cannot be told on a
-/// machine that is busy with something else: beside these run only the calm ones.
-const DELICATE: [&str; 2] = ["real", "pods"];
+/// How long a client or a terminal waits for a real OpenCode server (`real`, `up`), or a Pod for its processes (`pods`),
+/// cannot be told on a machine that is busy with something else: beside these run only the calm ones.
+const DELICATE: [&str; 3] = ["real", "up", "pods"];
 
 /// These wait more than they compute, and there can be one node at a time.
 const CALM: [&str; 2] = ["node", "node_killed"];
 
 /// These begin first, in this order, so that none of them is still running alone at the end.
-const LONGEST: [&str; 6] = ["controllers", "up", "api", "schema", "kubectl", "kubernetes"];
+const LONGEST: [&str; 5] = ["controllers", "api", "schema", "kubectl", "kubernetes"];
 
 /// The Kubernetes of a suite lives for minutes: its memory may grow, the processors have better to do than to tidy up.
 const GO_GARBAGE: (&str, &str) = ("GOGC", "400");

@@ -23,6 +23,7 @@ on_every_server!(
 
 async fn objects_written_out_are_accepted_or_refused_with_a_sentence(server: Server) -> anyhow::Result<()> {
     let suite = Suite::start(server).await?;
+    let _alone = suite.alone_with_the_config().await;
     let mut lines = Vec::new();
     for case in cases::whole()? {
         let kind = Kind::named(case.object["kind"].as_str().unwrap_or_default())?;
