@@ -17,7 +17,7 @@ run: ## Start the product with a demo and show its page (Ctrl-C ends it; ARGS=--
 	./scripts/tools run
 	cd ui && npm run --silent build
 	$(CARGO) build -p kubeopencode
-	./target/debug/kubeopencode up --demo $(ARGS)
+	"$${CARGO_TARGET_DIR:-target}/debug/kubeopencode" up --demo $(ARGS)
 
 .PHONY: test
 test: tools ## Run every check and every test
@@ -48,7 +48,7 @@ cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
 .PHONY: bench
 bench: tools ## Measure the product, as ratios within one run
 	$(CARGO) build --quiet --release -p kubeopencode -p bench
-	./target/release/bench all
+	"$${CARGO_TARGET_DIR:-target}/release/bench" all
 
 .PHONY: clean
 clean: ## Remove what was built here (downloaded tools stay in the cache)
