@@ -1,7 +1,7 @@
 //! What is known of a cluster: one watch a kind, its objects in memory, and who is told of a change.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Debug},
     future::Future,
     hash::Hash,
@@ -80,6 +80,11 @@ pub struct Change<'a, K> {
 }
 
 impl<K> Change<'_, K> {
+    /// The object before and after, as far as it was there and could be read.
+    pub fn both(&self) -> impl Iterator<Item = &K> {
+        self.was().into_iter().chain(self.object())
+    }
+
     /// The object as it is now, if it is there and can be read.
     pub fn object(&self) -> Option<&K> {
         readable(self.now).map(AsRef::as_ref)
@@ -112,12 +117,12 @@ pub struct Kind<K> {
 
 #[derive(Debug)]
 struct Known<K> {
-    objects: HashMap<Key, Seen<K>>,
+    objects: BTreeMap<Key, Seen<K>>,
     /// The latest revision that the watch told of. It tells of a kind's changes in their order.
     told: Option<u64>,
-    /// Objects that we wrote and that came back with more than we wrote: what the watch told of them last. It will tell
-    /// of that difference, which is not ours and which somebody waits for.
-    unsaid: HashMap<Key, Seen<K>>,
+    /// Objects that we deleted, or that came back from a write with more than we wrote: what the watch told of them
+    /// last. It will tell of that difference, which somebody waits for.
+    unsaid: BTreeMap<Key, Seen<K>>,
 }
 
 impl<K> Clone for Kind<K> {
@@ -128,7 +133,7 @@ impl<K> Clone for Kind<K> {
 
 impl<K> Default for Kind<K> {
     fn default() -> Self {
-        let known = Known { objects: HashMap::new(), told: None, unsaid: HashMap::new() };
+        let known = Known { objects: BTreeMap::new(), told: None, unsaid: BTreeMap::new() };
         Self { known: Arc::new(RwLock::new(known)), complete: watch::Sender::new(false) }
     }
 }
@@ -152,14 +157,21 @@ impl<K> Kind<K> {
         self.filter(|_, object| wanted(object))
     }
 
-    /// Every readable object that is wanted, by its key too, in no order.
+    /// The readable objects of one namespace that are wanted.
+    pub fn in_namespace(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let known = self.read();
+        let all = known.objects.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
+        all.filter_map(|(_, seen)| readable(Some(seen))).filter(|object| wanted(object)).cloned().collect()
+    }
+
+    /// Every readable object that is wanted, by its key too.
     pub fn filter(&self, wanted: impl Fn(&Key, &K) -> bool) -> Vec<Arc<K>> {
         self.look(|objects| {
             objects.filter(|(key, object)| wanted(key, object)).map(|(_, object)| Arc::clone(object)).collect()
         })
     }
 
-    /// Looks at all readable objects, in no order, and takes along only what is needed of them. Changes wait meanwhile.
+    /// Looks at all readable objects, by namespace and name, and takes along only what is needed of them. Changes wait meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (&Key, &Arc<K>)>) -> R) -> R {
         let known = self.read();
         look(&mut known.objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?))))
@@ -197,6 +209,21 @@ impl<K> Kind<K> {
             _ => {}
         }
         known.objects.insert(key, seen);
+    }
+
+    /// Takes over that we deleted an object, ahead of the watch, which tells of it later.
+    pub fn forget(&self, object: &K)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let key = Key::of(object);
+        let mut known = self.write();
+        let same = |seen: &Seen<K>| matches!(seen, Seen::Object(known) if known.meta().uid == object.meta().uid);
+        if known.objects.get(&key).is_some_and(same)
+            && let Some(before) = known.objects.remove(&key)
+        {
+            known.unsaid.entry(key).or_insert(before);
+        }
     }
 
     /// How many objects are known.
@@ -249,7 +276,7 @@ where
         async move {
             let events = watcher::watcher(Api::<DeserializeGuard<K>>::all(client), config).default_backoff();
             pin_mut!(events);
-            let mut list: HashMap<Key, Seen<K>> = HashMap::new();
+            let mut list: BTreeMap<Key, Seen<K>> = BTreeMap::new();
             while let Some(event) = events.next().await {
                 match event {
                     Ok(Event::Init) => list.clear(),
@@ -283,6 +310,8 @@ where
         }
         let known_before = match now {
             Some(seen) => known.objects.insert(key.clone(), seen.clone()),
+            // The next object of that name may have been learned already; the watch tells of it later.
+            None if known.objects.get(key).is_some_and(|next| is_after(next, at)) => None,
             None => known.objects.remove(key),
         };
         let before = known.unsaid.remove(key).or(known_before);
@@ -290,11 +319,14 @@ where
         told(&Change { key, before: before.as_ref(), now, first_list: false });
     }
 
-    fn replace(&self, list: &HashMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
+    fn replace(&self, list: &BTreeMap<Key, Seen<K>>, told: &impl Fn(&Change<'_, K>)) {
         let first_list = !self.is_complete();
         let told_of = list.values().filter_map(|seen| revision(readable(Some(seen))?.as_ref())).max();
-        let now = Known { objects: list.clone(), told: told_of, unsaid: HashMap::new() };
-        let Known { objects: mut before, unsaid, .. } = std::mem::replace(&mut *self.write(), now);
+        let mut known = self.write();
+        known.told = known.told.max(told_of);
+        let mut before = std::mem::replace(&mut known.objects, list.clone());
+        let unsaid = std::mem::take(&mut known.unsaid);
+        drop(known);
         before.extend(unsaid);
         for (key, old) in &before {
             if !list.contains_key(key) {
@@ -311,6 +343,12 @@ where
 fn is_older<K: Resource>(seen: &Seen<K>, before: &Seen<K>) -> bool {
     let (Seen::Object(seen), Seen::Object(before)) = (seen, before) else { return false };
     seen.meta().uid == before.meta().uid && revision(seen.as_ref()) < revision(before.as_ref())
+}
+
+/// Whether an object was written after a moment of the store.
+fn is_after<K: Resource>(seen: &Seen<K>, moment: Option<u64>) -> bool {
+    let (Seen::Object(seen), Some(moment)) = (seen, moment) else { return false };
+    revision(seen.as_ref()).is_some_and(|written| written > moment)
 }
 
 /// Whether more than a status may differ: users set labels, annotations and specs, and delete.
@@ -364,7 +402,7 @@ mod tests {
     use super::*;
 
     fn map(version: u64, annotations: &[&str]) -> ConfigMap {
-        let annotations: HashMap<_, _> = annotations.iter().map(|name| (*name, "true")).collect();
+        let annotations: BTreeMap<_, _> = annotations.iter().map(|name| (*name, "true")).collect();
         let meta = json!({
             "namespace": "n", "name": "a", "uid": "1", "resourceVersion": version.to_string(), "annotations": annotations,
         });
@@ -424,5 +462,52 @@ mod tests {
         told.watch(3, Some(map(3, &["trigger"])));
         let last = told.changes.borrow().last().cloned();
         assert_eq!(last, Some((vec![], vec!["trigger".to_owned()])));
+    }
+
+    #[test]
+    fn what_we_deleted_is_gone_at_once_and_its_end_is_still_told() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &["mine"])));
+        told.kind.forget(&map(1, &["mine"]));
+        assert_eq!(told.version(), None);
+        told.watch(2, None);
+        assert_eq!(told.changes.borrow().last(), Some(&(vec!["mine".to_owned()], vec![])));
+    }
+
+    #[test]
+    fn the_end_of_an_object_does_not_remove_the_next_one_of_its_name() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &[])));
+        let mut next = map(3, &[]);
+        next.metadata.uid = Some("2".to_owned());
+        told.kind.learn(next);
+        told.watch(2, None);
+        told.kind.forget(&map(1, &[]));
+        assert_eq!(told.version().as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn a_new_list_tells_of_what_vanished_in_between() {
+        let told = Told::default();
+        told.watch(5, Some(map(5, &[])));
+        let gone = RefCell::new(Vec::new());
+        told.kind
+            .replace(&BTreeMap::new(), &|change| gone.borrow_mut().push((change.key.clone(), change.now.is_none())));
+        assert_eq!(*gone.borrow(), [(Key::new("n", "a"), true)]);
+        // What an earlier watch told of is no news for a later one either.
+        told.kind.learn(map(4, &[]));
+        assert_eq!(told.version(), None);
+    }
+
+    #[test]
+    fn a_namespace_holds_only_its_own() {
+        let kind = Kind::default();
+        for (namespace, name) in [("a", "x"), ("b", "x"), ("b", "y"), ("bb", "x")] {
+            let mut object = map(1, &[]);
+            object.metadata.namespace = Some(namespace.to_owned());
+            object.metadata.name = Some(name.to_owned());
+            kind.learn(object);
+        }
+        assert_eq!(kind.in_namespace("b", |_| true).len(), 2);
     }
 }

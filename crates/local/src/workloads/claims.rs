@@ -26,7 +26,7 @@ fn bound(claim: &PersistentVolumeClaim) -> Option<Value> {
 
 /// Makes it so.
 pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(claim) = world.claims.get(key) else { return Ok(Next::Wait) };
+    let Some(claim) = world.claims.object(key) else { return Ok(Next::Wait) };
     if let Some(status) = bound(&claim) {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), &key.namespace);
         let patch = json!({"metadata": {"uid": claim.uid()}, "status": status});

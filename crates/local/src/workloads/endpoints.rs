@@ -149,7 +149,7 @@ fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
 
 /// Makes it so.
 pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(service) = world.services.get(key) else { return Ok(Next::Wait) };
+    let Some(service) = world.services.object(key) else { return Ok(Next::Wait) };
     if service.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Wait);
     }

@@ -36,10 +36,10 @@ pub(crate) async fn event(world: &World, uid: &str) -> Result<Next, kube::Error>
 
 /// Deletes a Pod that no node will ever end: its node is gone, or it never had one and is on its way out.
 pub(crate) async fn stray_pod(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(pod) = world.pods.get(key) else { return Ok(Next::Wait) };
+    let Some(pod) = world.pods.object(key) else { return Ok(Next::Wait) };
     let nodes: Api<Node> = Api::all(world.client.clone());
     let stray = match pods::node_of(&pod) {
-        Some(node) if world.nodes.get(&Key::new("", node)).is_some() => false,
+        Some(node) if world.nodes.object(&Key::new("", node)).is_some() => false,
         // Asked for by name: the node may just have been made.
         Some(node) => nodes.get_metadata_opt(node).await?.is_none(),
         None => pod.metadata.deletion_timestamp.is_some(),

@@ -18,7 +18,6 @@
 //! at a time. A pass reads the maps, decides by a pure function, and writes what differs. Nothing polls; what must happen
 //! at a moment is an appointment in the queue.
 
-mod cache;
 mod claims;
 mod deployment;
 mod endpoints;
@@ -34,6 +33,7 @@ mod scheduler;
 pub(crate) mod this_node;
 
 use std::{
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -49,16 +49,17 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 use kube::{
-    Client, ResourceExt as _,
+    Client, Resource, ResourceExt as _,
     core::{Selector, SelectorExt as _},
+    runtime::watcher,
 };
+use serde::de::DeserializeOwned;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
-use cache::{Cache, Change};
 use inventory::{Entry, Inventory};
 use kinds::Kinds;
 use node::Events;
-use observe::{Key, Next, Queue};
+use observe::{Change, Key, Kind, Next, Queue};
 
 /// Items that are worked on at once.
 const WORKERS: usize = 16;
@@ -137,15 +138,15 @@ enum Work {
 struct World {
     client: Client,
     settings: Settings,
-    deployments: Cache<Deployment>,
-    replica_sets: Cache<ReplicaSet>,
-    pods: Cache<Pod>,
-    services: Cache<Service>,
-    slices: Cache<EndpointSlice>,
-    claims: Cache<PersistentVolumeClaim>,
-    namespaces: Cache<Namespace>,
-    nodes: Cache<Node>,
-    definitions: Cache<CustomResourceDefinition>,
+    deployments: Kind<Deployment>,
+    replica_sets: Kind<ReplicaSet>,
+    pods: Kind<Pod>,
+    services: Kind<Service>,
+    slices: Kind<EndpointSlice>,
+    claims: Kind<PersistentVolumeClaim>,
+    namespaces: Kind<Namespace>,
+    nodes: Kind<Node>,
+    definitions: Kind<CustomResourceDefinition>,
     kinds: Kinds,
     inventory: Mutex<Inventory>,
     queue: Queue<Work>,
@@ -159,15 +160,15 @@ impl World {
             events: Events::start(client.clone(), "default-scheduler", &settings.node),
             client,
             settings,
-            deployments: Cache::default(),
-            replica_sets: Cache::default(),
-            pods: Cache::default(),
-            services: Cache::default(),
-            slices: Cache::default(),
-            claims: Cache::default(),
-            namespaces: Cache::default(),
-            nodes: Cache::default(),
-            definitions: Cache::default(),
+            deployments: Kind::default(),
+            replica_sets: Kind::default(),
+            pods: Kind::default(),
+            services: Kind::default(),
+            slices: Kind::default(),
+            claims: Kind::default(),
+            namespaces: Kind::default(),
+            nodes: Kind::default(),
+            definitions: Kind::default(),
             kinds: Kinds::default(),
             inventory: Mutex::default(),
             queue: Queue::default(),
@@ -243,7 +244,7 @@ impl World {
     }
 
     fn look_at_terminating(&self, namespace: &str) {
-        let known = self.namespaces.get(&Key::new("", namespace));
+        let known = self.namespaces.object(&Key::new("", namespace));
         if known.is_some_and(|known| known.metadata.deletion_timestamp.is_some()) {
             self.queue.add(Work::Namespace(namespace.to_owned()));
         }
@@ -252,61 +253,66 @@ impl World {
 
 /// Follows every kind that a controller reads in full, and says who is to look when an object changes.
 fn follow_all(world: &Arc<World>, tasks: &mut JoinSet<()>) {
-    let client = || world.client.clone();
-    let told = Arc::clone(world);
-    tasks.spawn(world.deployments.follow(
-        client(),
+    follow(
+        world,
+        tasks,
+        &world.deployments,
         |_| (),
-        move |change| {
-            told.queue.add(Work::Deployment(change.key.clone()));
+        |world, change| {
+            world.queue.add(Work::Deployment(change.key.clone()));
         },
-    ));
-    let told = Arc::clone(world);
-    tasks.spawn(world.replica_sets.follow(client(), |_| (), move |change| replica_set_changed(&told, change)));
-    let told = Arc::clone(world);
-    tasks.spawn(world.pods.follow(client(), pods::slim, move |change| pod_changed(&told, change)));
-    let told = Arc::clone(world);
-    tasks.spawn(world.services.follow(
-        client(),
+    );
+    follow(world, tasks, &world.replica_sets, |_| (), |world, change| replica_set_changed(world, change));
+    follow(world, tasks, &world.pods, pods::slim, |world, change| pod_changed(world, change));
+    follow(
+        world,
+        tasks,
+        &world.services,
         |_| (),
-        move |change| {
-            told.queue.add(Work::Service(change.key.clone()));
+        |world, change| {
+            world.queue.add(Work::Service(change.key.clone()));
         },
-    ));
-    let told = Arc::clone(world);
-    tasks.spawn(world.slices.follow(
-        client(),
+    );
+    follow(
+        world,
+        tasks,
+        &world.slices,
         |_| (),
-        move |change: &Change<'_, EndpointSlice>| {
+        |world, change| {
             for name in change.both().filter_map(|slice| slice.labels().get(endpoints::SERVICE)) {
-                told.queue.add(Work::Service(Key::new(&change.key.namespace, name)));
+                world.queue.add(Work::Service(Key::new(&change.key.namespace, name)));
             }
         },
-    ));
-    let told = Arc::clone(world);
-    tasks.spawn(world.claims.follow(
-        client(),
+    );
+    follow(world, tasks, &world.claims, |_| (), |world, change| world.queue.add(Work::Claim(change.key.clone())));
+    follow(
+        world,
+        tasks,
+        &world.namespaces,
         |_| (),
-        move |change| {
-            told.queue.add(Work::Claim(change.key.clone()));
+        |world, change| {
+            world.queue.add(Work::Namespace(change.key.name.clone()));
         },
-    ));
-    let told = Arc::clone(world);
-    tasks.spawn(world.namespaces.follow(
-        client(),
-        |_| (),
-        move |change| {
-            told.queue.add(Work::Namespace(change.key.name.clone()));
-        },
-    ));
-    let told = Arc::clone(world);
-    tasks.spawn(world.nodes.follow(client(), |_| (), move |change| node_changed(&told, change)));
-    let told = Arc::clone(world);
-    tasks.spawn(world.definitions.follow(client(), slim_definition, move |change| match (change.now, change.before) {
-        (Some(definition), _) => kinds::defined(&told, definition),
-        (None, Some(definition)) => kinds::undefined(&told, definition),
+    );
+    follow(world, tasks, &world.nodes, |_| (), |world, change| node_changed(world, change));
+    follow(world, tasks, &world.definitions, slim_definition, |world, change| match (change.object(), change.was()) {
+        (Some(definition), _) => kinds::defined(world, definition),
+        (None, Some(definition)) => kinds::undefined(world, definition),
         (None, None) => {}
-    }));
+    });
+}
+
+fn follow<K>(
+    world: &Arc<World>,
+    tasks: &mut JoinSet<()>,
+    kind: &Kind<K>,
+    slim: fn(&mut K),
+    told: fn(&Arc<World>, &Change<'_, K>),
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (client, world) = (world.client.clone(), Arc::clone(world));
+    tasks.spawn(kind.follow(client, watcher::Config::default(), slim, move |change| told(&world, change)));
 }
 
 fn replica_set_changed(world: &World, change: &Change<'_, ReplicaSet>) {
@@ -331,7 +337,7 @@ fn pod_changed(world: &World, change: &Change<'_, Pod>) {
             Some(owner) if owner.kind == "ReplicaSet" => {
                 let set = Key::new(namespace, &owner.name);
                 // Recreate waits for the end of former Pods.
-                if let Some(owner) = world.replica_sets.get(&set).as_deref().and_then(pods::controller_of) {
+                if let Some(owner) = world.replica_sets.object(&set).as_deref().and_then(pods::controller_of) {
                     world.queue.add(Work::Deployment(Key::new(namespace, &owner.name)));
                 }
                 world.queue.add(Work::ReplicaSet(set));
@@ -348,7 +354,7 @@ fn pod_changed(world: &World, change: &Change<'_, Pod>) {
             world.queue.add(Work::Service(Key::of(&*service)));
         }
     }
-    let Some(pod) = change.now else { return };
+    let Some(pod) = change.object() else { return };
     match pods::node_of(pod) {
         None if pod.metadata.deletion_timestamp.is_some() => world.queue.add(Work::StrayPod(key.clone())),
         None => world.queue.add(Work::Schedule(key.clone())),
@@ -371,7 +377,7 @@ fn node_changed(world: &World, change: &Change<'_, Node>) {
     }
 }
 
-fn matches(selector: &LabelSelector, object: &impl kube::Resource) -> bool {
+fn matches(selector: &LabelSelector, object: &impl Resource) -> bool {
     let none = std::collections::BTreeMap::new();
     Selector::try_from(selector.clone())
         .is_ok_and(|selector| selector.matches(object.meta().labels.as_ref().unwrap_or(&none)))

@@ -38,7 +38,7 @@ pub(crate) fn is_furniture(entry: &Entry) -> bool {
 
 /// Looks at a namespace.
 pub(crate) async fn pass(world: &Arc<World>, name: &str) -> Result<Next, kube::Error> {
-    let Some(namespace) = world.namespaces.get(&Key::new("", name)) else { return Ok(Next::Wait) };
+    let Some(namespace) = world.namespaces.object(&Key::new("", name)) else { return Ok(Next::Wait) };
     if namespace.metadata.deletion_timestamp.is_some() {
         terminate(world, &namespace).await
     } else {

@@ -136,7 +136,7 @@ fn same(a: Option<&ReplicaSetStatus>, b: &ReplicaSetStatus) -> bool {
 
 /// Makes it so.
 pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(set) = world.replica_sets.get(key) else { return Ok(Next::Wait) };
+    let Some(set) = world.replica_sets.object(key) else { return Ok(Next::Wait) };
     let now = Timestamp::now();
     let uid = set.uid().unwrap_or_default();
     let candidates = world.pods.in_namespace(&key.namespace, |pod| match pods::controller_of(pod) {
@@ -200,7 +200,6 @@ pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> 
 }
 
 fn slimmed(mut pod: Pod) -> Pod {
-    pod.metadata.managed_fields = None;
     pods::slim(&mut pod);
     pod
 }

@@ -94,8 +94,8 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 /// Looks at a Pod.
 pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(pod) = world.pods.get(key) else { return Ok(Next::Wait) };
-    let node = world.nodes.get(&Key::new("", &world.settings.node));
+    let Some(pod) = world.pods.object(key) else { return Ok(Next::Wait) };
+    let node = world.nodes.object(&Key::new("", &world.settings.node));
     match decide(&pod, node.as_deref()) {
         Decision::Leave => {}
         Decision::Bind => bind(world, &pod, key).await?,

@@ -27,7 +27,7 @@ use plan::{Situation, Step};
 
 /// Makes it so.
 pub(crate) async fn pass(world: &World, key: &Key) -> Result<Next, kube::Error> {
-    let Some(deployment) = world.deployments.get(key) else { return Ok(Next::Wait) };
+    let Some(deployment) = world.deployments.object(key) else { return Ok(Next::Wait) };
     let Some(spec) = &deployment.spec else { return Ok(Next::Wait) };
     let Ok(selector) = Selector::try_from(spec.selector.clone()) else { return Ok(Next::Wait) };
     let sets = sets_of(world, &deployment, &selector).await?;
