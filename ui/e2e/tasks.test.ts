@@ -49,7 +49,7 @@ describe("Tasks", () => {
     await page.getByText("Model error").first().waitFor(WORK);
   });
 
-  test("one on a template shows its log, which can be searched and downloaded", WORK, async () => {
+  test("one on a template shows its log, which can be searched and downloaded, its session and its changes", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks/${NS}/write-a-file`);
     await status("Completed");
@@ -64,6 +64,11 @@ describe("Tasks", () => {
       page.getByRole("link", { name: "Download the log" }).click(),
     ]);
     expect(download.suggestedFilename()).toBe("write-a-file.log");
+    const conversation = page.getByRole("group", { name: "Session" });
+    await conversation.getByText("Write a haiku").first().waitFor();
+    await conversation.getByText("The haiku is in haiku.md.").waitFor();
+    await page.getByRole("tab", { name: "Changes" }).click();
+    await page.getByRole("heading", { name: /haiku\.md/ }).waitFor();
   });
 
   test("one that failed says why, and where its settings come from", WORK, async () => {

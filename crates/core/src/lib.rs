@@ -32,6 +32,7 @@ pub mod platform;
 pub mod pod;
 pub mod pod_progress;
 pub mod queue;
+pub mod record;
 pub mod references;
 pub mod report;
 pub mod resolve;

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
 use crate::{
     pod_progress::{phase, preparing, status, task_container, task_ended},
+    record,
     report::{RunReport, Verdict},
     span::spoken,
     startup::Trouble,
@@ -255,7 +256,8 @@ fn by_itself(state: Option<&ContainerStateTerminated>, report: Option<&RunReport
 
 /// A detail from inside the Pod, appended to a sentence.
 fn quote(text: Option<&str>) -> String {
-    match shortened(text.unwrap_or_default()) {
+    // What a node takes for a last word may be the end of a log.
+    match shortened(&record::visible_end(text.unwrap_or_default())) {
         text if text.is_empty() => String::new(),
         text => format!(": {text}"),
     }

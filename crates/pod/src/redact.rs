@@ -1,5 +1,7 @@
 //! Taking secrets out of text before it is logged, recorded or put into an error.
 
+use serde_json::Value;
+
 /// What replaces a secret.
 const HIDDEN: &str = "[redacted]";
 /// Shorter values are not looked for: replacing every `a` or `1234` would destroy the text and hide nothing.
@@ -66,6 +68,19 @@ impl Redactor {
         self.secrets.dedup();
     }
 
+    /// The value with no secret in its texts. A secret with a quote or a line end looks different in JSON, so it must go
+    /// before the value is written.
+    pub fn clean_json(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.clean(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.clean_json(item)).collect(),
+            Value::Object(fields) => {
+                Value::Object(fields.iter().map(|(name, field)| (name.clone(), self.clean_json(field))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
     /// The text without secrets.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -82,10 +97,10 @@ impl Redactor {
 const OPENCODE_JSON: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 
 /// Collects the strings that stand under a secret name. `{env:NAME}` is a reference, not a secret.
-fn collect_keys(json: &serde_json::Value, secrets: &mut Vec<String>) {
+fn collect_keys(json: &Value, secrets: &mut Vec<String>) {
     match json {
-        serde_json::Value::Array(items) => items.iter().for_each(|item| collect_keys(item, secrets)),
-        serde_json::Value::Object(fields) => {
+        Value::Array(items) => items.iter().for_each(|item| collect_keys(item, secrets)),
+        Value::Object(fields) => {
             for (name, value) in fields {
                 match value.as_str() {
                     Some(text) if !text.starts_with('{') => {

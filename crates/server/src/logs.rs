@@ -17,13 +17,11 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response, sse::Event},
 };
-use futures::{
-    AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _,
-    stream::{self, BoxStream},
-};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use http::{HeaderMap, header};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt as _, api::LogParams};
+use kube::{Api, Client, ResourceExt as _};
+use kubeopencode_core::record;
 use observe::Key;
 use serde_json::{Value, json};
 use store::{Line, Place};
@@ -49,8 +47,10 @@ use query::{AGENT, Format, LineId, LogQuery, Wanted};
 const PREPARING: Duration = Duration::from_secs(1);
 /// A Task that waits tells of every change itself; this is only for what it cannot tell.
 const WAITING: Duration = Duration::from_secs(15);
-/// How much of a plain log is passed on at once.
-const CHUNK: usize = 64 << 10;
+/// How many lines of a plain log are passed on at once.
+const CHUNK: usize = 256;
+/// More of a conversation than this is not read at once, in bytes.
+const LONGEST_CONVERSATION: usize = 16 << 20;
 /// Whether all of a plain log is there.
 const COMPLETE: &str = "x-kubeopencode-log-complete";
 
@@ -111,7 +111,7 @@ async fn containers(State(server): State<Arc<Server>>, caller: Caller, at: At) -
 }
 
 /// The Task, and a client that may read its log.
-async fn readable(server: &Server, caller: &Caller, at: &At) -> Answer<(Task, Client)> {
+pub(crate) async fn readable(server: &Server, caller: &Caller, at: &At) -> Answer<(Task, Client)> {
     let task: Task = crud::fetch(server, caller, &at.namespace, &at.name).await?;
     server.reviews.require(caller, &core_resource("get", "pods/log", Some(&at.namespace), None)).await?;
     Ok((task, server.cluster.client(caller)?))
@@ -130,19 +130,45 @@ async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: 
     ];
     if let Some(kept) = kept.filter(|kept| kept.is_whole() || pod.is_none()) {
         let complete = [(COMPLETE, kept.is_whole().to_string())];
-        let lines = kept.lines(wanted, None).map_ok(|(_, line)| [line.text.as_slice(), b"\n"].concat());
-        return Ok((headers, complete, Body::from_stream(lines)).into_response());
+        return Ok((headers, complete, Body::from_stream(text(kept.lines(wanted, None)))).into_response());
     }
     let pod = pod.ok_or_else(|| ApiError::not_found(format!("Task '{name}' has no log: its Pod is not there")))?;
-    let params = LogParams { timestamps: false, ..wanted.params(None) };
-    let log = pods.log_stream(&pod.name_any(), &params).await?;
-    let chunks = stream::try_unfold(log, async |mut log| {
-        let mut chunk = vec![0; CHUNK];
-        let count = log.read(&mut chunk).await?;
-        chunk.truncate(count);
-        Ok::<_, io::Error>((count > 0).then_some((chunk, log)))
+    let lines = pod::lines(pods, &pod, wanted, None).await?;
+    Ok((headers, Body::from_stream(text(lines))).into_response())
+}
+
+/// Lines as people read them, many at once: an answer has a price for each of its pieces.
+fn text(lines: Lines) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    let shown = lines.map_ok(|(_, line)| {
+        let end: &[u8] = if line.ended { b"\n" } else { b"" };
+        [&record::visible(&line.text), end].concat()
     });
-    Ok((headers, Body::from_stream(chunks)).into_response())
+    shown.ready_chunks(CHUNK).map(|lines| lines.into_iter().collect::<io::Result<Vec<_>>>().map(|lines| lines.concat()))
+}
+
+/// What the log of the current run carries of the conversation, from its beginning.
+pub(crate) async fn records(server: &Server, pods: &Api<Pod>, task: &Task) -> Answer<Vec<Value>> {
+    let wanted = Wanted::whole();
+    let run = epoch(task);
+    let pod = pod::of_run(pods, task, run).await?;
+    let started = pod.as_ref().and_then(|pod| pod::status_of(pod, AGENT)).is_some_and(pod::has_started);
+    let kept = KeptLog::find(server, task, run, AGENT).await?;
+    let mut lines = match (kept, pod) {
+        (Some(kept), _) if kept.is_whole() || !started => kept.lines(&wanted, None),
+        (_, Some(pod)) if started => pod::lines(pods, &pod, &wanted, None).await?,
+        _ => return Ok(Vec::new()),
+    };
+    let (mut records, mut length) = (Vec::new(), 0);
+    while let Some(line) = lines.next().await {
+        let (_, line) = line.map_err(|error| ApiError::internal("the log cannot be read", &error))?;
+        let before = records.len();
+        records.extend(record::records(&line.text));
+        length += if records.len() > before { line.text.len() } else { 0 };
+        if length > LONGEST_CONVERSATION {
+            break;
+        }
+    }
+    Ok(records)
 }
 
 /// Tells the log until the Task has ended and all of it was told.
@@ -273,7 +299,8 @@ struct Reader {
 impl Reader {
     /// A line, which the client has from now on.
     fn tell(&mut self, place: Option<Place>, line: &Line) -> Event {
-        let mut told = json!({ "type": "log", "content": format!("{}\n", line.words()) });
+        let shown = record::visible(&line.text);
+        let mut told = json!({ "type": "log", "content": format!("{}\n", String::from_utf8_lossy(&shown)) });
         let Some(place) = place else { return message(&told) };
         self.last = Some(place);
         told["time"] = place.time.to_string().into();

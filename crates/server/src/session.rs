@@ -5,7 +5,9 @@ use std::sync::Arc;
 use api::{Agent, Task};
 use axum::{Json, extract::State};
 use http::StatusCode;
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, ResourceExt as _};
+use kubeopencode_core::record;
 use observe::Key;
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -15,7 +17,7 @@ use crate::{
     crud,
     error::{Answer, ApiError},
     extract::{At, Body, Part},
-    opencode,
+    logs, opencode,
     state::Server,
     wire::{Permission, PermissionReply, Permissions},
 };
@@ -29,22 +31,46 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(answer))
 }
 
-/// The session of a Task, as its Agent's server tells it.
+/// The session of a Task: as its Agent's server tells it, or what its log tells of it.
 #[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/session", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = Value)))]
 async fn session(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<Value>> {
-    let (agent, task) = agent_of(&server, &caller, &at).await?;
-    let id = session_id(&server, &agent, &task).await?;
-    opencode::json(&server, &agent, "GET", &format!("/session/{id}"), None).await.map(Json)
+    let (task, client) = logs::readable(&server, &caller, &at).await?;
+    let lost = match from_agent(&server, &task, "").await {
+        Ok(session) => return Ok(Json(session)),
+        Err(lost) => lost,
+    };
+    let messages = from_log(&server, client, &task).await?;
+    let Some(first) = messages.iter().find(|message| message["info"]["role"] == "assistant") else { return Err(lost) };
+    let info = &first["info"];
+    Ok(Json(json!({ "id": info["sessionID"], "title": at.name, "time": { "created": info["time"]["created"] } })))
 }
 
-/// The messages of that session, as the Agent's server tells them.
+/// The messages of that session.
 #[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/session/messages", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = Value)))]
 async fn messages(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<Value>> {
-    let (agent, task) = agent_of(&server, &caller, &at).await?;
-    let id = session_id(&server, &agent, &task).await?;
-    opencode::json(&server, &agent, "GET", &format!("/session/{id}/message"), None).await.map(Json)
+    let (task, client) = logs::readable(&server, &caller, &at).await?;
+    let lost = match from_agent(&server, &task, "/message").await {
+        Ok(messages) => return Ok(Json(messages)),
+        Err(lost) => lost,
+    };
+    let messages = from_log(&server, client, &task).await?;
+    if messages.is_empty() { Err(lost) } else { Ok(Json(messages.into())) }
+}
+
+/// The session of a Task, or something of it, from the Agent that keeps it.
+async fn from_agent(server: &Server, task: &Task, what: &str) -> Answer<Value> {
+    let agent = agent_of(server, task)?;
+    let id = session_id(server, &agent, task).await?;
+    opencode::json(server, &agent, "GET", &format!("/session/{id}{what}"), None).await
+}
+
+/// The conversation as the log of a run tells it. It is there when nobody keeps the session any more, or never did.
+async fn from_log(server: &Server, client: Client, task: &Task) -> Answer<Vec<Value>> {
+    let pods: Api<Pod> = Api::namespaced(client, &task.namespace().unwrap_or_default());
+    let records = logs::records(server, &pods, task).await?;
+    Ok(record::messages(task.spec.description.as_deref().unwrap_or_default(), records))
 }
 
 /// What the agent asks permission for in this Task.
@@ -56,7 +82,8 @@ async fn permissions(State(server): State<Arc<Server>>, caller: Caller, at: At) 
     if finished || task.spec.agent_ref.is_none() {
         return Ok(Json(Permissions { permissions: Vec::new() }));
     }
-    let (agent, task) = agent_of(&server, &caller, &at).await?;
+    may_read(&server, &caller, &at).await?;
+    let agent = agent_of(&server, &task)?;
     let permissions = asked(&server, &agent, &task).await?;
     Ok(Json(Permissions { permissions }))
 }
@@ -74,7 +101,9 @@ async fn answer(
 ) -> Answer<StatusCode> {
     let what = ours("update", "tasks", Some(&at.namespace), Some(&at.name));
     server.reviews.require(&caller, &what).await?;
-    let (agent, task) = agent_of(&server, &caller, &at).await?;
+    let task: Task = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    may_read(&server, &caller, &at).await?;
+    let agent = agent_of(&server, &task)?;
     // Only what this very Task asks: an id of another session is none of its business.
     if !asked(&server, &agent, &task).await?.iter().any(|permission| permission.id == id) {
         return Err(ApiError::not_found("nobody asks for this permission any more"));
@@ -84,16 +113,19 @@ async fn answer(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The Agent of a Task, for a caller who may read the Task's log.
-async fn agent_of(server: &Server, caller: &Caller, at: &At) -> Answer<(Arc<Agent>, Task)> {
-    let task: Task = crud::fetch(server, caller, &at.namespace, &at.name).await?;
-    server.reviews.require(caller, &core_resource("get", "pods/log", Some(&at.namespace), None)).await?;
+/// What an agent asks tells as much as its log.
+async fn may_read(server: &Server, caller: &Caller, at: &At) -> Answer<()> {
+    server.reviews.require(caller, &core_resource("get", "pods/log", Some(&at.namespace), None)).await
+}
+
+/// The Agent of a Task.
+fn agent_of(server: &Server, task: &Task) -> Answer<Arc<Agent>> {
     let Some(reference) = &task.spec.agent_ref else {
-        return Err(ApiError::not_found("the Task runs in a Pod of its own, without a server that keeps its session"));
+        return Err(ApiError::not_found("the Task has no session yet: its log tells nothing of one"));
     };
-    let agent = server.world.agents.object(&Key::new(&at.namespace, &reference.name));
-    let agent = agent.ok_or_else(|| ApiError::no_such("Agent", &at.namespace, &reference.name))?;
-    Ok((agent, task))
+    let namespace = task.namespace().unwrap_or_default();
+    let agent = server.world.agents.object(&Key::new(&namespace, &reference.name));
+    agent.ok_or_else(|| ApiError::no_such("Agent", &namespace, &reference.name))
 }
 
 /// The id of a Task's session: from its status, or, while it runs, by the Task's identity in the session.

@@ -1,6 +1,6 @@
 //! Terminals: `opencode attach` in the Agent's Pod, over a WebSocket.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
 use api::{Agent, names};
 use axum::{
@@ -43,6 +43,8 @@ const HEARTBEAT: Duration = Duration::from_mins(1);
 const RECHECK: Duration = Duration::from_secs(15);
 const CONTAINER: &str = "opencode-server";
 const CONNECT: Duration = Duration::from_secs(20);
+/// How long it may take to learn how a program ended that has closed its terminal.
+const STATUS: Duration = Duration::from_secs(2);
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -65,7 +67,7 @@ enum Control {
 }
 
 /// How a terminal ended: close code and reason.
-type Ended = (u16, &'static str);
+type Ended = (u16, Cow<'static, str>);
 
 /// `…/agents/{name}/terminal`.
 pub async fn open(
@@ -157,11 +159,11 @@ async fn run(
             let status = json!({ "type": "status", "message": error.message }).to_string();
             // The close frame follows in any case.
             let _ = socket.send(Message::Text(status.into())).await;
-            (1011, "exec failed")
+            (1011, "exec failed".into())
         }
     };
     // The client may be gone.
-    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.as_ref().into() }))).await;
 }
 
 async fn attach(client: &Client, agent: &Agent, place: &Place) -> Answer<AttachedProcess> {
@@ -181,7 +183,9 @@ async fn talk(
     size: Size,
     link: Option<(String, IpAddr)>,
 ) -> Ended {
-    let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else { return (1011, "exec failed") };
+    let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else {
+        return (1011, "exec failed".into());
+    };
     let mut sizes = process.terminal_size();
     if let Some(sizes) = &mut sizes {
         // Without it the terminal has a size of its own, which is no reason to give up.
@@ -194,11 +198,11 @@ async fn talk(
     loop {
         tokio::select! {
             read = stdout.read(&mut buffer) => match read {
-                Ok(0) | Err(_) => return (1000, "ended"),
+                Ok(0) | Err(_) => return end_of(process).await,
                 Ok(length) => {
                     idle_until = Instant::now() + IDLE;
                     if socket.send(Message::Binary(buffer[..length].to_vec().into())).await.is_err() {
-                        return (1000, "gone");
+                        return (1000, "gone".into());
                     }
                 }
             },
@@ -216,10 +220,10 @@ async fn talk(
                         Err(_) => text.as_bytes().to_vec(),
                     },
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return (1000, "gone"),
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return (1000, "gone".into()),
                 };
                 if stdin.write_all(&typed).await.is_err() {
-                    return (1000, "ended");
+                    return end_of(process).await;
                 }
             }
             _ = heartbeat.tick() => beat(server, agent).await,
@@ -227,13 +231,33 @@ async fn talk(
                 if let Some((token, from)) = &link
                     && share::open(server, token, *from).await.is_err()
                 {
-                    return (1008, "share link revoked");
+                    return (1008, "share link revoked".into());
                 }
             }
-            () = sleep_until(idle_until) => return (1000, "idle"),
-            () = asked_to_end(&mut ending) => return (1001, "the server ends"),
+            () = sleep_until(idle_until) => return (1000, "idle".into()),
+            () = asked_to_end(&mut ending) => return (1001, "the server ends".into()),
         }
     }
+}
+
+/// How the program in the terminal ended. One that failed says so: its screen may be gone with what it printed.
+async fn end_of(mut process: AttachedProcess) -> Ended {
+    let status = match process.take_status() {
+        Some(status) => timeout(STATUS, status).await.ok().flatten(),
+        None => None,
+    };
+    let ended_well = status.as_ref().is_none_or(|status| status.status.as_deref() == Some("Success"));
+    if ended_well {
+        return (1000, "ended".into());
+    }
+    let causes = status.and_then(|status| status.details?.causes).unwrap_or_default();
+    let code = causes.into_iter().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    let how = match code.and_then(|code| code.message?.parse::<i32>().ok()) {
+        Some(code) => format!("OpenCode ended with exit code {code}"),
+        None => "OpenCode was ended".to_owned(),
+    };
+    tracing::info!(how, "the program of a terminal failed");
+    (1011, format!("{how}; connect again, or look at the Agent's log").into())
 }
 
 /// Tells the Agent's controller that somebody is there.

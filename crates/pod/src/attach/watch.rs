@@ -222,6 +222,7 @@ mod tests {
     use super::*;
     use crate::opencode::show::Format;
     use crate::redact::Redactor;
+    use kubeopencode_core::record;
     use serde_json::json;
 
     struct Case {
@@ -247,8 +248,8 @@ mod tests {
             self.watch.stalled(self.start + Duration::from_secs(seconds), Duration::from_secs(100))
         }
 
-        fn log(&self) -> &str {
-            std::str::from_utf8(&self.out).unwrap()
+        fn log(&self) -> String {
+            record::visible_end(std::str::from_utf8(&self.out).unwrap())
         }
     }
 

@@ -1,7 +1,9 @@
-//! How a run looks in a log: readable lines, or the JSON lines of `opencode run --format json`.
+//! How a run looks in a log: readable lines that carry what they stand for, or the JSON lines of
+//! `opencode run --format json`.
 
 use std::io::Write;
 
+use kubeopencode_core::record;
 use serde_json::{Value, json};
 
 use super::message::Part;
@@ -58,6 +60,8 @@ pub struct Log<'a> {
     format: Format,
     redactor: Redactor,
     session: String,
+    /// Records that the next line carries: not every part of an answer is worth a line.
+    records: String,
 }
 
 impl std::fmt::Debug for Log<'_> {
@@ -69,7 +73,7 @@ impl std::fmt::Debug for Log<'_> {
 impl<'a> Log<'a> {
     /// A log on `out`.
     pub fn new(out: &'a mut (dyn Write + Send), format: Format, redactor: Redactor) -> Self {
-        Self { out, format, redactor, session: String::new() }
+        Self { out, format, redactor, session: String::new(), records: String::new() }
     }
 
     /// Writes one note.
@@ -77,12 +81,18 @@ impl<'a> Log<'a> {
         if let Note::Session { id, .. } = note {
             (*id).clone_into(&mut self.session);
         }
+        let told = event(note, &self.session).map(|event| self.redactor.clean_json(&event));
         let line = match self.format {
-            Format::Readable => readable(note),
-            Format::Json => json_line(note, &self.session),
+            Format::Readable => {
+                if matches!(note, Note::Part(..) | Note::Failure(..)) {
+                    self.records.extend(told.as_ref().and_then(record::carried));
+                }
+                readable(note).map(|line| std::mem::take(&mut self.records) + &self.redactor.clean(&line))
+            }
+            Format::Json => told.map(|told| told.to_string()),
         };
         if let Some(line) = line {
-            let _ = writeln!(self.out, "{}", self.redactor.clean(&line));
+            let _ = writeln!(self.out, "{line}");
             let _ = self.out.flush();
         }
     }
@@ -155,8 +165,8 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The line for programs: the shape of `opencode run --format json`, and a few kinds more.
-pub fn json_line(note: &Note<'_>, session: &str) -> Option<String> {
+/// The note for programs: the shape of `opencode run --format json`, and a few kinds more.
+fn event(note: &Note<'_>, session: &str) -> Option<Value> {
     let (kind, name, value) = match note {
         Note::Session { id, server } => ("session", "session", json!({"id": id, "server": server})),
         Note::Part(part, original) => {
@@ -178,7 +188,7 @@ pub fn json_line(note: &Note<'_>, session: &str) -> Option<String> {
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    Some(json!({"type": kind, "timestamp": millis, "sessionID": session, name: value}).to_string())
+    Some(json!({"type": kind, "timestamp": millis, "sessionID": session, name: value}))
 }
 
 #[cfg(test)]
@@ -233,9 +243,42 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_found_whatever_json_makes_of_it() {
+        let secret = "two\nlines \"and\" quotes";
+        for format in [Format::Readable, Format::Json] {
+            let mut out = Vec::new();
+            let mut log = Log::new(&mut out, format, Redactor::new([secret.to_owned()]));
+            let (text, value) =
+                (Part::default(), json!({"type": "text", "messageID": "m", "text": format!("it is {secret}")}));
+            let text = Part { kind: "text".to_owned(), text: Some(format!("it is {secret}")), ..text };
+            log.note(&Note::Part(&text, &value));
+            let written = String::from_utf8(out).unwrap();
+            assert!(written.contains("it is [redacted]") && !written.contains("quotes"), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_line_carries_what_it_stands_for_and_what_had_no_line() {
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let (start, start_json) = part(r#"{"type":"step-finish","messageID":"m","cost":1}"#);
+        let (tool, tool_json) = part(
+            r#"{"type":"tool","tool":"write","messageID":"m","state":{"status":"completed","input":{"content":"x","filePath":"a"}}}"#,
+        );
+        log.note(&Note::Part(&start, &start_json));
+        log.note(&Note::Part(&tool, &tool_json));
+        log.note(&Note::Info("next"));
+        let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
+        assert_eq!(record::visible(lines[0]), b"[tool] write a".as_slice());
+        let carried: Vec<Value> = record::records(lines[0]).map(|record| record["part"].clone()).collect();
+        assert_eq!(carried, [start_json, tool_json]);
+        assert_eq!(lines[1], b"[info] next");
+    }
+
+    #[test]
     fn json_lines_have_the_shape_of_opencode() {
         let (text, value) = part(r#"{"type":"text","text":"hi","id":"prt_1"}"#);
-        let line: Value = serde_json::from_str(&json_line(&Note::Part(&text, &value), "ses_1").unwrap()).unwrap();
+        let line = event(&Note::Part(&text, &value), "ses_1").unwrap();
         assert_eq!(
             (&line["type"], &line["sessionID"], &line["part"]["text"]),
             (&json!("text"), &json!("ses_1"), &json!("hi"))

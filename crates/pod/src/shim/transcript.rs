@@ -150,6 +150,8 @@ pub fn command_failed(exit: u8, last_words: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use kubeopencode_core::record;
+
     use super::*;
     use crate::opencode::show::Format;
     use crate::redact::Redactor;
@@ -162,7 +164,7 @@ mod tests {
         for line in lines {
             transcript.read(line, now, &mut log);
         }
-        (transcript, String::from_utf8(out).unwrap())
+        (transcript, String::from_utf8(record::visible(&out).into_owned()).unwrap())
     }
 
     const TOOL: &str = r#"{"type":"tool_use","sessionID":"ses_1","part":{"id":"p1","messageID":"m1","type":"tool","tool":"write","state":{"status":"completed","input":{"filePath":"a"}}}}"#;

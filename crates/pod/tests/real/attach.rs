@@ -8,7 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use kubeopencode_core::delivered::{DIRECTORY, removals};
+use kubeopencode_core::{
+    delivered::{DIRECTORY, removals},
+    record,
+};
 use kubeopencode_pod::attach::{self, Arguments, Delivery, Settings};
 use kubeopencode_pod::env;
 use kubeopencode_pod::opencode::client::Client as OpenCode;
@@ -67,7 +70,7 @@ impl<'a> Client<'a> {
         let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
         let run = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, stop);
         let outcome = tokio::time::timeout(Duration::from_secs(100), run).await.expect("every wait is bounded");
-        (outcome, String::from_utf8(out).unwrap())
+        (outcome, record::visible_end(&String::from_utf8(out).unwrap()))
     }
 }
 
@@ -210,7 +213,7 @@ async fn check_delivery(server: &Server, model: &ScriptedModel) {
         std::future::pending(),
     );
     let outcome = run.await;
-    let log = String::from_utf8(out).unwrap();
+    let log = record::visible_end(&String::from_utf8(out).unwrap());
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
     let place = there.join(".kubeopencode/tasks/fix");
     assert!(log.contains(&format!("2 files, {} bytes, are at {}", packed.len(), place.display())), "{log}");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kubeopencode_core::record;
 use kubeopencode_pod::{attach, env, git_sync, shim, stop, unpack, url_fetch};
 
 const ROLE: &str = "POD_TEST_ROLE";
@@ -58,7 +59,10 @@ pub struct Helper {
 /// How a helper ended.
 pub struct Finished {
     pub code: Option<i32>,
+    /// What people see of its standard output.
     pub stdout: String,
+    /// What its standard output carries.
+    pub records: Vec<serde_json::Value>,
     pub stderr: String,
 }
 
@@ -121,7 +125,9 @@ impl Helper {
             assert!(start.elapsed() < limit, "the helper did not end within {limit:?}");
             std::thread::sleep(Duration::from_millis(20));
         };
-        Finished { code: status.code(), stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+        let log = out.join().unwrap();
+        let records = record::records(log.as_bytes()).collect();
+        Finished { code: status.code(), stdout: record::visible_end(&log), records, stderr: err.join().unwrap() }
     }
 }
 

@@ -57,6 +57,11 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// All there is of the current run, now.
+    pub(super) fn whole() -> Self {
+        Self { container: AGENT.to_owned(), run: None, follow: false, since: None, tail: None }
+    }
+
     pub(super) fn read(query: &LogQuery, now: Timestamp) -> Answer<Self> {
         let container = query.container.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| AGENT.to_owned());
         names::object(&container).map_err(|_| ApiError::bad_parameter("container", "no container has such a name"))?;

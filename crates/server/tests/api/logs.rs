@@ -19,6 +19,7 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::PostParams};
+use kubeopencode_core::record;
 use serde_json::{Value, json};
 use tokio::{
     io,
@@ -277,4 +278,33 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
     for query in ["since=never", "tail=-1", "container=../x"] {
         assert_eq!(it.get(&it.here(&format!("/tasks/a/logs?{query}")), &token).await.0, 400, "{query}");
     }
+}
+
+/// The Agent of this Task never existed, so the log is the only one to tell.
+#[tokio::test]
+async fn a_log_tells_the_conversation_to_whoever_asks_for_it_and_only_its_lines_to_the_eye() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    running(&it, &token, &node).await;
+    let messages = async || it.get(&it.here("/tasks/a/session/messages"), &token).await;
+    log.write("[session] ses_1");
+    assert_eq!(messages().await.0, 404);
+    let part = json!({ "id": "p", "messageID": "m", "type": "tool", "tool": "write", "state": {
+        "status": "completed", "input": { "filePath": "a.txt", "content": "Zoë\n" } } });
+    let record = json!({ "type": "tool_use", "timestamp": 5, "sessionID": "ses_1", "part": part });
+    log.write(&format!("{}[tool] write a.txt", record::carried(&record).unwrap()));
+
+    let (status, told) = messages().await;
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(told[0]["parts"][0]["text"], "x");
+    assert_eq!((&told[1]["info"]["role"], &told[1]["parts"]), (&json!("assistant"), &json!([part])));
+    let (_, session) = it.get(&it.here("/tasks/a/session"), &token).await;
+    assert_eq!(session, json!({ "id": "ses_1", "title": "a", "time": { "created": 5 } }));
+
+    let mut stream = open(&it, &token, "", None).await;
+    assert_eq!(line(&mut stream).await.data["content"], "[session] ses_1\n");
+    assert_eq!(line(&mut stream).await.data["content"], "[tool] write a.txt\n");
+    let text = it.http.get(it.here("/tasks/a/logs?format=text")).bearer_auth(&token).send().await.unwrap();
+    assert_eq!(text.text().await.unwrap(), "[session] ses_1\n[tool] write a.txt\n");
 }

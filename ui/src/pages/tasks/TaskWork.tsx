@@ -3,7 +3,6 @@ import { useEffect, useRef, useState } from "react";
 import { keys } from "../../api/keys";
 import type { Task } from "../../api/types";
 import { Card } from "../../components/Card";
-import { classes } from "../../components/classes";
 import { TaskLog } from "../../logs/TaskLog";
 import { Transcript } from "../../session/Transcript";
 import styles from "../Detail.module.css";
@@ -11,7 +10,7 @@ import styles from "../Detail.module.css";
 /** Each line of the log may mean a new message or question; they are asked for together, not one by one. */
 const GATHER_MS = 1_500;
 
-/** The log and, if the Task is done on an Agent that keeps it, the conversation beside it. */
+/** The log, and the conversation beside it. */
 export function TaskWork({ task }: { task: Task }) {
   const cache = useQueryClient();
   const [begun, setBegun] = useState(false);
@@ -26,15 +25,13 @@ export function TaskWork({ task }: { task: Task }) {
     }, GATHER_MS);
   };
   return (
-    <div className={classes(styles.panes, !task.agentRef && styles.alone)}>
+    <div className={styles.panes}>
       <Card title="Log" flush className={styles.pane}>
         <TaskLog task={task} onActivity={refreshMessages} />
       </Card>
-      {task.agentRef && (
-        <Card title="Session" flush className={styles.pane}>
-          <Transcript task={task} begun={begun} />
-        </Card>
-      )}
+      <Card title="Session" flush className={styles.pane}>
+        <Transcript task={task} begun={begun} />
+      </Card>
     </div>
   );
 }

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use api::Task;
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use kubeopencode_core::record;
 use store::{Kept, LogArchive, Owner, Run, Selection};
 
 use super::{LogArgs, write};
@@ -62,7 +63,7 @@ impl KeptLog {
         while let Some(line) = lines.next().await {
             let (place, line) = line?;
             let stamp = if args.timestamps { format!("{} ", place.time) } else { String::new() };
-            write(&[stamp.as_bytes(), &line.text, b"\n"].concat())?;
+            write(&[stamp.as_bytes(), &record::visible(&line.text), b"\n"].concat())?;
         }
         if !self.kept.is_complete() {
             note("the end of this log is lost: its Pod went before all of it was kept");

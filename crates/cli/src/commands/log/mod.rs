@@ -14,6 +14,7 @@ use kube::{
     api::LogParams,
     runtime::wait::{Condition, await_condition},
 };
+use kubeopencode_core::record;
 use tokio::sync::mpsc;
 
 use super::problem::{Answer, Problem};
@@ -105,8 +106,8 @@ async fn copy(
         }
         let (stamp, text) = split(&line);
         if stamp.is_none_or(|stamp| position.is_new(stamp)) {
-            let shown = if timestamps { &line } else { text };
-            if lines.send(shown.to_vec()).await.is_err() {
+            let shown = record::visible(if timestamps { &line } else { text });
+            if lines.send(shown.into_owned()).await.is_err() {
                 return Ok(());
             }
         }
