@@ -11,15 +11,14 @@ use std::{
 
 use futures::{StreamExt as _, pin_mut};
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    core::PartialObjectMeta,
+    Api, Client, Resource,
+    core::{ApiResource, PartialObjectMeta},
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Event},
     },
 };
 use observe::Key;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 /// Who uses parts.
@@ -59,22 +58,21 @@ struct State {
 }
 
 impl Parts {
-    /// Follows the parts of kind `K` for ever. `told` gets each user of one that changed; `complete` becomes
+    /// Follows the parts of kind `of` for ever. `told` gets each user of one that changed; `complete` becomes
     /// true when the first list is known.
-    pub fn follow<K>(
+    pub fn follow(
         &self,
         client: Client,
+        of: ApiResource,
         complete: watch::Sender<bool>,
         told: impl Fn(User) + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + 'static
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-    {
+    ) -> impl Future<Output = ()> + Send + 'static {
         let parts = self.clone();
         async move {
-            let all = Api::<PartialObjectMeta<K>>::all(client);
+            let all: Api<PartialObjectMeta> = Api::all_with(client, &of);
             let events = watcher::watcher(all, watcher::Config::default()).default_backoff();
             pin_mut!(events);
+            let part_of = |object: &PartialObjectMeta| Part { kind: of.kind.clone(), key: Key::of(object) };
             let mut list = HashMap::new();
             while let Some(event) = events.next().await {
                 let changed = match event {
@@ -83,18 +81,18 @@ impl Parts {
                         continue;
                     }
                     Ok(Event::InitApply(object)) => {
-                        list.insert(part_of::<K>(&object), version_of(&object));
+                        list.insert(part_of(&object), version_of(&object));
                         continue;
                     }
                     Ok(Event::InitDone) => {
-                        let changed = parts.replace(&K::kind(&()), std::mem::take(&mut list));
+                        let changed = parts.replace(&of.kind, std::mem::take(&mut list));
                         complete.send_replace(true);
                         changed
                     }
-                    Ok(Event::Apply(object)) => parts.learn(part_of::<K>(&object), version_of(&object)),
-                    Ok(Event::Delete(object)) => parts.forget(&part_of::<K>(&object)),
+                    Ok(Event::Apply(object)) => parts.learn(part_of(&object), version_of(&object)),
+                    Ok(Event::Delete(object)) => parts.forget(&part_of(&object)),
                     Err(error) => {
-                        tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted");
+                        tracing::warn!(kind = of.kind, %error, "the watch was interrupted");
                         continue;
                     }
                 };
@@ -186,10 +184,6 @@ impl Uses<'_> {
             state.used.insert(user, self.now);
         }
     }
-}
-
-fn part_of<K: Resource<DynamicType = ()>>(object: &PartialObjectMeta<K>) -> Part {
-    Part::of::<K>(object.metadata.namespace.as_deref().unwrap_or_default(), &object.name_any())
 }
 
 /// What tells one state of an object from another.

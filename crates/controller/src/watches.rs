@@ -4,7 +4,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::{Client, Resource, ResourceExt as _, runtime::watcher};
+use kube::{Client, Resource, ResourceExt as _, core::ApiResource, runtime::watcher};
 use kubeopencode_core::{dependencies::Other, queue::TaskKey};
 use observe::{Change, Key, Kind, Queue, Seen};
 use serde::de::DeserializeOwned;
@@ -104,26 +104,24 @@ where
 
 /// Follows what Agents use or Tasks wait for, and others own. Answers when each kind is known.
 pub fn follow_parts(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> Vec<signal::Receiver<bool>> {
-    fn follow<K>(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<()>) -> signal::Receiver<bool>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
+    let kinds = [
+        ApiResource::erase::<Secret>(&()),
+        ApiResource::erase::<ConfigMap>(&()),
+        ApiResource::erase::<Model>(&()),
+        ApiResource::erase::<ModelProvider>(&()),
+        ApiResource::erase::<Instruction>(&()),
+        ApiResource::erase::<RemoteMCPServer>(&()),
+    ];
+    let mut follow = |kind| {
         let (complete, is_complete) = signal::channel(false);
         let told = Arc::clone(ctx);
-        watches.spawn(ctx.parts.follow::<K>(client.clone(), complete, move |user| match user {
+        watches.spawn(ctx.parts.follow(client.clone(), kind, complete, move |user| match user {
             User::Agent(agent) => told.work.agents.add(agent),
             User::Task(task) => told.work.tasks.add(task),
         }));
         is_complete
-    }
-    vec![
-        follow::<Secret>(ctx, client, watches),
-        follow::<ConfigMap>(ctx, client, watches),
-        follow::<Model>(ctx, client, watches),
-        follow::<ModelProvider>(ctx, client, watches),
-        follow::<Instruction>(ctx, client, watches),
-        follow::<RemoteMCPServer>(ctx, client, watches),
-    ]
+    };
+    kinds.into_iter().map(&mut follow).collect()
 }
 
 /// Returns when everything that is followed is known.

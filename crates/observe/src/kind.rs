@@ -11,7 +11,7 @@ use std::{
 use futures::{StreamExt as _, pin_mut};
 use kube::{
     Api, Client, Resource,
-    core::{DeserializeGuard, ObjectMeta},
+    core::{ApiResource, ObjectMeta},
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Event},
@@ -19,6 +19,8 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+
+use crate::raw::Raw;
 
 /// Namespace and name of an object. The namespace of a cluster-wide object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -274,14 +276,15 @@ where
     ) -> impl Future<Output = ()> + Send + 'static {
         let kind = self.clone();
         async move {
-            let events = watcher::watcher(Api::<DeserializeGuard<K>>::all(client), config).default_backoff();
+            let objects: Api<Raw> = Api::all_with(client, &ApiResource::erase::<K>(&()));
+            let events = watcher::watcher(objects, config).default_backoff();
             pin_mut!(events);
             let mut list: BTreeMap<Key, Seen<K>> = BTreeMap::new();
             while let Some(event) = events.next().await {
                 match event {
                     Ok(Event::Init) => list.clear(),
                     Ok(Event::InitApply(object)) => {
-                        let (key, seen) = take(object, &slim);
+                        let (key, seen) = take(&object, &slim);
                         list.insert(key, seen);
                     }
                     Ok(Event::InitDone) => {
@@ -290,7 +293,7 @@ where
                     }
                     Ok(Event::Apply(object)) => {
                         let at = revision(&object);
-                        let (key, seen) = take(object, &slim);
+                        let (key, seen) = take(&object, &slim);
                         kind.put(&key, at, Some(&seen), &told);
                     }
                     Ok(Event::Delete(object)) => kind.put(&Key::of(&object), revision(&object), None, &told),
@@ -376,20 +379,20 @@ fn leave_out_notes(meta: &mut ObjectMeta) {
     }
 }
 
-/// Takes an object out of its guard, slimmed.
-fn take<K>(object: DeserializeGuard<K>, slim: &impl Fn(&mut K)) -> (Key, Seen<K>)
+/// Reads an object, and slims it.
+fn take<K>(raw: &Raw, slim: &impl Fn(&mut K)) -> (Key, Seen<K>)
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
-    let key = Key::of(&object);
-    match object.0 {
+    let seen = match raw.read::<K>() {
         Ok(mut object) => {
             leave_out_notes(object.meta_mut());
             slim(&mut object);
-            (key, Seen::Object(Arc::new(object)))
+            Seen::Object(Arc::new(object))
         }
-        Err(invalid) => (key, Seen::Unreadable(invalid.to_string())),
-    }
+        Err(invalid) => Seen::Unreadable(invalid.to_string()),
+    };
+    (Key::of(raw), seen)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! It knows nothing of what is followed: the controllers, the server and the platform on one machine use it alike.
 
 mod kind;
+mod raw;
 mod readable;
 mod work;
 
