@@ -47,7 +47,8 @@ cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
 
 .PHONY: bench
 bench: tools ## Measure the product, as ratios within one run
-	$(CARGO) build --quiet --release -p kubeopencode -p bench
+	$(CARGO) build --quiet --release -p bench
+	$(CARGO) rustc --quiet --release -p kubeopencode --bin kubeopencode -- -C target-feature=+crt-static # as in the images
 	"$${CARGO_TARGET_DIR:-target}/release/bench" all
 
 .PHONY: clean

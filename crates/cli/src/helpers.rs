@@ -14,7 +14,7 @@ use pod::{
     unpack, url_fetch,
 };
 
-use crate::exit_code;
+use crate::{exit_code, process};
 
 /// A helper inside a Pod.
 #[derive(Debug, Subcommand)]
@@ -67,7 +67,7 @@ impl Helper {
     async fn prepare(self) -> anyhow::Result<()> {
         let env: pod::env::Lookup<'_> = &pod::env::process;
         // What they do is the log of their container. A second subscriber cannot be there; if it were, it would do.
-        let _ = tracing_subscriber::fmt().with_env_filter("kubeopencode_pod=info").with_writer(io::stderr).try_init();
+        let _ = process::log("kubeopencode_pod=info", false);
         match self {
             Self::ContextInit => {
                 let copied = context_init::run(&context_init::Settings::from_env(env)?)?;

@@ -1,9 +1,14 @@
 //! What the long-running commands have in common: their log, and addresses to serve at.
 
-use std::net::SocketAddr;
+use std::{io::IsTerminal as _, net::SocketAddr};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 /// How a process tells what it does.
 #[derive(Debug, clap::Args)]
@@ -25,14 +30,22 @@ enum LogFormat {
 impl Log {
     /// Starts to log to standard error.
     pub fn start(&self) -> anyhow::Result<()> {
-        let filter = tracing_subscriber::EnvFilter::try_new(&self.log).context("--log cannot be read")?;
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        match self.log_format {
-            LogFormat::Text => log.init(),
-            LogFormat::Json => log.json().init(),
-        }
-        Ok(())
+        log(&self.log, matches!(self.log_format, LogFormat::Json))
     }
+}
+
+/// Starts to log what these words say to standard error, in colours if that is a terminal.
+pub fn log(words: &str, json: bool) -> anyhow::Result<()> {
+    let filter: Targets = words.parse().context("--log cannot be read")?;
+    let colours = std::io::stderr().is_terminal();
+    let log =
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_ansi(colours).with_writer(std::io::stderr);
+    if json {
+        log.json().finish().with(filter).try_init()?;
+    } else {
+        log.finish().with(filter).try_init()?;
+    }
+    Ok(())
 }
 
 /// `HOST:PORT`, or `:PORT` for every address.

@@ -3,7 +3,7 @@
 use std::{
     env,
     fmt::Write as _,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -19,6 +19,8 @@ use local::{
 };
 use node::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::process;
 
 /// Arguments of `kubeopencode up`.
 #[derive(Debug, clap::Args)]
@@ -80,9 +82,7 @@ pub fn as_container() -> Option<ExitCode> {
 
 /// Runs the platform until SIGINT or SIGTERM, or until the demo has ended.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).context("--log cannot be read")?;
-    let colours = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
+    process::log(&args.log, false)?;
     let engine = engine(args.runtime).await?;
     // Before anything is started, so that no signal is missed.
     let mut signals =

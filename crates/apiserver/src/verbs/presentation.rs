@@ -1,9 +1,11 @@
 //! Objects in the form that a client asked for.
 
+use std::fmt::Display;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
 use objects::table::{Columns, IncludeObject, columns, custom_columns, table};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::Request;
 use crate::http::{Form, Include};
@@ -100,7 +102,7 @@ impl Request {
                      \"metadata\":{metadata},\"items\":["
                 );
                 for (index, item) in items.iter().enumerate() {
-                    whole.extend([if index > 0 { "," } else { "" }, &partial(&metadata_of(item)?)]);
+                    whole.extend([if index > 0 { "," } else { "" }, &partial(metadata_of(item)?)]);
                 }
                 whole.push_str("]}");
                 Ok(whole.into())
@@ -118,7 +120,7 @@ impl Request {
     pub(super) fn present_event(&self, stored: &[u8], columns: &Columns, first: bool) -> Result<Bytes, Refusal> {
         match self.form {
             Form::Whole => Ok(self.with_type(stored)),
-            Form::Partial => Ok(partial(&metadata_of(stored)?).into()),
+            Form::Partial => Ok(partial(metadata_of(stored)?).into()),
             Form::Table(include) => {
                 let object = self.resource.read(stored)?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
@@ -137,15 +139,17 @@ fn included(include: Include) -> IncludeObject {
     }
 }
 
-/// The metadata of a stored object. The rest is skipped, which is most of the work in a list of thousands.
-fn metadata_of(stored: &[u8]) -> Result<Value, Refusal> {
+/// The metadata of a stored object, as they are stored. The rest is skipped, which is most of the work in a list of
+/// thousands.
+fn metadata_of(stored: &[u8]) -> Result<&RawValue, Refusal> {
     #[derive(serde::Deserialize)]
-    struct Stored {
-        metadata: Value,
+    struct Stored<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
     }
-    serde_json::from_slice::<Stored>(stored).map(|stored| stored.metadata).map_err(Refusal::internal)
+    serde_json::from_slice::<Stored<'_>>(stored).map(|stored| stored.metadata).map_err(Refusal::internal)
 }
 
-fn partial(metadata: &Value) -> String {
+fn partial(metadata: impl Display) -> String {
     format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#)
 }
