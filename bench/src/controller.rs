@@ -1,6 +1,6 @@
 //! The controllers of the release binary, on a cluster.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::bail;
 use testenv::Cluster;
@@ -36,15 +36,33 @@ impl Controller {
     }
 
     /// Writes to the API server so far, events aside.
-    pub async fn writes(&self) -> anyhow::Result<u64> {
+    pub async fn writes(&self) -> anyhow::Result<Writes> {
         let page = reqwest::get(format!("http://127.0.0.1:{}/metrics", self.metrics)).await?.text().await?;
-        let lines = page.lines().filter(|line| line.starts_with("kubeopencode_api_writes_total"));
-        let counted = lines.filter(|line| !line.contains("resource=\"events\""));
-        Ok(counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+        let lines =
+            page.lines().filter_map(|line| line.strip_prefix("kubeopencode_api_writes_total{")?.split_once("} "));
+        let counted = lines.filter(|(what, _)| !what.contains("resource=\"events\""));
+        Ok(Writes(counted.filter_map(|(what, count)| Some((what.replace('"', ""), count.parse().ok()?))).collect()))
     }
 
     /// Memory in use, in MiB.
     pub fn memory(&self) -> anyhow::Result<f64> {
         self.program.memory()
+    }
+}
+
+/// How often each kind of object was written, by what was done to it.
+pub struct Writes(BTreeMap<String, u64>);
+
+impl Writes {
+    /// Prints what came since, for each of `tasks`.
+    pub fn print_since(&self, before: &Self, tasks: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+        let each = |count: u64| count as f64 / tasks as f64;
+        let since = |(what, count): (&String, &u64)| (what.clone(), count - before.0.get(what).unwrap_or(&0));
+        let new: Vec<(String, u64)> = self.0.iter().map(since).filter(|(_, count)| *count > 0).collect();
+        println!("  controller writes a Task  {:8.2}", each(new.iter().map(|(_, count)| count).sum()));
+        for (what, count) in new {
+            println!("    {what:24}{:8.2}", each(count));
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::StreamExt as _;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt as _,
@@ -80,13 +81,13 @@ async fn run(pods: Api<Pod>, name: String, length: Duration, times: Times) {
 
 /// The status of a Pod that runs.
 pub fn running() -> Value {
-    container("Running", &json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } }))
+    container("Running", &json!({ "running": { "startedAt": Timestamp::now() } }))
 }
 
 /// The status of a Pod that did its work.
 pub fn succeeded() -> Value {
     let ended = json!({ "terminated": {
-        "exitCode": 0, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z", "message": REPORT,
+        "exitCode": 0, "startedAt": Timestamp::now(), "finishedAt": Timestamp::now(), "message": REPORT,
     }});
     container("Succeeded", &ended)
 }

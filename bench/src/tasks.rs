@@ -54,18 +54,18 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     created?;
     let mut ends = ends?;
     let took = begin.elapsed().as_secs_f64();
-    let writes = controller.writes().await? - writes;
+    let after = controller.writes().await?;
     node.abort();
     ends.sort_unstable();
     let quantile = |part: usize| ends.get(ends.len() * part / 100).map_or(0.0, |end| (*end - begin).as_secs_f64());
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-    let (rate, each) = (count as f64 / took, writes as f64 / count as f64);
+    let rate = count as f64 / took;
     println!("{count} Tasks on a template at once, Pods of 100 ms");
     println!("  Tasks a second            {rate:8.1}");
     println!("  bare client, {} writes each {limit:6.1}", bare::WRITES);
     println!("  share of the limit        {:7.0} %", 100.0 * rate / limit);
-    println!("  controller writes a Task  {each:8.2}");
     println!("  ended after, p50 / p99    {:6.2} s / {:.2} s", quantile(50), quantile(99));
+    after.print_since(&writes, count);
     Ok(())
 }
 
