@@ -66,7 +66,7 @@ describe("Tasks", () => {
     expect(download.suggestedFilename()).toBe("write-a-file.log");
     const conversation = page.getByRole("group", { name: "Session" });
     await conversation.getByText("Write a haiku").first().waitFor();
-    await conversation.getByText("The haiku is in haiku.md.").waitFor();
+    await conversation.getByText("The haiku is in haiku.md.", { exact: true }).waitFor();
     await page.getByRole("tab", { name: "Changes" }).click();
     await page.getByRole("heading", { name: /haiku\.md/ }).waitFor();
   });

@@ -249,7 +249,7 @@ fn deployment(
         env_from: Some(bench.env_from).filter(|sources| !sources.is_empty()),
         volume_mounts: Some(build::distinct(mounts)?),
         resources: Some(pod::resources(agent, SERVE_MEMORY)),
-        startup_probe: Some(answers(2, 60)),
+        startup_probe: Some(answers(2, 30)),
         readiness_probe: Some(answers(10, 3)),
         liveness_probe: Some(containers::tcp_probe(input.port, 30, 3)),
         lifecycle: agent.pod.lifecycle.clone(),

@@ -5,13 +5,18 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
+use reqwest::{Client, Url};
+use tokio::time::Instant;
 
 use crate::env::{self, Lookup, SettingError};
 use crate::trust::{Trust, TrustError};
 
 /// The kubelet gives up after 10 s and then nobody hears why.
 const LIMIT: Duration = Duration::from_secs(9);
+/// How long the first answer is waited for; then twice as long, and so on.
+const FIRST: Duration = Duration::from_secs(1);
+/// Between two requests.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What to ask.
 #[derive(Clone)]
@@ -71,17 +76,30 @@ pub enum Error {
     },
 }
 
-/// Asks once.
+/// Asks until there is an answer, or time is up. A server that starts is told to be ready when it is, not at the kubelet's
+/// next look; and a request that falls into the moment between bind and ready, where it is never answered, is repeated.
 pub async fn run(settings: &Settings) -> Result<(), Error> {
     // The server is in this Pod: no proxy and no certificate is between us.
-    let client =
-        Trust::default().http_client()?.no_proxy().timeout(settings.limit).build().map_err(TrustError::from)?;
+    let client = Trust::default().http_client()?.no_proxy().build().map_err(TrustError::from)?;
+    let deadline = Instant::now() + settings.limit;
+    let mut limit = FIRST;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match ask(&client, settings, limit.min(left)).await {
+            Err(Error::Silent { .. }) if Instant::now() + PAUSE < deadline => tokio::time::sleep(PAUSE).await,
+            answer => return answer,
+        }
+        limit *= 2;
+    }
+}
+
+async fn ask(client: &Client, settings: &Settings, limit: Duration) -> Result<(), Error> {
     let url = settings.url.clone();
     let silent = |error: reqwest::Error| {
         let cause = if error.is_timeout() { "time is up" } else { "the connection failed" };
         Error::Silent { url: settings.url.clone(), cause: cause.to_owned() }
     };
-    let mut request = client.get(url.clone());
+    let mut request = client.get(url.clone()).timeout(limit);
     if let Some(password) = &settings.password {
         request = request.basic_auth(&settings.username, Some(password));
     }
@@ -105,6 +123,10 @@ mod tests {
     use axum::Router;
     use axum::http::{HeaderMap, StatusCode};
     use axum::routing::get;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
 
     async fn server() -> std::net::SocketAddr {
         let config = async |headers: HeaderMap| match headers.get("authorization") {
@@ -113,11 +135,20 @@ mod tests {
             _ => (StatusCode::UNAUTHORIZED, "no"),
         };
         let hang = async || std::future::pending::<&'static str>().await;
+        // The first request comes too early.
+        let asked = Arc::new(AtomicBool::new(false));
+        let early = async move || {
+            if !asked.swap(true, Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            "{}"
+        };
         let router = Router::new()
             .route("/config", get(config))
             .route("/page", get(async || "<html>"))
             .route("/broken", get(async || (StatusCode::BAD_REQUEST, "{}")))
-            .route("/hang", get(hang));
+            .route("/hang", get(hang))
+            .route("/early", get(early));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -127,13 +158,15 @@ mod tests {
     #[tokio::test]
     async fn only_json_with_200_counts() {
         let address = server().await;
-        let ask = async |path: &str, password: &str| {
+        let limited = async |path: &str, password: &str, limit: u64| {
             let url = format!("http://{address}{path}");
             let pairs = [(env::PROBE_URL, url.as_str()), (env::OPENCODE_SERVER_PASSWORD, password)];
-            let settings = Settings { limit: Duration::from_secs(1), ..Settings::from_env(&of(&pairs)).unwrap() };
+            let settings = Settings { limit: Duration::from_secs(limit), ..Settings::from_env(&of(&pairs)).unwrap() };
             run(&settings).await.map_err(|error| error.to_string())
         };
+        let ask = async |path: &str, password: &str| limited(path, password, 1).await;
         assert_eq!(ask("/config", "sesame").await, Ok(()));
+        assert_eq!(limited("/early", "", 60).await, Ok(()));
         for (path, password, part) in [
             ("/config", "wrong", "answers HTTP 401"),
             ("/config", "", "answers HTTP 401"),
@@ -148,7 +181,8 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_a_sentence() {
-        let settings = Settings::from_env(&of(&[(env::PROBE_URL, "http://127.0.0.1:9/config")])).unwrap();
+        let mut settings = Settings::from_env(&of(&[(env::PROBE_URL, "http://127.0.0.1:9/config")])).unwrap();
+        settings.limit = Duration::from_millis(300);
         let error = run(&settings).await.unwrap_err().to_string();
         assert_eq!(error, "http://127.0.0.1:9/config does not answer: the connection failed");
         assert!(Settings::from_env(&of(&[])).is_err());

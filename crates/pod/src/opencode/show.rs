@@ -84,7 +84,9 @@ impl<'a> Log<'a> {
         let told = event(note, &self.session).map(|event| self.redactor.clean_json(&event));
         let line = match self.format {
             Format::Readable => {
-                if matches!(note, Note::Part(..) | Note::Failure(..)) {
+                // That a step begins tells nothing that its parts do not.
+                if matches!(note, Note::Part(part, _) if part.kind != "step-start") || matches!(note, Note::Failure(..))
+                {
                     self.records.extend(told.as_ref().and_then(record::carried));
                 }
                 readable(note).map(|line| std::mem::take(&mut self.records) + &self.redactor.clean(&line))
