@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    time::{Instant, interval, sleep_until, timeout},
+    time::{Instant, interval, sleep, sleep_until, timeout},
 };
 
 use crate::{
@@ -43,6 +43,9 @@ const HEARTBEAT: Duration = Duration::from_mins(1);
 const RECHECK: Duration = Duration::from_secs(15);
 const CONTAINER: &str = "opencode-server";
 const CONNECT: Duration = Duration::from_secs(20);
+/// How often a program that ends without a sign is started, and how long it is waited before the next time.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long it may take to learn how a program ended that has closed its terminal.
 const STATUS: Duration = Duration::from_secs(2);
 
@@ -67,7 +70,12 @@ enum Control {
 }
 
 /// How a terminal ended: close code and reason.
-type Ended = (u16, Cow<'static, str>);
+enum End {
+    /// Its program did.
+    Program(u16, Cow<'static, str>),
+    /// It was closed, by whichever side.
+    Closed(u16, Cow<'static, str>),
+}
 
 /// `…/agents/{name}/terminal`.
 pub async fn open(
@@ -152,14 +160,26 @@ async fn run(
     link: Option<(String, IpAddr)>,
 ) {
     let _open = OpenStream::new(&server.metrics);
-    let (code, reason) = match attach(&client, &agent, &place).await {
-        Ok(process) => talk(&server, &mut socket, process, &agent, size, link).await,
-        Err(error) => {
-            tracing::info!(agent = agent.name_any(), error = error.message, "no terminal");
-            let status = json!({ "type": "status", "message": error.message }).to_string();
-            // The close frame follows in any case.
-            let _ = socket.send(Message::Text(status.into())).await;
-            (1011, "exec failed".into())
+    let mut attempt = 1;
+    let (code, reason) = loop {
+        let mut shown = false;
+        let ended = match attach(&client, &agent, &place).await {
+            Ok(process) => talk(&server, &mut socket, process, &agent, size, link.as_ref(), &mut shown).await,
+            Err(error) => {
+                tracing::info!(agent = agent.name_any(), error = error.message, "no terminal");
+                let status = json!({ "type": "status", "message": error.message }).to_string();
+                // The close frame follows in any case.
+                let _ = socket.send(Message::Text(status.into())).await;
+                break (1011, "exec failed".into());
+            }
+        };
+        match ended {
+            // A server that has only just begun to answer sends a client away at times.
+            End::Program(..) if !shown && attempt < ATTEMPTS => {
+                attempt += 1;
+                sleep(PAUSE).await;
+            }
+            End::Program(code, reason) | End::Closed(code, reason) => break (code, reason),
         }
     };
     // The client may be gone.
@@ -181,10 +201,11 @@ async fn talk(
     mut process: AttachedProcess,
     agent: &Agent,
     size: Size,
-    link: Option<(String, IpAddr)>,
-) -> Ended {
+    link: Option<&(String, IpAddr)>,
+    shown: &mut bool,
+) -> End {
     let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else {
-        return (1011, "exec failed".into());
+        return End::Closed(1011, "exec failed".into());
     };
     let mut sizes = process.terminal_size();
     if let Some(sizes) = &mut sizes {
@@ -200,9 +221,10 @@ async fn talk(
             read = stdout.read(&mut buffer) => match read {
                 Ok(0) | Err(_) => return end_of(process).await,
                 Ok(length) => {
+                    *shown = true;
                     idle_until = Instant::now() + IDLE;
                     if socket.send(Message::Binary(buffer[..length].to_vec().into())).await.is_err() {
-                        return (1000, "gone".into());
+                        return End::Closed(1000, "gone".into());
                     }
                 }
             },
@@ -220,7 +242,7 @@ async fn talk(
                         Err(_) => text.as_bytes().to_vec(),
                     },
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return (1000, "gone".into()),
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Closed(1000, "gone".into()),
                 };
                 if stdin.write_all(&typed).await.is_err() {
                     return end_of(process).await;
@@ -228,27 +250,27 @@ async fn talk(
             }
             _ = heartbeat.tick() => beat(server, agent).await,
             _ = recheck.tick() => {
-                if let Some((token, from)) = &link
+                if let Some((token, from)) = link
                     && share::open(server, token, *from).await.is_err()
                 {
-                    return (1008, "share link revoked".into());
+                    return End::Closed(1008, "share link revoked".into());
                 }
             }
-            () = sleep_until(idle_until) => return (1000, "idle".into()),
-            () = asked_to_end(&mut ending) => return (1001, "the server ends".into()),
+            () = sleep_until(idle_until) => return End::Closed(1000, "idle".into()),
+            () = asked_to_end(&mut ending) => return End::Closed(1001, "the server ends".into()),
         }
     }
 }
 
 /// How the program in the terminal ended. One that failed says so: its screen may be gone with what it printed.
-async fn end_of(mut process: AttachedProcess) -> Ended {
+async fn end_of(mut process: AttachedProcess) -> End {
     let status = match process.take_status() {
         Some(status) => timeout(STATUS, status).await.ok().flatten(),
         None => None,
     };
     let ended_well = status.as_ref().is_none_or(|status| status.status.as_deref() == Some("Success"));
     if ended_well {
-        return (1000, "ended".into());
+        return End::Program(1000, "ended".into());
     }
     let causes = status.and_then(|status| status.details?.causes).unwrap_or_default();
     let code = causes.into_iter().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
@@ -257,7 +279,7 @@ async fn end_of(mut process: AttachedProcess) -> Ended {
         None => "OpenCode was ended".to_owned(),
     };
     tracing::info!(how, "the program of a terminal failed");
-    (1011, format!("{how}; connect again, or look at the Agent's log").into())
+    End::Program(1011, format!("{how}; connect again, or look at the Agent's log").into())
 }
 
 /// Tells the Agent's controller that somebody is there.
