@@ -1,6 +1,6 @@
 //! An object as the API server wrote it, read only as far as a watch needs.
 //!
-//! A watch is a lot of code, and code that is made anew for each of twenty kinds is memory: of one kind there is one.
+//! A watch is a lot of code. Made anew for each of twenty kinds it is a lot of memory; this way there is one for all.
 
 use std::borrow::Cow;
 
