@@ -49,7 +49,7 @@ describe("Tasks", () => {
     await page.getByText("Model error").first().waitFor(WORK);
   });
 
-  test("one on a template shows its log, which can be searched and downloaded, its session and its changes", WORK, async () => {
+  test("one on a template shows its log to search and to download, its session and its changes", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks/${NS}/write-a-file`);
     await status("Completed");
