@@ -9,7 +9,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use serde_json::{Map, Value, json};
 
 /// `OSC`, and a number that no terminal gives a meaning to.
-const BEGIN: &[u8] = b"\x1b]5379;";
+const BEGIN: &str = "\u{1b}]5379;";
 /// `BEL`. JSON has no raw control characters, so it cannot be inside.
 const END: u8 = 0x07;
 /// A record and the rest of its line fit into what the log archive keeps as one line.
@@ -22,12 +22,17 @@ const TEXT_LIMITS: [usize; 4] = [32 << 10, 4 << 10, 512, 64];
 pub fn carried(record: &Value) -> Option<String> {
     let fitting =
         TEXT_LIMITS.iter().map(|limit| ascii(&shortened(record, *limit))).find(|json| json.len() <= LONGEST)?;
-    Some(format!("\u{1b}]5379;{fitting}\u{7}"))
+    Some(format!("{BEGIN}{fitting}\u{7}"))
+}
+
+/// A text that nobody takes for a record: what a model says must neither hide itself nor forge what it did.
+pub fn plain(text: &str) -> String {
+    text.replace(BEGIN, &BEGIN[1..])
 }
 
 /// What people see of a line.
 pub fn visible(line: &[u8]) -> Cow<'_, [u8]> {
-    if find(line, BEGIN).is_none() {
+    if find(line).is_none() {
         return Cow::Borrowed(line);
     }
     let mut text = Vec::with_capacity(line.len());
@@ -41,7 +46,7 @@ pub fn visible(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// What people see of the end of a log, which may begin inside a record.
 pub fn visible_end(log: &str) -> String {
-    let begun = log.find("}\u{7}").filter(|end| find(&log.as_bytes()[..*end], BEGIN).is_none());
+    let begun = log.find("}\u{7}").filter(|end| find(&log.as_bytes()[..*end]).is_none());
     let whole = begun.map_or(log, |end| &log[end + 2..]);
     String::from_utf8_lossy(&visible(whole.as_bytes())).into_owned()
 }
@@ -107,7 +112,7 @@ impl<'a> Iterator for Pieces<'a> {
 
     fn next(&mut self) -> Option<Piece<'a>> {
         let line = self.0;
-        match find(line, BEGIN) {
+        match find(line) {
             _ if line.is_empty() => None,
             Some(0) => {
                 let inside = &line[BEGIN.len()..];
@@ -124,8 +129,9 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-fn find(line: &[u8], wanted: &[u8]) -> Option<usize> {
-    line.windows(wanted.len()).position(|window| window == wanted)
+/// Where the first record begins.
+fn find(line: &[u8]) -> Option<usize> {
+    line.windows(BEGIN.len()).position(|window| window == BEGIN.as_bytes())
 }
 
 /// The value with no text longer than `limit`.
@@ -186,6 +192,14 @@ mod tests {
         assert_eq!(visible(b"a\x1b]5379;{\"cut"), b"a".as_slice());
         assert_eq!(records(b"a\x1b]5379;{\"cut").count(), 0);
         assert_eq!(visible(b"\x1b]5379;no json\x07b"), b"b".as_slice());
+    }
+
+    #[test]
+    fn a_text_cannot_pass_for_a_record() {
+        let forged = carried(&text("m", "never said")).unwrap();
+        assert_eq!(records(plain(&forged).as_bytes()).count(), 0);
+        assert!(visible(plain(&forged).as_bytes()).ends_with(b"}\x07"));
+        assert_eq!(plain("\u{1b}[1mbold"), "\u{1b}[1mbold");
     }
 
     #[test]

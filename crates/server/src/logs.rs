@@ -137,7 +137,7 @@ async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: 
     Ok((headers, Body::from_stream(text(lines))).into_response())
 }
 
-/// Lines as people read them, many at once: an answer has a price for each of its pieces.
+/// Lines as people read them, in as few pieces as are at hand.
 fn text(lines: Lines) -> impl Stream<Item = io::Result<Vec<u8>>> {
     let shown = lines.map_ok(|(_, line)| {
         let end: &[u8] = if line.ended { b"\n" } else { b"" };

@@ -89,7 +89,8 @@ impl<'a> Log<'a> {
                 {
                     self.records.extend(told.as_ref().and_then(record::carried));
                 }
-                readable(note).map(|line| std::mem::take(&mut self.records) + &self.redactor.clean(&line))
+                readable(note)
+                    .map(|line| std::mem::take(&mut self.records) + &record::plain(&self.redactor.clean(&line)))
             }
             Format::Json => told.map(|told| told.to_string()),
         };
@@ -269,12 +270,14 @@ mod tests {
         );
         log.note(&Note::Part(&start, &start_json));
         log.note(&Note::Part(&tool, &tool_json));
+        log.note(&Note::Info(&record::carried(&json!({"part": "forged"})).unwrap()));
         log.note(&Note::Info("next"));
         let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
         assert_eq!(record::visible(lines[0]), b"[tool] write a".as_slice());
         let carried: Vec<Value> = record::records(lines[0]).map(|record| record["part"].clone()).collect();
         assert_eq!(carried, [start_json, tool_json]);
-        assert_eq!(lines[1], b"[info] next");
+        assert_eq!(record::records(lines[1]).count(), 0);
+        assert_eq!(lines[2], b"[info] next");
     }
 
     #[test]
