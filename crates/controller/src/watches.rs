@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Client, Resource, ResourceExt as _, core::ApiResource, runtime::watcher};
-use kubeopencode_core::{dependencies::Other, queue::TaskKey};
+use kubeopencode_core::queue::TaskKey;
 use observe::{Change, Key, Kind, Queue, Seen};
 use serde::de::DeserializeOwned;
 use store::Owner;
@@ -197,14 +197,12 @@ fn owner_changed<K: Resource>(agents: &Queue<Key>, change: &Change<'_, K>) {
 impl Context {
     /// Looks at a Task again as the watch last showed it, and asks for the decisions that it concerns.
     pub fn observe_task(&self, key: &Key) {
-        let task = self.seen.tasks.object(key);
-        let find = |other: &Key| self.seen.tasks.object(other).map(|task| Other::of(&task));
         let has_pod = |task: &TaskKey| {
             let ours = |pod: &Pod| apply::controller_uid(pod) == Some(&task.uid) && task::still_runs(pod);
             !self.seen.pods.all(ours).is_empty()
         };
         let grace = self.platform().reference_grace_period;
-        for target in self.queues.observe(key, task.as_deref(), grace, find, has_pod) {
+        for target in self.queues.observe(key, grace, |task| self.seen.tasks.object(task), has_pod) {
             self.work.admissions.add(target);
         }
     }

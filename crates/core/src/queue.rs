@@ -170,7 +170,7 @@ type Rank = (Reverse<i32>, Timestamp, TaskKey);
 struct Running {
     epoch: i64,
     admitted_at: Option<Timestamp>,
-    /// How it waited, until the watch shows that it runs.
+    /// How it waited, until it is claimed.
     unconfirmed: Option<Waiting>,
 }
 
@@ -269,6 +269,20 @@ impl Queue {
         self.forget(key);
     }
 
+    /// The run of a Task that may start and was not claimed yet.
+    pub fn admission(&self, key: &TaskKey) -> Option<Admission> {
+        let Running { epoch, admitted_at, unconfirmed } = self.running.get(key)?;
+        unconfirmed.as_ref()?;
+        Some(Admission { key: key.clone(), epoch: *epoch, at: (*admitted_at)? })
+    }
+
+    /// An admitted run was claimed: it runs now, whatever the watch still shows.
+    pub fn claimed(&mut self, admission: &Admission) {
+        if let Some(running) = self.running.get_mut(&admission.key).filter(|run| run.epoch == admission.epoch) {
+            running.unconfirmed = None;
+        }
+    }
+
     /// The claim was refused, perhaps because another controller was faster: the admission never was, and the Task
     /// waits as before. Let the watch catch up before the next decision, or it is admitted again.
     pub fn withdraw(&mut self, admission: &Admission) {
@@ -351,6 +365,11 @@ impl Queue {
     /// Whether no Task waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Whether a Task waits.
+    pub fn is_waiting(&self, key: &TaskKey) -> bool {
+        self.waiting.contains_key(key)
     }
 
     /// Whether a run of the Task holds a slot.

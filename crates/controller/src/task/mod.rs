@@ -164,6 +164,10 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
     ctx.finished.observe(&key, false);
     // In memory a finished Task is slim: what is not there could not be taken back.
     let Some(whole) = ctx.api::<Task>(&key.namespace).get_opt(&key.name).await? else { return Ok(Next::Wait) };
+    if !matches!(Standing::of(&whole), Standing::Finished { .. }) {
+        // It was put back already; the watch will tell.
+        return Ok(Next::Wait);
+    }
     let before = whole.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.phase = Some(TaskPhase::Queued);

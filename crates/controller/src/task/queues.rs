@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -58,7 +58,6 @@ struct State {
     places: HashMap<Key, (TaskKey, Target)>,
     /// Task -> Tasks that depend on it.
     dependants: HashMap<Key, BTreeSet<Key>>,
-    admitted: HashMap<Key, Admission>,
     refused: HashMap<Key, Refusal>,
     /// What Tasks, by their UIDs, lack of what they refer to.
     lacking: HashMap<Key, (String, Missing)>,
@@ -107,18 +106,21 @@ pub struct Decided {
 }
 
 impl Queues {
-    /// A Task changed, or is gone (`task` is `None`). Answers which targets need a decision.
+    /// A Task changed, or is gone. Answers which targets need a decision.
     ///
-    /// `find` looks up another Task of the same namespace; `has_pod` says whether a Pod of a Task still runs.
+    /// `look` answers a Task as it is known now, and is asked while nobody else observes: of two that observe at once,
+    /// the later one must not tell what was before. `has_pod` says whether a Pod of a Task still runs.
     pub fn observe(
         &self,
         key: &Key,
-        task: Option<&Task>,
         grace: Duration,
-        find: impl Fn(&Key) -> Option<Other>,
+        look: impl Fn(&Key) -> Option<Arc<Task>>,
         has_pod: impl Fn(&TaskKey) -> bool,
     ) -> Vec<Target> {
         let mut state = self.lock();
+        let task = look(key);
+        let task = task.as_deref();
+        let find = |other: &Key| look(other).map(|task| Other::of(&task));
         let mut wake = Vec::new();
         let now = task.and_then(|task| Some((TaskKey::of(task), Target::of(task)?)));
         let before = state.places.get(key).cloned();
@@ -201,7 +203,6 @@ impl Queues {
         let (waiting, running) = (line.queue.len(), line.queue.running_count());
         for admission in &decisions.admit {
             concerned.push(key_of(&admission.key));
-            state.admitted.insert(key_of(&admission.key), admission.clone());
         }
         for refusal in &decisions.fail {
             concerned.push(key_of(&refusal.key));
@@ -226,14 +227,17 @@ impl Queues {
     /// What was decided about a Task that waits.
     pub fn verdict(&self, key: &Key, uid: &str) -> Verdict {
         let mut state = self.lock();
-        if let Some(admission) = state.admitted.get(key).filter(|admission| admission.key.uid == uid) {
-            return Verdict::Admitted(admission.clone());
+        let refusal = state.refused.get(key).filter(|refusal| refusal.key.uid == uid).cloned();
+        let Some((task, _)) = state.places.get(key).filter(|(task, _)| task.uid == uid).cloned() else {
+            return Verdict::Undecided;
+        };
+        let Some(line) = state.line_of(key) else { return Verdict::Undecided };
+        if let Some(admission) = line.queue.admission(&task) {
+            return Verdict::Admitted(admission);
         }
-        if let Some(refusal) = state.refused.get(key).filter(|refusal| refusal.key.uid == uid) {
-            return Verdict::Refused(refusal.clone());
+        if let Some(refusal) = refusal {
+            return Verdict::Refused(refusal);
         }
-        let Some((task, target)) = state.places.get(key).cloned() else { return Verdict::Undecided };
-        let Some(line) = state.lines.get_mut(&target) else { return Verdict::Undecided };
         match line.queue.why(&task) {
             _ if line.fresh.contains(key) => Verdict::Undecided,
             Some(wait @ Wait::Reference(_)) => Verdict::Lacks(queued(&wait, line, key, &task)),
@@ -243,17 +247,15 @@ impl Queues {
     }
 
     /// An admitted Task was claimed: it runs now, whatever the watch still shows.
-    pub fn claimed(&self, key: &Key) {
-        self.lock().admitted.remove(key);
+    pub fn claimed(&self, key: &Key, admission: &Admission) {
+        if let Some(line) = self.lock().line_of(key) {
+            line.queue.claimed(admission);
+        }
     }
 
     /// A claim was lost: the Task waits again as soon as the watch shows it.
     pub fn withdraw(&self, key: &Key, admission: &Admission) {
-        let mut state = self.lock();
-        state.admitted.remove(key);
-        if let Some((_, target)) = state.places.get(key).cloned()
-            && let Some(line) = state.lines.get_mut(&target)
-        {
+        if let Some(line) = self.lock().line_of(key) {
             line.queue.withdraw(admission);
         }
     }
@@ -267,14 +269,15 @@ impl Queues {
             missing.until = before.until;
         }
         state.lacking.insert(key.clone(), (uid.to_owned(), missing.clone()));
-        let news = before.as_ref() != Some(&missing) || state.admitted.contains_key(key);
-        let admission = state.admitted.remove(key);
-        if let (Some(admission), Some((_, target))) = (admission, state.places.get(key).cloned())
-            && let Some(line) = state.lines.get_mut(&target)
+        let same = before.as_ref() == Some(&missing);
+        let task = state.places.get(key).map(|(task, _)| task.clone());
+        if let (Some(task), Some(line)) = (task, state.line_of(key))
+            && let Some(admission) = line.queue.admission(&task)
         {
             line.queue.lacks(&admission, missing);
+            return true;
         }
-        news
+        !same
     }
 
     /// Everything that a Task refers to is there.
@@ -292,11 +295,8 @@ impl Queues {
     /// A run ended, and its status says so. Answers whose slot became free.
     pub fn finished(&self, key: &Key, epoch: i64) -> Option<Target> {
         let mut state = self.lock();
-        state.admitted.remove(key);
-        state.refused.remove(key);
-        state.lacking.remove(key);
         let (task, target) = state.places.get(key).cloned()?;
-        state.lines.get_mut(&target)?.queue.finished(&task, epoch);
+        state.end(key, &task, &target, epoch);
         Some(target)
     }
 
@@ -308,7 +308,6 @@ impl Queues {
 impl State {
     fn leave(&mut self, key: &Key, task: &TaskKey, target: &Target, has_pod: &impl Fn(&TaskKey) -> bool) {
         self.places.remove(key);
-        self.admitted.remove(key);
         self.refused.remove(key);
         self.lacking.remove(key);
         if let Some(line) = self.lines.get_mut(target) {
@@ -360,14 +359,9 @@ impl State {
             }
             Standing::Running { epoch, admitted_at } => {
                 line.told.remove(key);
-                self.admitted.remove(key);
                 line.queue.running(task_key, epoch, admitted_at);
             }
-            Standing::Finished { epoch } => {
-                self.admitted.remove(key);
-                self.refused.remove(key);
-                line.queue.finished(&task_key, epoch);
-            }
+            Standing::Finished { epoch } => self.end(key, &task_key, target, epoch),
         }
     }
 
@@ -381,6 +375,24 @@ impl State {
             positions_told: Instant::now(),
             restored: false,
         })
+    }
+
+    /// A run ended. What was decided about the next one stays.
+    fn end(&mut self, key: &Key, task: &TaskKey, target: &Target, epoch: i64) {
+        if let Some(line) = self.lines.get_mut(target) {
+            line.queue.finished(task, epoch);
+            if line.queue.is_waiting(task) {
+                return;
+            }
+        }
+        self.refused.remove(key);
+        self.lacking.remove(key);
+    }
+
+    /// The line that a Task waits or runs in.
+    fn line_of(&mut self, key: &Key) -> Option<&mut Line> {
+        let (_, target) = self.places.get(key)?;
+        self.lines.get_mut(target)
     }
 
     fn targets_of_dependants(&self, key: &Key) -> Vec<Target> {
@@ -429,4 +441,53 @@ fn sort_of(gate: Gate) -> Gate {
 
 fn key_of(task: &TaskKey) -> Key {
     Key::new(&task.namespace, &task.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const UID: &str = "1";
+
+    fn key() -> Key {
+        Key::new("n", "t")
+    }
+
+    fn task(phase: &str, epoch: i64) -> Task {
+        serde_json::from_value(json!({
+            "metadata": { "namespace": "n", "name": "t", "uid": UID },
+            "spec": { "templateRef": { "name": "x" } },
+            "status": { "phase": phase, "runEpoch": epoch },
+        }))
+        .unwrap()
+    }
+
+    fn observe(queues: &Queues, task: &Task) {
+        let task = Arc::new(task.clone());
+        queues.observe(&key(), Duration::ZERO, |_| Some(Arc::clone(&task)), |_| false);
+    }
+
+    fn decide(queues: &Queues) {
+        let (limits, grace) = (Limits::default(), Duration::ZERO);
+        let circumstances = Circumstances { gate: Gate::Ready, limits, history: Vec::new(), grace };
+        queues.decide(&Target::template(Key::new("n", "x")), circumstances, Timestamp::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn late_news_of_the_last_run_do_not_take_back_that_the_next_may_start() {
+        let queues = Queues::default();
+        observe(&queues, &task("Queued", 1));
+        decide(&queues);
+        queues.finished(&key(), 1);
+        let verdict = queues.verdict(&key(), UID);
+        assert!(matches!(verdict, Verdict::Admitted(Admission { epoch: 2, .. })), "{verdict:?}");
+        observe(&queues, &task("Failed", 1));
+        let verdict = queues.verdict(&key(), UID);
+        assert!(matches!(verdict, Verdict::Admitted(Admission { epoch: 2, .. })), "{verdict:?}");
+        let Verdict::Admitted(admission) = verdict else { unreachable!() };
+        queues.claimed(&key(), &admission);
+        assert!(matches!(queues.verdict(&key(), UID), Verdict::Undecided));
+    }
 }

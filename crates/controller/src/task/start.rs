@@ -143,7 +143,7 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
         Err(error) => return Err(error.into()),
     };
     failpoint::reach("claimed");
-    ctx.queues.claimed(&key);
+    ctx.queues.claimed(&key, admission);
     ctx.metrics.admitted(waited(&claimed, admission));
     ctx.seen.tasks.learn(claimed.clone());
     create(ctx, &claimed, admission.epoch, objects.made).await?;
