@@ -79,18 +79,21 @@ impl Helper {
     }
 
     /// Starts a command in a container. Standard input belongs to the command once the orders are written to it.
-    pub(crate) async fn join(&self, inside: &Inside, words: Vec<String>, tty: Option<PathBuf>) -> io::Result<Child> {
+    pub(crate) async fn join(&self, inside: &Inside, words: Vec<String>, tty: Option<OwnedFd>) -> io::Result<Child> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).kill_on_drop(true);
+        let has_tty = tty.is_some();
         match tty {
-            Some(_) => command.stdout(Stdio::null()).stderr(Stdio::null()),
+            Some(terminal) => command.stdout(terminal.try_clone()?).stderr(terminal),
             None => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
         };
         let mut child = command.spawn()?;
+        // It holds the terminal, which must not outlive the command.
+        drop(command);
         let process = Process { command: words, ..Process::clone(&inside.process) };
-        let run = Order::Run { process, tty: tty.is_some() }.bytes()?;
+        let run = Order::Run { process, tty: has_tty }.bytes()?;
         let Inside { pid, groups, .. } = inside.clone();
-        let mut orders = Order::Join(Join { pid, user_namespace: self.user_namespace, groups, tty }).bytes()?;
+        let mut orders = Order::Join(Join { pid, user_namespace: self.user_namespace, groups }).bytes()?;
         orders.extend(run);
         if let Some(stdin) = &mut child.stdin {
             stdin.write_all(&orders).await?;

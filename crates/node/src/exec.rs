@@ -1,13 +1,8 @@
 //! Running a command in a container, with or without a terminal.
 
 use std::{
-    ffi::OsStr,
     io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
-    path::PathBuf,
+    os::fd::{AsFd as _, OwnedFd},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -77,8 +72,8 @@ impl Exec {
         let ours = rustix::pty::openpt(flags)?;
         rustix::pty::grantpt(&ours)?;
         rustix::pty::unlockpt(&ours)?;
-        let theirs = rustix::pty::ptsname(&ours, Vec::new())?;
-        let theirs = PathBuf::from(OsStr::from_bytes(theirs.as_bytes()));
+        // Open from the start: a terminal that nobody has opened yet has no end, even if whoever should is gone.
+        let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         #[expect(deprecated, reason = "its danger is an object whose descriptor changes; this one's never does")]
         let ours = Arc::new(AsyncFd::new(ours)?);

@@ -1,6 +1,6 @@
 //! What runs containers: this machine's kernel, or Podman or Docker. The rest of the node does not know which.
 
-use std::{io, path::PathBuf};
+use std::{io, os::fd::OwnedFd};
 
 use rustix::process::Signal;
 use tokio::{process::Child, sync::mpsc};
@@ -88,7 +88,7 @@ impl Runtime {
     }
 
     /// Starts a command in a container, with a terminal of this machine if one is given.
-    pub(crate) async fn join(&self, target: &Target, words: Vec<String>, tty: Option<PathBuf>) -> io::Result<Child> {
+    pub(crate) async fn join(&self, target: &Target, words: Vec<String>, tty: Option<OwnedFd>) -> io::Result<Child> {
         match (self, target) {
             (Self::Processes(helper), Target::Process(inside)) => helper.join(inside, words, tty).await,
             (Self::Engine(engine), Target::Engine(name)) => engine.exec(name, words, tty),

@@ -11,7 +11,7 @@ mod words;
 use std::{
     ffi::OsStr,
     fmt, fs, io,
-    os::unix::fs::OpenOptionsExt as _,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Starts a command in a container.
-    pub(crate) fn exec(&self, name: &str, words: Vec<String>, tty: Option<PathBuf>) -> io::Result<Child> {
+    pub(crate) fn exec(&self, name: &str, words: Vec<String>, tty: Option<OwnedFd>) -> io::Result<Child> {
         let mut command = if tty.is_some() {
             // The command forwards changes of the size, of which only the owner of a terminal hears.
             let mut command = started_by("setsid".as_ref());
@@ -195,8 +195,7 @@ impl Engine {
         };
         command.arg(name).args(words).kill_on_drop(true);
         match tty {
-            Some(path) => {
-                let terminal = fs::File::options().read(true).write(true).open(path)?;
+            Some(terminal) => {
                 command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
             }
             None => {

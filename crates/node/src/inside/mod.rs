@@ -295,7 +295,6 @@ fn enter(join: &Join) -> u8 {
 fn start_inside(join: &Join) -> io::Result<Child> {
     join_groups(&join.groups, 0)?;
     let program = File::open("/proc/self/exe")?;
-    let terminal = join.tty.as_ref().map(|path| File::options().read(true).write(true).open(path)).transpose()?;
     let pid = i32::try_from(join.pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     let container = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     let mut namespaces = ThreadNameSpaceType::MOUNT
@@ -307,9 +306,6 @@ fn start_inside(join: &Join) -> io::Result<Child> {
     }
     rustix::thread::move_into_thread_name_spaces(container.as_fd(), namespaces)?;
     let mut command = again(&program);
-    if let Some(terminal) = terminal {
-        command.stdout(terminal.try_clone()?).stderr(terminal);
-    }
     // The rest of standard input is for the command: first its own order, then what it reads.
     command.stdin(Stdio::inherit()).spawn()
 }

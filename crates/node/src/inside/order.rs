@@ -105,8 +105,6 @@ pub(crate) struct Join {
     pub(crate) user_namespace: bool,
     /// Its control groups.
     pub(crate) groups: Vec<PathBuf>,
-    /// The terminal that the command gets.
-    pub(crate) tty: Option<PathBuf>,
 }
 
 impl Order {
@@ -190,7 +188,7 @@ mod tests {
     #[test]
     fn an_order_is_read_without_touching_what_follows() {
         let (reader, mut writer) = io::pipe().unwrap();
-        Order::Join(Join { pid: 7, user_namespace: true, groups: Vec::new(), tty: None }).write(&mut writer).unwrap();
+        Order::Join(Join { pid: 7, user_namespace: true, groups: Vec::new() }).write(&mut writer).unwrap();
         writer.write_all(b"for the command").unwrap();
         drop(writer);
         let Order::Join(join) = Order::read(reader.as_fd()).unwrap() else { panic!("another order") };

@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kubeopencode_node::Exec;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
     runner::{Case, cases},
-    world::{IMAGE, LIMIT, World, once, runs, soon},
+    world::{IMAGE, LIMIT, World, once, process, runs, soon},
 };
 
 pub const CASES: &[Case] = cases![
     a_command_runs_beside_the_container,
     a_terminal_is_a_terminal,
+    a_terminal_that_cannot_be_had_says_why_and_ends,
     a_command_ends_when_nobody_waits_for_it,
     a_port_can_be_reached,
 ];
@@ -96,6 +98,30 @@ async fn a_terminal_is_a_terminal() -> anyhow::Result<()> {
     tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut seen)).await??;
     assert!(String::from_utf8_lossy(&seen).contains("caught"));
     assert_eq!(exec.status.await?, 5);
+    world.end().await
+}
+
+/// Whoever enters a container may find that it has just died.
+async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mark = format!("77{}", std::process::id());
+    world.create("host", once(&format!("exec sleep {mark}"))).await?;
+    world.ready("host").await?;
+    let number = |text: &str| text.parse().ok().and_then(Pid::from_raw).context("no number of a process");
+    let container = process(&mark).context("no container")?;
+    let parents = std::fs::read_to_string(container.join("stat"))?;
+    let supervisor = number(parents.rsplit(") ").next().unwrap_or_default().split(' ').nth(1).unwrap_or_default())?;
+    let container = number(&container.file_name().unwrap_or_default().to_string_lossy())?;
+    // Until it goes on, the node does not hear of the end.
+    kill_process(supervisor, Signal::STOP)?;
+    kill_process(container, Signal::KILL)?;
+    let mut exec = started(&world, &["true"], true, true).await?;
+    let mut said = String::new();
+    let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut said)).await;
+    kill_process(supervisor, Signal::CONT)?;
+    read.context("it does not end")??;
+    assert!(said.contains("cannot enter the container"), "{said:?}");
+    assert_eq!(exec.status.await?, 126);
     world.end().await
 }
 

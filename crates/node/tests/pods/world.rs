@@ -258,7 +258,14 @@ pub fn last_exit_code(pod: &Pod, name: &str) -> Option<i32> {
 
 /// Whether a process of the machine has this word in its command line.
 pub fn runs(word: &str) -> bool {
-    processes().any(|dir| std::fs::read(dir.join("cmdline")).is_ok_and(|line| contains(&line, word.as_bytes())))
+    process(word).is_some()
+}
+
+/// The directory of a process with a word in its command line.
+pub fn process(word: &str) -> Option<PathBuf> {
+    let has_word =
+        |dir: &PathBuf| std::fs::read(dir.join("cmdline")).is_ok_and(|line| contains(&line, word.as_bytes()));
+    processes().find(has_word)
 }
 
 pub fn processes() -> impl Iterator<Item = PathBuf> {
