@@ -8,6 +8,7 @@ use blackbox::{cases, git_server::GitServer, runner::Case};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PostParams;
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::world::with_world;
 
@@ -169,8 +170,14 @@ async fn other_pods_are_held_to_the_same_rules() -> anyhow::Result<()> {
             "spec": {"containers": [{"name": "c", "image": "testenv.local/busybox:1"}]},
         });
         let pod: Pod = serde_json::from_value(object)?;
-        let refused = world.api::<Pod>().create(&PostParams::default(), &pod).await;
-        ensure!(refused.is_err_and(|error| error.to_string().contains("PodSecurity")), "a plain Pod was admitted");
+        // The rules are labels of the namespace, of which admission hears a moment later.
+        let (pods, trial) = (world.api::<Pod>(), PostParams { dry_run: true, ..PostParams::default() });
+        let refused = async || pods.create(&trial, &pod).await.is_err_and(|e| e.to_string().contains("PodSecurity"));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !refused().await {
+            ensure!(Instant::now() < deadline, "a plain Pod is admitted");
+            sleep(Duration::from_millis(50)).await;
+        }
         Ok(())
     })
     .await
