@@ -7,7 +7,7 @@ use blackbox::{cases, runner::Case};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::TcpStream,
-    process::{Child, ChildStdout},
+    process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
@@ -55,7 +55,17 @@ struct Forwarding {
 
 impl Forwarding {
     async fn start(world: &World, target: &str, port: u16) -> anyhow::Result<Self> {
+        Self::run(world.kubectl(&["port-forward", target, &format!(":{port}")])).await
+    }
+
+    /// As kubectl spoke before 1.31.
+    async fn older(world: &World, target: &str, port: u16) -> anyhow::Result<Self> {
         let mut command = world.kubectl(&["port-forward", target, &format!(":{port}")]);
+        command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false");
+        Self::run(command).await
+    }
+
+    async fn run(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
         let first = timeout(LIMIT, lines.next_line()).await.context("kubectl says nothing")??;
@@ -98,7 +108,11 @@ async fn ports_are_forwarded_in_both_directions_at_once() -> anyhow::Result<()> 
     let world = World::on_a_platform().await?;
     world.create(ECHO).await?;
     world.said(&["wait", "--for=condition=Ready", "pod/echo", "--timeout=60s"]).await?;
-    let mut forwarding = Forwarding::start(&world, "pod/echo", 7000).await?;
+    try_forwarding(Forwarding::older(&world, "pod/echo", 7000).await?).await.context("without a WebSocket")?;
+    try_forwarding(Forwarding::start(&world, "pod/echo", 7000).await?).await
+}
+
+async fn try_forwarding(mut forwarding: Forwarding) -> anyhow::Result<()> {
     // One that is given up in the middle must not hold up the others.
     let mut given_up = forwarding.connect().await?;
     given_up.write_all(b"never mind").await?;

@@ -46,7 +46,13 @@ struct Terminal {
 
 impl Terminal {
     /// Starts kubectl in a terminal of this size.
-    fn start(world: &World, columns: u16, rows: u16, words: &[&str]) -> anyhow::Result<Self> {
+    fn start(
+        world: &World,
+        columns: u16,
+        rows: u16,
+        words: &[&str],
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let ours = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         rustix::pty::grantpt(&ours)?;
         rustix::pty::unlockpt(&ours)?;
@@ -56,7 +62,7 @@ impl Terminal {
         // A session of its own, so that kubectl hears of new sizes.
         let mut command = world.program(Path::new("setsid"));
         let kubectl = world.kubectl(&[]).as_std().get_program().to_owned();
-        command.args(["--ctty", "--wait"]).arg(kubectl).args(words);
+        command.args(["--ctty", "--wait"]).arg(kubectl).args(words).envs(environment.iter().copied());
         let child = command.stdin(theirs()?).stdout(theirs()?).stderr(theirs()?).spawn()?;
         let raw = ours.try_clone()?;
         Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, seen: String::new() })
@@ -102,7 +108,13 @@ async fn a_terminal_is_as_large_as_ones_own_and_ctrl_c_goes_to_the_command() -> 
     let world = World::on_a_platform().await?;
     world.create(POD).await?;
     world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
-    let mut terminal = Terminal::start(&world, 97, 31, &["exec", "-it", "p", "--", "sh"])?;
+    try_terminal(&world, &[]).await?;
+    // As kubectl spoke before 1.31.
+    try_terminal(&world, &[("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")]).await.context("over SPDY")
+}
+
+async fn try_terminal(world: &World, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let mut terminal = Terminal::start(world, 97, 31, &["exec", "-it", "p", "--", "sh"], environment)?;
     // Marks are put together by the shell, so that what is typed is not taken for the answer.
     terminal.type_in("test -t 0 && test -t 1 && echo ter''minal\n").await?;
     terminal.shows("terminal").await?;

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::tunnel::{self, Target};
-use super::{Handshake, Socket, deliver, open};
+use super::wire::Wire;
+use super::{Carrier, Handshake, Socket, deliver, socket, upgraded};
 use crate::api::Call;
 use crate::http::Answer;
 use crate::kubelet::Kubelet;
@@ -19,6 +20,8 @@ use crate::request::Query;
 
 /// SPDY inside a WebSocket.
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
+/// What is spoken in SPDY without one.
+const PLAIN: &str = "portforward.k8s.io";
 const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
 /// A message names its channel with one byte, and each port has two.
 const MOST_PORTS: usize = 128;
@@ -39,13 +42,14 @@ pub(crate) fn forward(
     if ports.len() > MOST_PORTS {
         return Err(Refusal::bad_request(format!("at most {MOST_PORTS} ports can be forwarded at once")));
     }
-    let Handshake { answer, upgrade, protocol } = Handshake::accept(call, PROTOCOLS)?;
+    let Handshake { answer, upgrade, carrier } = Handshake::accept(call, PROTOCOLS, PLAIN)?;
     let target = Target { node, namespace, pod };
     tokio::spawn(async move {
-        match open(upgrade).await {
-            Some(socket) if protocol == TUNNEL => tunnel::converse(socket, target).await,
-            Some(socket) => converse(socket, &target, ports).await,
-            None => {}
+        let Some(connection) = upgraded(upgrade).await else { return };
+        match carrier {
+            Carrier::Spdy => tunnel::converse(Wire::plain(connection), target).await,
+            Carrier::Socket(TUNNEL) => tunnel::converse(Wire::socket(socket(connection).await), target).await,
+            Carrier::Socket(_) => converse(socket(connection).await, &target, ports).await,
         }
     });
     Ok(answer)

@@ -1,16 +1,25 @@
-//! Requests that become streams: exec, attach and port-forward over WebSockets.
+//! Requests that become streams: exec, attach and port-forward, over WebSockets and over SPDY.
+//!
+//! | | WebSocket | SPDY |
+//! |---|---|---|
+//! | exec, attach | [`channels`] | [`remote`] (kubectl before 1.31) |
+//! | port-forward | [`forward`] | [`tunnel`] (kubectl; since 1.31 inside a WebSocket) |
 
 mod channels;
 mod forward;
+mod job;
+mod remote;
 mod spdy;
 mod tunnel;
+mod wire;
 
-pub(crate) use channels::{Job, run};
+pub(crate) use channels::run;
 pub(crate) use forward::forward;
+pub(crate) use job::Job;
 
 use futures::SinkExt as _;
 use futures::stream::SplitSink;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
@@ -23,61 +32,84 @@ use crate::api::Call;
 use crate::http::{self as answers, Answer};
 use crate::refusal::Refusal;
 
+const SPDY: &str = "SPDY/3.1";
+/// The header in which clients of SPDY offer what they speak in it.
+const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+
 /// A connection that has become a WebSocket.
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// What carries the streams of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrier {
+    /// A WebSocket in which this is spoken.
+    Socket(&'static str),
+    Spdy,
+}
 
 /// A client that waits for its request to become a stream.
 struct Handshake {
     answer: Answer,
     upgrade: OnUpgrade,
-    /// What both will speak.
-    protocol: &'static str,
+    carrier: Carrier,
 }
 
 impl Handshake {
-    /// Agrees on the first of `protocols` that the client knows.
-    fn accept(call: Call, protocols: &[&'static str]) -> Result<Self, Refusal> {
-        let wants_socket = |headers: &HeaderMap| {
-            let value = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
-            value.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
-        };
-        if !wants_socket(&call.parts.headers) {
+    /// Agrees on the first of `protocols` that the client knows for a WebSocket, or on `spdy` for SPDY.
+    fn accept(call: Call, protocols: &[&'static str], spdy: &'static str) -> Result<Self, Refusal> {
+        let asked = call.header(header::UPGRADE).unwrap_or_default();
+        let (carrier, answer) = if asked.eq_ignore_ascii_case("websocket") {
+            let protocol = agree(&call, &header::SEC_WEBSOCKET_PROTOCOL, protocols)?;
+            let key = call.header(header::SEC_WEBSOCKET_KEY).unwrap_or_default();
+            let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
+            let mut answer = switch("websocket", header::SEC_WEBSOCKET_PROTOCOL, protocol);
+            answer.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+            (Carrier::Socket(protocol), answer)
+        } else if asked.eq_ignore_ascii_case(SPDY) {
+            let protocol = agree(&call, &STREAM_PROTOCOL, &[spdy])?;
+            (Carrier::Spdy, switch(SPDY, STREAM_PROTOCOL, protocol))
+        } else {
             return Err(Refusal::bad_request("Upgrade request required"));
-        }
-        let offered: Vec<&str> = call
-            .parts
-            .headers
-            .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(',').map(str::trim))
-            .collect();
-        let Some(&protocol) = protocols.iter().find(|protocol| offered.contains(protocol)) else {
-            let message = format!("unable to upgrade: no protocol in common, offered are {offered:?}");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message));
         };
-        let key = call.header(header::SEC_WEBSOCKET_KEY).unwrap_or_default();
-        let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
         let upgrade = call.upgrade.ok_or_else(|| Refusal::bad_request("Upgrade request required"))?;
-        let mut answer = answers::empty(StatusCode::SWITCHING_PROTOCOLS);
-        let headers = answer.headers_mut();
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
-        Ok(Self { answer, upgrade, protocol })
+        Ok(Self { answer, upgrade, carrier })
     }
 }
 
-/// The socket, once the answer was sent.
-async fn open(upgrade: OnUpgrade) -> Option<Socket> {
-    match upgrade.await {
-        Ok(upgraded) => Some(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await),
-        Err(error) => {
-            tracing::debug!(%error, "a client went away before its stream began");
-            None
-        }
-    }
+/// The first of `protocols` that the client offers in a header.
+fn agree(call: &Call, header: &HeaderName, protocols: &[&'static str]) -> Result<&'static str, Refusal> {
+    let offered: Vec<&str> = call
+        .parts
+        .headers
+        .get_all(header)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(str::trim))
+        .collect();
+    protocols.iter().find(|protocol| offered.contains(protocol)).copied().ok_or_else(|| {
+        let message = format!("unable to upgrade: no protocol in common, offered are {offered:?}");
+        Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    })
+}
+
+/// The answer after which `carrier` is spoken.
+fn switch(carrier: &'static str, header: HeaderName, protocol: &'static str) -> Answer {
+    let mut answer = answers::empty(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = answer.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static(carrier));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header, HeaderValue::from_static(protocol));
+    answer
+}
+
+/// The connection, once the answer was sent.
+async fn upgraded(upgrade: OnUpgrade) -> Option<Upgraded> {
+    upgrade.await.inspect_err(|error| tracing::debug!(%error, "a client went away before its stream began")).ok()
+}
+
+/// A connection on which WebSocket is spoken.
+async fn socket(connection: Upgraded) -> Socket {
+    WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, None).await
 }
 
 /// Sends messages as they come, until there will be no more or one of them is the last.

@@ -1,4 +1,4 @@
-//! `kubectl port-forward`: SPDY inside a WebSocket. For each connection the client opens two streams with the same
+//! `kubectl port-forward`: SPDY, since 1.31 inside a WebSocket. For each connection the client opens two streams with the same
 //! request number: first one on which it hears what went wrong, then one for data.
 
 use std::collections::HashMap;
@@ -9,10 +9,9 @@ use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio_tungstenite::tungstenite::Message;
 
 use super::spdy::{Cause, Frame, FrameReader, FrameWriter, Headers, SpdyError};
-use super::{Socket, deliver};
+use super::wire::Wire;
 use crate::kubelet::Kubelet;
 
 /// How many streams may be open at once: a browser opens some dozens of connections, with two streams each.
@@ -31,20 +30,12 @@ pub(super) struct Target {
 }
 
 /// Serves a client until it goes away.
-pub(super) async fn converse(socket: Socket, target: Target) {
-    let (sink, mut source) = socket.split();
-    let (messages, queue) = mpsc::channel(WAITING);
-    // A task of its own: whoever reads may wait for a Pod, which may wait for us to write.
-    let sender = tokio::spawn(deliver(sink, queue));
+pub(super) async fn converse(wire: Wire, target: Target) {
+    let Wire { mut pieces, line } = wire;
     let mut reader = FrameReader::new();
-    let mut client = Client::new(target, messages);
-    while let Some(Ok(message)) = source.next().await {
-        let bytes = match message {
-            Message::Binary(bytes) => bytes,
-            Message::Close(_) => break,
-            _ => continue,
-        };
-        reader.push(&bytes);
+    let mut client = Client::new(target, line.frames.clone());
+    while let Some(piece) = pieces.next().await {
+        reader.push(&piece);
         if let Err(problem) = client.take(&mut reader).await {
             tracing::debug!(%problem, "a client that forwards ports cannot be understood");
             break;
@@ -52,7 +43,7 @@ pub(super) async fn converse(socket: Socket, target: Target) {
     }
     // Its connections end with it, and with them the last who write.
     drop(client);
-    drop(sender.await);
+    line.finish().await;
 }
 
 /// What a stream is for.
@@ -68,7 +59,7 @@ enum Purpose {
 struct Client {
     target: Target,
     writer: FrameWriter,
-    messages: mpsc::Sender<Message>,
+    frames: mpsc::Sender<Bytes>,
     streams: HashMap<u32, Purpose>,
     /// The greatest number of a stream so far: they only grow.
     newest: u32,
@@ -83,9 +74,9 @@ struct Connection {
 }
 
 impl Client {
-    fn new(target: Target, messages: mpsc::Sender<Message>) -> Self {
+    fn new(target: Target, frames: mpsc::Sender<Bytes>) -> Self {
         let (writer, streams, connections) = (FrameWriter::default(), HashMap::new(), JoinSet::new());
-        Self { target, writer, messages, streams, newest: 0, connections }
+        Self { target, writer, frames, streams, newest: 0, connections }
     }
 
     /// Does what the frames say that have come.
@@ -114,7 +105,7 @@ impl Client {
     }
 
     async fn send(&self, frame: Bytes) {
-        send(&self.messages, frame).await;
+        send(&self.frames, frame).await;
     }
 
     async fn open(&mut self, stream: u32, headers: &Headers, last: bool) {
@@ -135,15 +126,15 @@ impl Client {
                 let (input, received) = mpsc::channel(WAITING);
                 let (wanted, unwanted) = oneshot::channel();
                 let connection = Connection { data: stream, error };
-                let (target, messages) = (self.target.clone(), self.messages.clone());
+                let (target, frames) = (self.target.clone(), self.frames.clone());
                 self.connections.spawn(async move {
                     tokio::select! {
-                        () = forward(&target, port, connection, received, &messages) => {}
+                        () = forward(&target, port, connection, received, &frames) => {}
                         _ = unwanted => {}
                     }
                     // The client waits for the end of both, even if it did not wait for the Pod.
-                    send(&messages, FrameWriter::data(connection.data, &[], true)).await;
-                    send(&messages, FrameWriter::data(connection.error, &[], true)).await;
+                    send(&frames, FrameWriter::data(connection.data, &[], true)).await;
+                    send(&frames, FrameWriter::data(connection.error, &[], true)).await;
                     connection
                 });
                 let purpose = Purpose::Data { input: (!last).then_some(input), _wanted: wanted };
@@ -194,9 +185,9 @@ enum Wanted {
     Data { port: u16, error: u32 },
 }
 
-async fn send(messages: &mpsc::Sender<Message>, frame: Bytes) {
+async fn send(frames: &mpsc::Sender<Bytes>, frame: Bytes) {
     // If it fails the client has gone, which whoever reads from it notices.
-    drop(messages.send(Message::Binary(frame)).await);
+    drop(frames.send(frame).await);
 }
 
 /// One connection to a port, until the Pod ends it.
@@ -205,7 +196,7 @@ async fn forward(
     port: u16,
     streams: Connection,
     mut input: mpsc::Receiver<Bytes>,
-    messages: &mpsc::Sender<Message>,
+    frames: &mpsc::Sender<Bytes>,
 ) {
     match target.node.port_forward(&target.namespace, &target.pod, port).await {
         Ok(stream) => {
@@ -224,7 +215,7 @@ async fn forward(
                 // A connection that breaks has ended, like any other.
                 while let Ok(count @ 1..) = reader.read(&mut buffer).await {
                     let piece = buffer.get(..count).unwrap_or_default();
-                    send(messages, FrameWriter::data(streams.data, piece, false)).await;
+                    send(frames, FrameWriter::data(streams.data, piece, false)).await;
                 }
             };
             // Only the Pod's side ends it: what it has to say may come long after the last word of the client.
@@ -236,7 +227,7 @@ async fn forward(
         }
         Err(problem) => {
             let text = format!("error forwarding port {port} to pod {}: {problem}", target.pod);
-            send(messages, FrameWriter::data(streams.error, text.as_bytes(), false)).await;
+            send(frames, FrameWriter::data(streams.error, text.as_bytes(), false)).await;
         }
     }
 }

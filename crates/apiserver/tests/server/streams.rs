@@ -88,11 +88,17 @@ async fn kubectl_reads_logs_and_runs_commands() {
     assert!(without.contains("no node is attached"), "{without}");
     world.server.attach_node(Arc::new(Parrot));
     assert_eq!(world.kubectl(&["logs", "p", "--tail", "5"]).await.unwrap(), "c of p tail Some(5)");
-    let failed = world.kubectl(&["exec", "p", "--", "fail"]).await.unwrap_err();
-    assert_eq!(failed, "no\ncommand terminated with exit code 3");
-    let unknown = world.kubectl(&["exec", "p", "--", "dance"]).await.unwrap_err();
-    assert!(unknown.contains("dance is not installed"), "{unknown}");
-    assert!(world.kubectl(&["attach", "p"]).await.unwrap().contains("attached to c"));
+    let (fail, dance, attach) = (["exec", "p", "--", "fail"], ["exec", "p", "--", "dance"], ["attach", "p"]);
+    for (failed, unknown, attached) in [
+        (world.kubectl(&fail).await, world.kubectl(&dance).await, world.kubectl(&attach).await),
+        (world.older_kubectl(&fail).await, world.older_kubectl(&dance).await, world.older_kubectl(&attach).await),
+    ] {
+        assert_eq!(failed.unwrap_err(), "no\ncommand terminated with exit code 3");
+        let unknown = unknown.unwrap_err();
+        assert!(unknown.contains("dance is not installed"), "{unknown}");
+        let attached = attached.unwrap();
+        assert!(attached.contains("attached to c"), "{attached}");
+    }
     let wrong = world.kubectl(&["logs", "p", "-c", "x"]).await.unwrap_err();
     assert!(wrong.contains("container x is not valid for pod p"), "{wrong}");
 }

@@ -58,10 +58,19 @@ impl World {
 
     /// What kubectl prints, or what it complains about.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        self.run(arguments, &[]).await
+    }
+
+    /// As kubectl spoke before 1.31.
+    pub(crate) async fn older_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        self.run(arguments, &[("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")]).await
+    }
+
+    async fn run(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
         let program = testenv::Program::Kubectl.obtain().unwrap();
         let mut command = Command::new(program);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", self.directory.path());
-        command.kill_on_drop(true);
+        command.envs(environment.iter().copied()).kill_on_drop(true);
         let output = tokio::time::timeout(LIMIT, command.output()).await.expect("kubectl is too slow").unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }

@@ -1,7 +1,7 @@
-//! As much of SPDY/3.1 as it takes to talk to `kubectl port-forward`: many streams in one connection, each with headers.
+//! As much of SPDY/3.1 as it takes to talk to kubectl: many streams in one connection, each with headers.
 //!
-//! The protocol died in browsers, but kubectl still speaks it, wrapped into a WebSocket. Reading and writing are pure here;
-//! [`super::tunnel`] moves the bytes.
+//! The protocol died in browsers, but kubectl still forwards ports with it, and ran commands with it before 1.31. Reading
+//! and writing are pure here; [`super::wire`] moves the bytes.
 //!
 //! Flow control is not served. The other side, client-go, has none: it ignores windows and never opens one, so obeying
 //! them would stop every stream after 64 KiB. What bounds memory instead is that nothing is read while a Pod is slow.
