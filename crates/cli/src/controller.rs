@@ -16,6 +16,12 @@ pub struct Args {
     /// Where to serve `/metrics`.
     #[arg(long, default_value = ":8080", value_parser = address, env = "KUBEOPENCODE_METRICS_ADDRESS")]
     metrics_bind_address: SocketAddr,
+    /// Serve `/metrics` over TLS, with a certificate that the process makes for itself.
+    #[arg(long)]
+    metrics_secure: bool,
+    /// Known for the sake of earlier manifests. `/metrics` speaks HTTP/1.1, which every client does.
+    #[arg(long = "enable-http2")]
+    _enable_http2: bool,
     /// Where to serve `/healthz` and `/readyz`.
     #[arg(long, default_value = ":8081", value_parser = address, env = "KUBEOPENCODE_HEALTH_ADDRESS")]
     health_probe_bind_address: SocketAddr,
@@ -41,7 +47,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let options = Options {
-        listen: Some(Addresses { metrics: args.metrics_bind_address, health: args.health_probe_bind_address }),
+        listen: Some(Addresses {
+            metrics: args.metrics_bind_address,
+            metrics_tls: args.metrics_secure,
+            health: args.health_probe_bind_address,
+        }),
         lease_namespace: args.leader_elect.then_some(args.leader_elect_namespace),
         concurrency: args.concurrency.max(1),
         environment: Arc::new(pod::env::process),

@@ -45,6 +45,15 @@ pub enum Helper {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Inside a Pod: do what a file says on an OpenCode server, and show it.
+    TaskSubmit {
+        /// The server's URL.
+        #[arg(long)]
+        url: String,
+        /// The file that says what to do.
+        #[arg(long, value_name = "FILE")]
+        task_file: String,
+    },
     /// Inside a Pod: run a command, forward signals to it, and judge how it ended.
     Shim {
         /// The command and its arguments.
@@ -58,6 +67,10 @@ impl Helper {
     pub fn run(self) -> ExitCode {
         match self {
             Self::Attach { arguments } => judged(async |env| attach::execute(&arguments, env).await),
+            Self::TaskSubmit { url, task_file } => {
+                let arguments = ["--attach", &url, "--prompt-file", &task_file].map(str::to_owned);
+                judged(async |env| attach::execute(&arguments, env).await)
+            }
             Self::Shim { command } => judged(async |env| shim::execute(&command, env).await),
             helper => exit_code(small_runtime().and_then(|runtime| runtime.block_on(helper.prepare()))),
         }
@@ -107,7 +120,7 @@ impl Helper {
                 let taken = unpack::run(&unpack::Piece::from_words(&words)?, &env::temp_dir())?;
                 say(&taken.to_string())
             }
-            Self::Attach { .. } | Self::Shim { .. } => Ok(()),
+            Self::Attach { .. } | Self::TaskSubmit { .. } | Self::Shim { .. } => Ok(()),
         }
     }
 }

@@ -5,13 +5,15 @@ use std::{io, net::SocketAddr, sync::Arc};
 use axum::{Router, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, tls};
 
 /// Where to serve.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// `/metrics`.
     pub metrics: SocketAddr,
+    /// Whether `/metrics` is served over TLS.
+    pub metrics_tls: bool,
     /// `/healthz` and `/readyz`.
     pub health: SocketAddr,
 }
@@ -38,7 +40,12 @@ pub async fn serve(addresses: Addresses, metrics: Arc<Metrics>, ready: watch::Re
     let metrics_listener = listen(addresses.metrics).await?;
     let health_listener = listen(addresses.health).await?;
     tracing::info!(metrics = %metrics_listener.local_addr()?, health = %health_listener.local_addr()?, "serving");
-    tokio::spawn(async move { axum::serve(metrics_listener, numbers).await });
+    if addresses.metrics_tls {
+        let secured = tls::Listener::new(metrics_listener)?;
+        tokio::spawn(async move { axum::serve(secured, numbers).await });
+    } else {
+        tokio::spawn(async move { axum::serve(metrics_listener, numbers).await });
+    }
     tokio::spawn(async move { axum::serve(health_listener, health).await });
     Ok(())
 }

@@ -36,6 +36,7 @@ pub mod remote;
 pub mod secret;
 pub mod task;
 pub mod template;
+mod tls;
 pub mod traces;
 mod watches;
 pub mod way;

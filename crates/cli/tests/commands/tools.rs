@@ -94,3 +94,15 @@ fn every_shell_gets_a_script_for_the_name_that_was_called() {
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("Usage: kubeoc ") && help.contains("Exit codes:"), "{help}");
 }
+
+#[test]
+fn a_task_is_submitted_only_to_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("task.md");
+    std::fs::write(&file, "say hello").unwrap();
+    let mut submit = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
+    submit.args(["task-submit", "--url", "ftp://here", "--task-file"]).arg(file);
+    let output = submit.env("OUTCOME_FILE", directory.path().join("outcome")).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success() && said.contains("must start with http:// or https://"), "{said}");
+}

@@ -254,8 +254,11 @@ async fn check_bytes(server: &Server, model: &ScriptedModel) {
     let prompt = "  [[say ok]] \"quoted\"\r\n\tsecond 'line' $(cat) é \n\n";
     let file = server.home.path().join("prompt");
     std::fs::write(&file, prompt).unwrap();
-    let (outcome, log) = Client::new(server.url()).set(env::PROMPT_FILE, &file.display().to_string()).run().await;
+    let file = file.display().to_string();
+    let (outcome, log) = Client::new(server.url()).set(env::PROMPT_FILE, &file).run().await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    let (outcome, log) = Client::new(server.url()).word("--prompt-file").word(&file).run().await;
+    assert_eq!((outcome.reason, log.contains("ok")), (Reason::Succeeded, true), "{outcome:?}\n{log}");
     let requests: Vec<String> = model.requests().iter().map(Value::to_string).collect();
     let sent = Value::from(prompt).to_string();
     assert!(requests.iter().any(|request| request.contains(&sent)), "the prompt was changed");
