@@ -27,11 +27,7 @@ enum Chore {
         check: bool,
     },
     /// Build and run every test, a few suites at a time.
-    Test {
-        /// How many suites at once.
-        #[arg(long, default_value_t = 2)]
-        jobs: usize,
-    },
+    Test,
     /// Write the container images as docker archives, without Docker.
     Images {
         /// Where to.
@@ -51,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Generate { check: false } => generated::write(&root),
         Chore::Generate { check: true } => generated::check(&root),
-        Chore::Test { jobs } => suites::run(&root, jobs),
+        Chore::Test => suites::run(&root),
         Chore::Images { out, tag, release } => images::write(&root, &out, &tag, release),
     }
 }

@@ -7,7 +7,10 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Seek as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -16,7 +19,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 /// How long a client or a terminal waits for a real OpenCode server (`real`, `up`), or a Pod for its processes (`pods`),
-/// cannot be told on a machine that is busy with something else: beside these run only the calm ones.
+/// cannot be told on a machine that is busy with something else: beside these run only the calm ones, then short ones.
 const DELICATE: [&str; 3] = ["real", "up", "pods"];
 
 /// These wait more than they compute, and there can be one node at a time.
@@ -44,8 +47,8 @@ struct Report {
     output: String,
 }
 
-/// Builds and runs all tests, `jobs` programs at a time.
-pub fn run(root: &Path, jobs: usize) -> anyhow::Result<()> {
+/// Builds and runs all tests, two programs at a time.
+pub fn run(root: &Path) -> anyhow::Result<()> {
     let mut suites = build(root, &["--workspace"])?;
     // A node needs root, so cargo knows these only by name.
     suites.extend(build(root, &["--workspace", "--test", "node", "--test", "node_killed"])?);
@@ -57,13 +60,7 @@ pub fn run(root: &Path, jobs: usize) -> anyhow::Result<()> {
     let named = |names: &'static [&str]| move |suite: &Suite| names.contains(&suite.name.as_str());
     let (delicate, others): (Vec<_>, Vec<_>) = suites.into_iter().partition(named(&DELICATE));
     let (calm, others): (Vec<_>, Vec<_>) = others.into_iter().partition(named(&CALM));
-    let mut failed = thread::scope(|scope| {
-        let calm = scope.spawn(|| run_all(calm, 1));
-        let mut failed = run_all(delicate, 1);
-        failed.extend(calm.join().unwrap_or_else(|_| vec!["the calm ones".to_owned()]));
-        failed
-    });
-    failed.extend(run_all(others, jobs));
+    let failed = run_all(delicate, calm, others);
     ensure!(failed.is_empty(), "{} of {all} suites failed: {}", failed.len(), failed.join(", "));
     let mut examples = testenv::cargo();
     examples.args(["test", "--quiet", "--locked", "--workspace", "--doc"]).current_dir(root).stdout(Stdio::null());
@@ -71,22 +68,36 @@ pub fn run(root: &Path, jobs: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs suites, `jobs` of them at a time. Answers which failed.
-fn run_all(suites: Vec<Suite>, jobs: usize) -> Vec<String> {
-    let waiting = Mutex::new(VecDeque::from(suites));
-    let failed = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                // As a call, so that the lock is not held while the suite runs.
-                let next = || lock(&waiting).pop_front();
-                while let Some(suite) = next() {
-                    if !suite.run_and_tell() {
-                        lock(&failed).push(suite.name);
-                    }
-                }
-            });
+/// Runs the delicate suites beside the calm ones, and whoever is done goes on with the others, of which the longest come
+/// first. Answers which failed.
+fn run_all(delicate: Vec<Suite>, calm: Vec<Suite>, others: Vec<Suite>) -> Vec<String> {
+    let (others, failed) = (Mutex::new(VecDeque::from(others)), Mutex::new(Vec::new()));
+    let is_delicate = AtomicBool::new(true);
+    let run = |suite: Suite| {
+        if !suite.run_and_tell() {
+            lock(&failed).push(suite.name);
         }
+    };
+    let run_others = || {
+        // As a call, so that the lock is not held while the suite runs.
+        let next = || {
+            let mut others = lock(&others);
+            if is_delicate.load(Ordering::Relaxed) { others.pop_back() } else { others.pop_front() }
+        };
+        while let Some(suite) = next() {
+            run(suite);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            delicate.into_iter().for_each(run);
+            is_delicate.store(false, Ordering::Relaxed);
+            run_others();
+        });
+        scope.spawn(|| {
+            calm.into_iter().for_each(run);
+            run_others();
+        });
     });
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

@@ -57,6 +57,7 @@ mod removal;
 mod report;
 mod runtime;
 mod services;
+mod signals;
 mod status;
 mod tls;
 mod volumes;

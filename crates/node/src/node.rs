@@ -35,6 +35,7 @@ use crate::{
     pod::{Event, Object, PodHandle, Worker},
     removal,
     runtime::Runtime,
+    signals,
     volumes::memory,
 };
 
@@ -240,6 +241,7 @@ impl Node {
     /// Starts a node. Containers that an earlier node on the same directory left behind are ended first.
     pub async fn start(client: Client, options: NodeOptions) -> Result<Self, Error> {
         let NodeOptions { name, root, images, network, mut hidden, host_paths, engine, program } = options;
+        signals::heed_ignored();
         let fails = |path: &PathBuf| {
             let path = path.clone();
             move |source| Error::Directory { path, source }

@@ -14,8 +14,13 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_kubeopencode");
 const LIMIT: Duration = Duration::from_mins(1);
 
 fn program(words: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(words).env_remove("KUBECONFIG").env_remove("KUBEOPENCODE_STATE_DIR");
+    // As a script starts it in the background: with signals that it, and all that it starts, would ignore.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP INT QUIT; exec \"$0\" \"$@\"", PROGRAM])
+        .args(words)
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBEOPENCODE_STATE_DIR");
     command
 }
 
