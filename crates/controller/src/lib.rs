@@ -54,7 +54,6 @@ use context::Context;
 use events::Events;
 use fence::{Fence, FenceLayer};
 use metrics::Metrics;
-use remote::Remote;
 use store::LogArchive;
 
 /// Looks up an environment variable.
@@ -81,9 +80,9 @@ pub enum Error {
     /// An address cannot be served.
     #[error("{0}")]
     Listen(#[from] io::Error),
-    /// A client for what is not the API server cannot be made.
+    /// A client for the servers of Agents cannot be made.
     #[error("no HTTP client: {0}")]
-    Remote(#[from] reqwest::Error),
+    Http(#[from] reqwest::Error),
     /// The lease was lost.
     #[error("another process leads now; this one ends, so that it can start afresh")]
     LeaseLost,
@@ -109,10 +108,12 @@ pub async fn run(
     let client = Client::new(layer.layer(readable), namespace);
     let identity = identity(&options.environment);
     let events = Events::start(client.clone(), identity.clone());
-    let (remote, servers) = outside()?;
+    // Whoever comes first chooses for the process; kube chooses the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let servers = Servers::new()?;
     let environment = options.environment.clone();
     let archive = options.log_archive;
-    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), remote, servers, environment, archive));
+    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), servers, environment, archive));
 
     let (ready, is_ready) = signal::channel(false);
     if let Some(addresses) = options.listen {
@@ -178,12 +179,6 @@ pub async fn run(
 }
 
 /// The clients for what is not the API server.
-fn outside() -> Result<(Remote, Servers), Error> {
-    // Whoever comes first chooses for the process; kube chooses the same.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok((Remote::new()?, Servers::new()?))
-}
-
 /// Who we are: the Pod's name, or the machine's and a number.
 fn identity(environment: &Environment) -> String {
     environment("POD_NAME")

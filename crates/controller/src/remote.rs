@@ -1,7 +1,11 @@
 //! What lies outside the cluster: image registries, Git repositories, npm. Every answer is bounded in size and time, and
 //! none comes from a link-local address: users name the places, and the metadata service of a cloud is none of them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures::StreamExt as _;
 use kubeopencode_core::assets::{Challenge, ImageReference, commit_of, npm_version, package};
@@ -71,14 +75,20 @@ pub struct Login {
     pub password: String,
 }
 
-/// Looks at what lies outside.
-#[derive(Clone, Debug)]
-pub struct Remote(Client);
+/// Looks at what lies outside. By default it follows the process's proxy settings.
+///
+/// The client is made when it is first needed: it brings the certificates of all the world into memory.
+#[derive(Clone, Debug, Default)]
+pub struct Remote(Arc<OnceLock<Client>>);
 
 impl Remote {
-    /// A client that follows the process's proxy settings.
-    pub fn new() -> Result<Self, reqwest::Error> {
-        builder().build().map(Self)
+    fn client(&self) -> Result<&Client, Error> {
+        if let Some(client) = self.0.get() {
+            return Ok(client);
+        }
+        let made = builder().build();
+        let made = made.map_err(|error| Error::Unsupported(format!("nothing outside can be reached: {error}")))?;
+        Ok(self.0.get_or_init(|| made))
     }
 
     /// The same by another way.
@@ -104,7 +114,8 @@ impl Remote {
                 builder = builder.proxy(https.no_proxy(direct));
             }
         }
-        builder.build().map(Self).map_err(|_| unusable("the proxy or caBundle"))
+        let made = builder.build().map_err(|_| unusable("the proxy or caBundle"))?;
+        Ok(Self(Arc::new(OnceLock::from(made))))
     }
 
     /// The digest of an image.
@@ -123,7 +134,7 @@ impl Remote {
     }
 
     async fn manifest(&self, url: &str, authorization: Option<&str>) -> Result<Response, Error> {
-        let mut request = self.0.head(url).header(header::ACCEPT, MANIFESTS);
+        let mut request = self.client()?.head(url).header(header::ACCEPT, MANIFESTS);
         if let Some(authorization) = authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
@@ -137,7 +148,7 @@ impl Remote {
         let mut query = BTreeMap::new();
         query.extend(challenge.service.map(|service| ("service", service)));
         query.extend(challenge.scope.map(|scope| ("scope", scope)));
-        let mut request = self.0.get(&challenge.realm).query(&query);
+        let mut request = self.client()?.get(&challenge.realm).query(&query);
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
@@ -153,7 +164,7 @@ impl Remote {
             return Err(Error::Unsupported("only https and http repositories can be looked at; use such a URL".into()));
         }
         let url = format!("{}/info/refs", repository.trim_end_matches('/'));
-        let mut request = self.0.get(&url).query(&[("service", "git-upload-pack")]);
+        let mut request = self.client()?.get(&url).query(&[("service", "git-upload-pack")]);
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
@@ -166,7 +177,7 @@ impl Remote {
     pub async fn npm_version(&self, registry: &str, spec: &str) -> Result<String, Error> {
         let (name, wanted) = package(spec);
         let url = format!("{}/{}", registry.trim_end_matches('/'), name.replace('/', "%2f"));
-        let request = self.0.get(&url).header(header::ACCEPT, NPM_SHORT);
+        let request = self.client()?.get(&url).header(header::ACCEPT, NPM_SHORT);
         let answer = accepted(ask(request).await?)?;
         let about: Value = serde_json::from_slice(&bounded(answer).await?)
             .map_err(|_| Error::Missing(format!("the registry's answer about '{name}' cannot be read")))?;

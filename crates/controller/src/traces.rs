@@ -77,26 +77,32 @@ impl Traces {
 }
 
 async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>) {
-    let client = match reqwest::Client::builder().timeout(PATIENCE).user_agent("kubeopencode").build() {
-        Ok(client) => client,
-        Err(error) => {
-            tracing::warn!(%error, "no traces: no HTTP client");
-            return;
-        }
-    };
     let mut batch = Vec::new();
+    // Made when there is something to send: it brings the certificates of all the world into memory.
+    let mut made = None;
     while runs.recv_many(&mut batch, BATCH).await > 0 {
+        if made.is_none() {
+            made = client().inspect_err(|error| tracing::warn!(%error, "no traces: no HTTP client")).ok();
+        }
+        let Some(client) = &made else {
+            batch.clear();
+            continue;
+        };
         let mut waiting = std::mem::take(&mut batch).into_iter().peekable();
         while let Some((collector, mut spans)) = waiting.next() {
             while let Some((_, more)) = waiting.next_if(|(next, _)| *next == collector) {
                 spans.extend(more);
             }
-            if let Err(error) = export(&client, &collector, spans).await {
+            if let Err(error) = export(client, &collector, spans).await {
                 // The address may hold a password.
                 tracing::warn!(error = %error.without_url(), "traces were not taken");
             }
         }
     }
+}
+
+fn client() -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder().timeout(PATIENCE).user_agent("kubeopencode").build()
 }
 
 async fn export(client: &reqwest::Client, collector: &Collector, spans: Vec<Value>) -> Result<(), reqwest::Error> {
