@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use api::Agent;
 use blackbox::{
     cases,
@@ -18,6 +18,7 @@ use crate::world::{World, condition, shared};
 pub const CASES: &[Case] = cases![
     a_new_commit_is_rolled_out_as_soon_as_no_task_runs,
     a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again,
+    a_repository_is_asked_by_way_of_the_agents_own_proxy,
 ];
 
 fn follows(repository: &str, interval: &str) -> Value {
@@ -104,6 +105,22 @@ async fn a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again
         world.merge::<Agent>("a", json!({"spec": {"contexts": metadata}})).await?;
         let agent = agents.until_object("a", "its word", failed).await?;
         ensure!(pending(&agent).1.contains("169.254.169.254 is a link-local or metadata address"), "{agent:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_repository_is_asked_by_way_of_the_agents_own_proxy() -> anyhow::Result<()> {
+    shared(async |world| {
+        // It answers for every host, as a proxy does. The one that is asked for has no address.
+        let server = GitServer::start(Ipv4Addr::LOCALHOST, &[("README.md", "one")]).await?;
+        let url = server.url();
+        let (proxy, path) = url.rsplit_once('/').context("a repository has a path")?;
+        let contexts = follows(&format!("http://git.example.invalid/{path}"), "1h");
+        let agents = world.record::<Agent>();
+        world.agent("a", json!({"contexts": contexts, "proxy": {"httpProxy": proxy}})).await?;
+        agents.until_object("a", "synced", |agent| pending(agent).0 == "False Synced").await?;
+        ensure!(server.requests() == 1, "it was asked {} times", server.requests());
         Ok(())
     })
     .await

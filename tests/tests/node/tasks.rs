@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use api::TaskPhase;
+use api::{Task, TaskPhase};
 use blackbox::{cases, git_server::GitServer, runner::Case};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -21,6 +21,7 @@ pub const CASES: &[Case] = cases![
     a_task_that_needs_too_much_memory_says_so,
     a_model_that_refuses_the_key_is_named,
     a_command_of_ones_own_runs_under_the_shim,
+    a_task_waits_for_room_in_the_quota_of_its_namespace,
     other_pods_are_held_to_the_same_rules,
 ];
 
@@ -157,6 +158,25 @@ async fn a_command_of_ones_own_runs_under_the_shim() -> anyhow::Result<()> {
         let log = world.logs("own");
         ensure!(status.phase == Some(TaskPhase::Failed) && status.exit_code == Some(7), "{status:?}\n{log}");
         ensure!(log.contains("path=/tools:") && log.contains("what to do"), "{log}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_waits_for_room_in_the_quota_of_its_namespace() -> anyhow::Result<()> {
+    with_world(async |world| {
+        world.template("t", json!({"command": ["sh", "-c", "echo there was room"]})).await?;
+        world.create::<ResourceQuota>("none", json!({"spec": {"hard": {"pods": "0"}}})).await?;
+        let counted = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.hard.is_some());
+        world.until::<ResourceQuota>("none", "to be counted", counted).await?;
+        world.task("patient", json!({"templateRef": {"name": "t"}})).await?;
+        let message = |task: &Task| task.status.as_ref().and_then(|status| status.message.clone()).unwrap_or_default();
+        let refused = |task: &Task| message(task).contains("exceeded quota: none");
+        world.until::<Task>("patient", "to say what it waits for", refused).await?;
+        world.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await?;
+        let status = world.succeeds("patient").await?;
+        ensure!(status.run_epoch == Some(1), "{status:?}");
+        ensure!(!status.message.unwrap_or_default().contains("quota"), "it still speaks of the quota");
         Ok(())
     })
     .await

@@ -27,6 +27,8 @@ const PREFIX: &str = "kubeopencode-";
 /// The last processes of a group leave it a moment after their container's end was seen.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
+/// A node makes its groups within a few milliseconds, one node at a time.
+const TURNS: u32 = 1000;
 
 /// The node's own groups, below which containers get theirs. Each is locked as long as this value or a copy of it lives,
 /// so that another node can tell those of a node that was killed.
@@ -61,21 +63,31 @@ impl Groups {
     fn at(found: Found, name: &str) -> Option<Self> {
         match found {
             Found::One { memory, cpu, pids } => {
-                let made = |hierarchy: Option<PathBuf>| {
+                let mut locks = Vec::new();
+                let mut made = |hierarchy: Option<PathBuf>| {
                     let hierarchy = hierarchy?;
-                    sweep(&hierarchy);
-                    let group = hierarchy.join(name);
-                    make_empty(&group).ok().map(|()| group)
+                    in_turn(&hierarchy, || {
+                        sweep(&hierarchy);
+                        let group = hierarchy.join(name);
+                        make_empty(&group).ok()?;
+                        locks.extend(lock(&group));
+                        Some(group)
+                    })
                 };
                 let (memory, cpu, pids) = (made(memory), made(cpu), made(pids));
-                let locks: Vec<File> = memory.iter().chain(&cpu).chain(&pids).filter_map(|group| lock(group)).collect();
                 (!locks.is_empty())
                     .then(|| Self { version: Version::One { memory, cpu, pids }, _locks: Arc::new(locks) })
             }
             Found::Two { root, own } => {
                 let mut places = own.ancestors().take_while(|place| place.starts_with(&root));
-                let group = places.find_map(|place| handed_over(&place.join(name)).ok())?;
-                let locks = lock(&group).into_iter().collect();
+                let mut locks = Vec::new();
+                let group = places.find_map(|place| {
+                    in_turn(place, || {
+                        let group = handed_over(&place.join(name)).ok()?;
+                        locks.extend(lock(&group));
+                        Some(group)
+                    })
+                })?;
                 Some(Self { version: Version::Two(group), _locks: Arc::new(locks) })
             }
         }
@@ -222,6 +234,19 @@ pub(crate) fn name(root: &Path) -> String {
     format!("{PREFIX}{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
 }
 
+/// Does something that others are not to do in this hierarchy at the same time: between its making and its lock, a group
+/// looks like one of a node that was killed. Whoever holds the turn for too long is not waited for.
+fn in_turn<T>(hierarchy: &Path, work: impl FnOnce() -> T) -> T {
+    let turn = File::open(hierarchy).ok();
+    for _ in 0..TURNS {
+        if turn.as_ref().is_none_or(|turn| turn.try_lock().is_ok()) {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    work()
+}
+
 /// Removes the groups of nodes that were killed, and whose directories nobody starts a node on again.
 fn sweep(hierarchy: &Path) {
     for entry in fs::read_dir(hierarchy).into_iter().flatten().flatten() {
@@ -345,6 +370,24 @@ mod tests {
         drop(lives);
         sweep(dir.path());
         assert!(!left("kubeopencode-lives"));
+    }
+
+    #[test]
+    fn nodes_that_start_at_once_do_not_sweep_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |number: u32| {
+            let found = Found::One { memory: Some(dir.path().to_owned()), cpu: None, pids: None };
+            Groups::at(found, &format!("{PREFIX}{number}")).unwrap()
+        };
+        let started: Vec<Groups> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|thread| {
+                    scope.spawn(move || (0..50).map(|number| start(thread * 50 + number)).collect::<Vec<_>>())
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), started.len());
     }
 
     #[test]

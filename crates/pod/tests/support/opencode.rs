@@ -35,6 +35,8 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
     .map(|name| (name.to_owned(), "1".to_owned()))
     .to_vec();
     environment.push(("npm_config_offline".to_owned(), "true".to_owned()));
+    // What lives for seconds ends before optimised code pays: without, each start costs a quarter less of the processors.
+    environment.push(("BUN_JSC_useDFGJIT".to_owned(), "false".to_owned()));
     environment.push(("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string()));
     for (name, below) in [
         ("HOME", ""),
