@@ -1,7 +1,16 @@
 //! The one binary of KubeOpenCode.
 
-use std::process::ExitCode;
+use std::{
+    panic,
+    process::{self, ExitCode},
+};
 
 fn main() -> ExitCode {
+    // As a release does: a build for tests is not to survive what would end the product.
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        tell(what);
+        process::abort();
+    }));
     kubeopencode::main()
 }

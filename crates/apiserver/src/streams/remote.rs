@@ -101,7 +101,6 @@ pub(super) async fn converse(wire: Wire, wanted: Wanted, node: Arc<dyn Kubelet>,
         }
     }
     client.abort();
-    drop(client.await);
     line.finish().await;
 }
 
