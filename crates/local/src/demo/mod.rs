@@ -6,23 +6,25 @@ mod report;
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     io::{self, Write},
     time::Duration,
 };
 
-use api::Task;
+use api::{Agent, Task};
 use futures::{StreamExt as _, pin_mut};
 use jiff::Zoned;
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource, ResourceExt as _,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, GroupVersionKind, NamespaceResourceScope},
     runtime::{
         WatchStreamExt as _,
         wait::{await_condition, conditions::is_deleted},
         watcher::{self, Event},
     },
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -84,10 +86,12 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts the model and applies the manifests. Tasks of an earlier demo make room.
+    /// Starts the model and applies the manifests. What an earlier demo made goes first: its Agent would serve until it is
+    /// told where the model is now, and take the Tasks that it has by then along.
     pub async fn start(client: Client) -> Result<Self, Error> {
         let model = ScriptedModel::start().await.map_err(Error::Model)?;
-        remove_tasks(&client).await?;
+        remove::<Task>(&client, &DeleteParams::background()).await?;
+        Box::pin(remove::<Agent>(&client, &DeleteParams::foreground())).await?;
         let mut expected = 0;
         for object in manifests(&model.base_url())? {
             expected += usize::from(matches!(object["kind"].as_str(), Some("Task" | "CronTask")));
@@ -169,17 +173,23 @@ fn said(error: kube::Error) -> String {
     }
 }
 
-/// Removes the Tasks of an earlier demo, and waits until they are gone.
-async fn remove_tasks(client: &Client) -> Result<(), Error> {
-    let tasks: Api<Task> = Api::namespaced(client.clone(), NAMESPACE);
-    let failed = |error| Error::Api { what: "Tasks of an earlier demo cannot be removed".to_owned(), why: said(error) };
-    for task in tasks.list(&ListParams::default().labels(LABEL)).await.map_err(failed)? {
-        let (name, uid) = (task.name_any(), task.uid().unwrap_or_default());
-        match tasks.delete(&name, &DeleteParams::background()).await {
+/// Removes what an earlier demo made of one kind, and waits until it is gone.
+async fn remove<K>(client: &Client, how: &DeleteParams) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let all: Api<K> = Api::namespaced(client.clone(), NAMESPACE);
+    let failed = |error| {
+        let what = format!("the {} of an earlier demo cannot be removed", K::plural(&()));
+        Error::Api { what, why: said(error) }
+    };
+    for object in all.list(&ListParams::default().labels(LABEL)).await.map_err(failed)? {
+        let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
+        match all.delete(&name, how).await {
             Err(kube::Error::Api(status)) if status.code == 404 => continue,
             other => drop(other.map_err(failed)?),
         }
-        let gone = timeout(Duration::from_mins(1), await_condition(tasks.clone(), &name, is_deleted(&uid))).await;
+        let gone = timeout(Duration::from_mins(1), await_condition(all.clone(), &name, is_deleted(&uid))).await;
         if !matches!(gone, Ok(Ok(_))) {
             return Err(Error::Stays(name));
         }
@@ -189,7 +199,7 @@ async fn remove_tasks(client: &Client) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use api::{Agent, AgentTemplate, CronTask};
+    use api::{AgentTemplate, CronTask};
 
     use super::*;
 
@@ -200,6 +210,8 @@ mod tests {
         let tasks = ["Task"; 5];
         assert_eq!(kinds[..3], ["Namespace", "AgentTemplate", "Agent"]);
         assert_eq!((&kinds[3..8], kinds[8]), (&tasks[..], "CronTask"));
+        // The next demo finds them by it, and removes them.
+        assert!(objects[2..8].iter().all(|object| object["metadata"]["labels"]["kubeopencode.io/demo"] == "true"));
         let template: AgentTemplate = serde_json::from_value(objects[1].clone()).unwrap();
         let config = serde_json::to_string(&template.spec).unwrap();
         assert!(config.contains("http://127.0.0.1:1/v1") && !config.contains("MODEL_URL"), "{config}");
