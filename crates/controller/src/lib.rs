@@ -178,7 +178,6 @@ pub async fn run(
     outcome
 }
 
-/// The clients for what is not the API server.
 /// Who we are: the Pod's name, or the machine's and a number.
 fn identity(environment: &Environment) -> String {
     environment("POD_NAME")

@@ -55,15 +55,7 @@ async fn converse(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: J
     };
     let pumps = [pump(stdout, STDOUT), pump(stderr, STDERR)];
     let mut client = tokio::spawn(receive(source, stdin, sizes, messages.clone()));
-    let outcome = tokio::select! {
-        outcome = job.run(&*node, streams) => Some(outcome),
-        // The client is gone: dropping the job ends it.
-        _ = &mut client => None,
-    };
-    if let Some(outcome) = outcome {
-        for pump in pumps {
-            drop(pump.await);
-        }
+    if let Some(outcome) = job::attend(job, &*node, streams, &mut client, pumps).await {
         let mut last = vec![ERROR];
         last.extend(job::status(&outcome).to_string().into_bytes());
         drop(messages.send(Message::Binary(last.into())).await);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::kubelet::{Attach, Exec, Exit, Kubelet, KubeletError, Streams, TerminalSize};
 use crate::request::Query;
@@ -26,7 +27,7 @@ impl Job {
         }
     }
 
-    pub(super) async fn run(self, node: &dyn Kubelet, streams: Streams) -> Result<Exit, KubeletError> {
+    async fn run(self, node: &dyn Kubelet, streams: Streams) -> Result<Exit, KubeletError> {
         match self {
             Self::Exec(exec) => node.exec(exec, streams).await,
             Self::Attach(attach) => node.attach(attach, streams).await,
@@ -97,6 +98,25 @@ pub(super) async fn pump<M>(
             return;
         }
     }
+}
+
+/// Runs a job as long as its client listens. Answers how it ended once everything that it printed is on its way, and
+/// nothing if the client left, which ends the job.
+pub(super) async fn attend(
+    job: Job,
+    node: &dyn Kubelet,
+    streams: Streams,
+    client: &mut JoinHandle<()>,
+    pumps: [JoinHandle<()>; 2],
+) -> Option<Result<Exit, KubeletError>> {
+    let outcome = tokio::select! {
+        outcome = job.run(node, streams) => outcome,
+        _ = client => return None,
+    };
+    for pump in pumps {
+        drop(pump.await);
+    }
+    Some(outcome)
 }
 
 /// The last message: how it ended.

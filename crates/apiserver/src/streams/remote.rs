@@ -81,15 +81,7 @@ pub(super) async fn converse(wire: Wire, wanted: Wanted, node: Arc<dyn Kubelet>,
             tokio::spawn(job::pump(source, line.frames.clone(), move |piece| FrameWriter::data(stream, piece, false)))
         };
         let pumps = [pump(stdout, Part::Stdout), pump(stderr, Part::Stderr)];
-        let outcome = tokio::select! {
-            outcome = job.run(&*node, streams) => Some(outcome),
-            // The client is gone: dropping the job ends it.
-            _ = &mut client => None,
-        };
-        if let Some(outcome) = outcome {
-            for pump in pumps {
-                drop(pump.await);
-            }
+        if let Some(outcome) = job::attend(job, &*node, streams, &mut client, pumps).await {
             let status = job::status(&outcome).to_string();
             drop(line.frames.send(FrameWriter::data(number(Part::Error), status.as_bytes(), false)).await);
             for stream in numbers.into_values() {

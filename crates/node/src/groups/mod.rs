@@ -128,14 +128,16 @@ impl Groups {
                 (Group { kills: Some(path.join("memory.events")), paths: vec![path] }, settings)
             }
         };
+        let named =
+            |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         for path in &group.paths {
-            make_empty(path)?;
+            make_empty(path).map_err(|error| named(path, error))?;
         }
         for (file, value, needed) in settings {
             match fs::write(&file, value) {
                 Err(error) if needed => {
                     group.remove();
-                    return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())));
+                    return Err(named(&file, error));
                 }
                 _ => {}
             }

@@ -110,14 +110,14 @@ fn start_and_watch(start: Start, control: &UnixStream) -> Result<ExitStatus, Str
 }
 
 fn start_init(start: &Start) -> io::Result<(Child, UnixStream)> {
-    let program = File::open("/proc/self/exe").map_err(at("its own program"))?;
+    let program = File::open("/proc/self/exe")?;
     let mut namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if start.user_namespace {
         namespaces |= UnshareFlags::NEWUSER;
     }
     #[expect(deprecated, reason = "its danger is unsharing the table of files among threads; here is neither")]
-    rustix::thread::unshare(namespaces).map_err(|error| at("namespaces")(error.into()))?;
+    rustix::thread::unshare(namespaces)?;
     if start.user_namespace {
         let process = &start.init.process;
         fs::write("/proc/self/setgroups", "deny")?;
@@ -126,13 +126,8 @@ fn start_init(start: &Start) -> io::Result<(Child, UnixStream)> {
         keep_capabilities()?;
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let child = again(&program).stdin(OwnedFd::from(theirs)).spawn().map_err(at("its first process"))?;
+    let child = again(&program).stdin(OwnedFd::from(theirs)).spawn()?;
     Ok((child, ours))
-}
-
-/// An error with the step at which it happened.
-fn at(step: &str) -> impl Fn(io::Error) -> io::Error {
-    move |error| io::Error::new(error.kind(), format!("{step}: {error}"))
 }
 
 /// Puts a process into control groups; 0 is this one.
