@@ -47,6 +47,8 @@ pub struct Options {
     pub leader: Option<&'static str>,
     /// Reaches the API server in another way than the cluster says.
     pub kubeconfig: Option<PathBuf>,
+    /// Keeps logs and records in this directory.
+    pub archive: Option<PathBuf>,
     /// Is this program, instead of one that is built first.
     pub program: Option<PathBuf>,
 }
@@ -78,6 +80,9 @@ impl Controller {
         command.env("KUBECONFIG", kubeconfig).env_remove("KUBEOPENCODE_FAILPOINT");
         if let Some(place) = options.failpoint {
             command.env("KUBEOPENCODE_FAILPOINT", place);
+        }
+        if let Some(archive) = &options.archive {
+            command.arg("--log-archive").arg(archive);
         }
         if let Some(name) = options.leader {
             command.args(["--leader-elect", "--leader-elect-namespace=default"]).env("POD_NAME", name);

@@ -2,7 +2,8 @@
 //!
 //! It binds Pods to a node that exists only as an object, and writes the statuses that a kubelet would write. What
 //! becomes of a Pod is said by Task, in a script that can change while the Pod lives; without a word about it a Pod
-//! runs and ends well. Pods that belong to no Task are servers: they become ready and stay.
+//! runs and ends well. Pods that belong to no Task are servers: they become ready and stay, unless
+//! the script has something for `AGENT-server`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -241,7 +242,12 @@ impl Life<'_> {
                     let script = script.borrow_and_update();
                     script.get(&pod.name_any()).or_else(|| script.get(task)).cloned().unwrap_or_else(Act::succeed)
                 }
-                None => Act::Hold,
+                // The script of a server is how it starts; one that has started goes on.
+                None => {
+                    let script = script.borrow_and_update();
+                    let agent = pod.labels().get("kubeopencode.io/agent").filter(|_| self.started.is_none());
+                    agent.and_then(|agent| script.get(&format!("{agent}-server"))).cloned().unwrap_or(Act::Hold)
+                }
             };
             let over = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             let over = matches!(over, Some("Succeeded" | "Failed"));

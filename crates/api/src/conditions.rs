@@ -18,6 +18,8 @@ pub mod types {
     pub const LOGS_CAPTURED: &str = "LogsCaptured";
     /// Task: the result of this run is durable.
     pub const RESULT_RECORDED: &str = "ResultRecorded";
+    /// Agent: a changed server takes over; Tasks wait for it.
+    pub const PROGRESSING: &str = "Progressing";
     /// Task: the agent asks a person for permission.
     pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
     /// Task: the cluster, not the Task, ended a run.
@@ -91,8 +93,12 @@ pub mod reasons {
     pub const CAPTURED: &str = "Captured";
     /// Lines of the log, or its end, could not be read.
     pub const LOG_INCOMPLETE: &str = "LogIncomplete";
-    /// The answer is in the status.
+    /// A changed server takes over from the one before.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// How the run ended is kept.
     pub const RECORDED: &str = "Recorded";
+    /// How the run ended could not be kept; the status alone tells it.
+    pub const NOT_RECORDED: &str = "NotRecorded";
 
     // How a Task ended.
     /// The agent finished its work.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{LogArchive, OpenError};
+use store::{Archive, OpenError};
 
 /// Where logs outlive Pods.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -15,7 +15,7 @@ pub struct LogArchiveArg {
 
 impl LogArchiveArg {
     /// The archive, if one was named.
-    pub fn open(&self) -> Result<Option<Arc<dyn LogArchive>>, OpenError> {
+    pub fn open(&self) -> Result<Option<Arc<dyn Archive>>, OpenError> {
         self.log_archive.as_deref().filter(|url| !url.is_empty()).map(store::open).transpose()
     }
 }

@@ -26,7 +26,7 @@ use kubeopencode_core::{contexts::ConfigMaps, platform::Platform, pod::attaches,
 use observe::{Key, Kind, Queue};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store::{LogArchive, Owner};
+use store::{Archive, Owner};
 
 use crate::{
     Environment,
@@ -66,6 +66,8 @@ pub struct Context {
     pub traces: Traces,
     /// What Agents use and others own.
     pub parts: Parts,
+    /// What outlives Pods, if anything does.
+    pub archive: Option<Arc<dyn Archive>>,
     /// Logs that outlive Pods.
     pub logs: Logs,
     /// What was applied.
@@ -126,7 +128,7 @@ pub struct Work {
     pub registries: Queue<Key>,
     /// Namespaces whose finished Tasks may have to go.
     pub cleanups: Queue<String>,
-    /// Tasks that are gone and whose logs have to go too.
+    /// Tasks that are gone and whose logs and records have to go too.
     pub logs: Queue<Owner>,
     /// Agents on which a Task may ask a person.
     pub approvals: Queue<Key>,
@@ -142,11 +144,12 @@ impl Context {
         metrics: Arc<Metrics>,
         servers: Servers,
         environment: Environment,
-        archive: Option<Arc<dyn LogArchive>>,
+        archive: Option<Arc<dyn Archive>>,
     ) -> Self {
         let work = Work::default();
         Self {
-            logs: Logs::new(archive, client.clone(), Arc::clone(&metrics), work.tasks.clone()),
+            logs: Logs::new(archive.clone(), client.clone(), Arc::clone(&metrics), work.tasks.clone()),
+            archive,
             client,
             events,
             metrics,

@@ -7,7 +7,8 @@
 #[cfg(debug_assertions)]
 const VARIABLE: &str = "KUBEOPENCODE_FAILPOINT";
 
-/// A place at which the process may die: `labelled`, `claimed`, `contexts-made`, `pod-made`, `run-ended`, `finished`.
+/// A place at which the process may die: `labelled`, `claimed`, `contexts-made`, `pod-made`, `run-ended`,
+/// `run-recorded`, `finished`.
 #[cfg(debug_assertions)]
 pub fn reach(place: &str) {
     if std::env::var(VARIABLE).is_ok_and(|wanted| wanted == place) {

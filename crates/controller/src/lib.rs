@@ -54,7 +54,7 @@ use context::Context;
 use events::Events;
 use fence::{Fence, FenceLayer};
 use metrics::Metrics;
-use store::LogArchive;
+use store::Archive;
 
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -71,7 +71,7 @@ pub struct Options {
     /// Looks up an environment variable.
     pub environment: Environment,
     /// Where logs are kept; without one they go with their Pods.
-    pub log_archive: Option<Arc<dyn LogArchive>>,
+    pub log_archive: Option<Arc<dyn Archive>>,
 }
 
 /// Why the controllers ended.

@@ -38,6 +38,8 @@ pub mod report;
 pub mod resolve;
 pub mod resolved;
 pub mod retry;
+pub mod rollout;
+pub mod runs;
 pub mod secrets;
 mod security;
 pub mod share;

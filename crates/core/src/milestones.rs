@@ -28,8 +28,11 @@ pub fn note(status: &mut TaskStatus, generation: Option<i64>, now: Timestamp) {
         };
         status::set(&mut conditions, types::LOGS_CAPTURED, whole, reason, message, generation, now);
     }
-    if status.phase.is_some_and(TaskPhase::is_finished) && status.result.is_some() {
-        let message = "what the agent answered is in the status";
+    if let Some(result) = status.result.as_ref().filter(|_| status.phase.is_some_and(TaskPhase::is_finished)) {
+        let message = match result.reference {
+            Some(_) => "how the run ended is kept, also when the Task runs again",
+            None => "what the agent answered is in the status",
+        };
         status::set(&mut conditions, types::RESULT_RECORDED, true, reasons::RECORDED, message, generation, now);
     }
     status.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
@@ -95,6 +98,10 @@ mod tests {
             "ResultRecorded=True Recorded: what the agent answered is in the status",
         ];
         assert_eq!(told(status.clone()), [prepared, end].concat());
+        let reference = Some("default/u/k8s-1.run.json".to_owned());
+        status.result = Some(TaskResult { reference, ..TaskResult::default() });
+        let kept = "ResultRecorded=True Recorded: how the run ended is kept, also when the Task runs again";
+        assert_eq!(told(status.clone())[3], kept);
         status.logs = Some(LogStatus { lines: Some(7), gaps: Some(2), ..logs });
         let lost = "LogsCaptured=False LogIncomplete: a part of the log was lost, 7 lines kept";
         assert_eq!(told(status)[2], lost);

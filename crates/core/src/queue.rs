@@ -14,7 +14,12 @@ use std::{
     time::Duration,
 };
 
-use api::{Agent, Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
+use api::{
+    Agent, Task,
+    conditions::{reasons, types},
+    kinds::agent::TaskStart,
+    workload::Quota,
+};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -84,6 +89,8 @@ pub enum Gate {
     Standby,
     /// The Agent's server is not ready.
     ServerNotReady,
+    /// The Agent's server is about to be replaced by another; what begins on it would end with it.
+    ServerReplaced,
     /// The Agent or template does not exist.
     Missing {
         /// Since when; of repeated reports the queue keeps the first.
@@ -98,10 +105,19 @@ impl Gate {
         match Suspension::of(agent) {
             Suspension::ByUser => Self::SuspendedByUser,
             Suspension::ByStandby => Self::Standby,
-            Suspension::Awake if ready => Self::Ready,
-            Suspension::Awake => Self::ServerNotReady,
+            Suspension::Awake if !ready => Self::ServerNotReady,
+            Suspension::Awake if is_being_replaced(agent) => Self::ServerReplaced,
+            Suspension::Awake => Self::Ready,
         }
     }
+}
+
+/// Whether the server of an Agent that is ready is being replaced, or may have to be: nobody looked at the change yet.
+fn is_being_replaced(agent: &Agent) -> bool {
+    let Some(status) = &agent.status else { return false };
+    let unseen = status.observed_generation < agent.metadata.generation;
+    let mut conditions = status.conditions.iter().flatten();
+    unseen || conditions.any(|one| one.type_ == types::PROGRESSING && one.status == "True")
 }
 
 /// A Task that waits for its run.
@@ -348,7 +364,7 @@ impl Queue {
                 }
             }
             Gate::Standby => decisions.resume = !self.eligible.is_empty(),
-            Gate::SuspendedByUser | Gate::ServerNotReady | Gate::Missing { .. } => {}
+            Gate::SuspendedByUser | Gate::ServerNotReady | Gate::ServerReplaced | Gate::Missing { .. } => {}
         }
         if self.limits.quota.is_some() && !decisions.admit.is_empty() {
             decisions.history = Some(self.history.starts().to_vec());

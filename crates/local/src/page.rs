@@ -11,7 +11,7 @@ use std::{
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use server::{Access, Listening, LoginLinks};
-use store::LogArchive;
+use store::Archive;
 use tokio::{sync::watch, task::JoinHandle};
 
 /// Where the page is unless somebody says otherwise.
@@ -46,7 +46,7 @@ pub struct Page {
 impl Page {
     /// Serves the page of the platform that `kubeconfig` reaches. Without a `port`, at [`PORT`] or, if that is taken, at
     /// any free one.
-    pub async fn start(kubeconfig: &Path, port: Option<u16>, log_archive: Arc<dyn LogArchive>) -> Result<Self, Error> {
+    pub async fn start(kubeconfig: &Path, port: Option<u16>, log_archive: Arc<dyn Archive>) -> Result<Self, Error> {
         let config = Kubeconfig::read_from(kubeconfig)?;
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         let wanted = port.unwrap_or(PORT);
@@ -96,7 +96,7 @@ impl Page {
     }
 }
 
-fn options(port: u16, log_archive: Arc<dyn LogArchive>) -> server::Options {
+fn options(port: u16, log_archive: Arc<dyn Archive>) -> server::Options {
     server::Options {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         metrics: None,

@@ -15,7 +15,7 @@ use apiserver::{ApiServer, Storage};
 use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
-use store::LogArchive;
+use store::Archive;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
@@ -106,7 +106,7 @@ pub struct Platform {
     workloads: Workloads,
     node: Arc<Node>,
     forwarding: ServiceForwarding,
-    log_archive: Arc<dyn LogArchive>,
+    log_archive: Arc<dyn Archive>,
     /// True for our controllers.
     stop_controllers: watch::Sender<bool>,
     /// True for the API server.
@@ -139,7 +139,7 @@ impl Platform {
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
-        let log_archive: Arc<dyn LogArchive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
+        let log_archive: Arc<dyn Archive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let hidden = vec![state.path().to_owned()];
@@ -196,7 +196,7 @@ impl Platform {
     }
 
     /// Where logs are kept.
-    pub fn log_archive(&self) -> Arc<dyn LogArchive> {
+    pub fn log_archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.log_archive)
     }
 
@@ -258,7 +258,7 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 }
 
 /// Our own controllers, for a platform where servers listen on Pod addresses and Services have loopback ones.
-async fn control(client: Client, log_archive: Arc<dyn LogArchive>, stop: watch::Receiver<bool>) {
+async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Receiver<bool>) {
     let environment = |name: &str| match name {
         "KUBEOPENCODE_ADDRESSING" => Some("Local".to_owned()),
         name => std::env::var(name).ok(),

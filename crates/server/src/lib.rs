@@ -38,6 +38,7 @@ mod opencode;
 mod page;
 mod proxy;
 mod random;
+mod runs;
 mod selector;
 mod session;
 mod share;
@@ -83,7 +84,7 @@ use limits::Limits;
 use metrics::Metrics;
 use share::Shares;
 use state::Server;
-use store::LogArchive;
+use store::Archive;
 use world::World;
 
 /// How to serve.
@@ -114,7 +115,7 @@ pub struct Options {
     /// Looks up an environment variable.
     pub environment: fn(&str) -> Option<String>,
     /// Where logs are kept; without one they go with their Pods.
-    pub log_archive: Option<Arc<dyn LogArchive>>,
+    pub log_archive: Option<Arc<dyn Archive>>,
 }
 
 /// Why the server ended.
@@ -280,6 +281,7 @@ fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, OpenApi) {
         .merge(actions::routes())
         .merge(session::routes())
         .merge(logs::routes())
+        .merge(runs::routes())
         .merge(explain::routes())
         .merge(share::routes())
         .merge(upcoming::routes())

@@ -41,6 +41,7 @@ use crate::{
     world::now,
 };
 use kept::KeptLog;
+pub(crate) use kept::owner;
 use query::{AGENT, Format, LineId, LogQuery, Wanted};
 
 /// How often a Pod that prepares is looked at.

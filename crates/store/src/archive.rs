@@ -1,17 +1,20 @@
-//! What an archive of logs is.
+//! What an archive is.
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::Directory;
 
-/// The logs of runs.
+const RECORD_START: &str = "k8s-";
+const RECORD_END: &str = ".run.json";
+
+/// The logs and records of runs.
 ///
 /// A log is a sequence of whole lines, each with the moment at which the node got it in front. It grows by
-/// [`append`](Self::append) and ends with [`close`](Self::close).
-pub trait LogArchive: fmt::Debug + Send + Sync {
+/// [`append`](Self::append) and ends with [`close`](Self::close). A record is a text that says how a run ended.
+pub trait Archive: fmt::Debug + Send + Sync {
     /// Adds whole lines to a log that is `at` bytes long. They are durable when it answers.
     ///
     /// A log of another length, or one that was closed, is left alone: somebody else wrote to it.
@@ -26,14 +29,20 @@ pub trait LogArchive: fmt::Debug + Send + Sync {
     /// Up to `limit` bytes of whole lines from byte `from` on. Nothing means that no more are there.
     fn read(&self, run: &Run, from: u64, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
 
-    /// Removes the logs of all runs of a Task. It is no error if there are none.
+    /// Keeps the record of a run. It is durable when it answers. The first record of a run counts; it is answered.
+    fn record(&self, run: &Run, record: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
+
+    /// The records of a Task's runs, by the number of the run.
+    fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>>;
+
+    /// Removes the logs and records of all runs of a Task. It is no error if there are none.
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The Tasks that have logs here.
+    /// The Tasks of which something is kept here.
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
 }
 
-/// A Task, as its logs know it: another one of the same name has a UID of its own.
+/// A Task, as the archive knows it: another one of the same name has a UID of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     namespace: String,
@@ -74,6 +83,18 @@ pub struct Run {
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/k8s-{}.log", self.task.namespace, self.task.uid, self.epoch)
+    }
+}
+
+impl Run {
+    /// Where the record of the run is, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.run.json`.
+    pub fn record(&self) -> String {
+        format!("{}/{}/{RECORD_START}{}{RECORD_END}", self.task.namespace, self.task.uid, self.epoch)
+    }
+
+    /// The number of the run whose record has this name.
+    pub(crate) fn of_record(name: &str) -> Option<i64> {
+        name.strip_prefix(RECORD_START)?.strip_suffix(RECORD_END)?.parse().ok()
     }
 }
 
@@ -162,7 +183,7 @@ pub enum OpenError {
 }
 
 /// The archive at a URL: `file:///PATH`, or a path.
-pub fn open(url: &str) -> Result<Arc<dyn LogArchive>, OpenError> {
+pub fn open(url: &str) -> Result<Arc<dyn Archive>, OpenError> {
     let path = match url.split_once("://") {
         None if !url.is_empty() => url,
         Some(("file", path)) if path.starts_with('/') => path,

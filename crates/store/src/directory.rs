@@ -1,9 +1,10 @@
-//! An archive in a directory: one file a run, and beside it, once it is closed, a note of how it ended.
+//! An archive in a directory: one file a run, beside it, once it is closed, a note of how it ended, and the run's record.
 //!
 //! Several processes may use one directory, also by a network file system that knows locks.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, FileType, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -11,7 +12,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 
-use crate::{End, Error, Kept, LogArchive, Owner, Run};
+use crate::{Archive, End, Error, Kept, Owner, Run};
 
 /// The server may run as another user of the same group; nobody else reads what agents print.
 const DIRECTORY_MODE: u32 = 0o770;
@@ -107,23 +108,57 @@ impl Directory {
         }
         let (note, draft) = (self.note(run), self.log(run).with_extension("end.draft"));
         let written = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&draft)?;
-            file.write_all(&serde_json::to_vec(&end)?)?;
-            file.sync_all()?;
-            fs::rename(&draft, &note)
+            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&draft)?;
+            finish(file, &serde_json::to_vec(&end)?, &draft, &note)
         };
         written().map_err(failed("write", &note))?;
         sync(&self.folder(&run.task))?;
         Ok(end)
     }
 
+    fn record_now(&self, run: &Run, record: &[u8]) -> Result<Vec<u8>, Error> {
+        let place = self.base.join(run.record());
+        if let Some(earlier) = read_if_there(&place)? {
+            return Ok(earlier);
+        }
+        let folder = self.folder(&run.task);
+        make(&folder)?;
+        let draft = place.with_extension("draft");
+        let written = || {
+            // Whoever else has this draft open waits here, and then finds it in its place.
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&draft)?;
+            file.lock()?;
+            if place.exists() {
+                return fs::remove_file(&draft).or_else(|error| match error.kind() {
+                    io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                });
+            }
+            file.set_len(0)?;
+            finish(file, record, &draft, &place)
+        };
+        written().map_err(failed("write", &place))?;
+        sync(&folder)?;
+        read_if_there(&place)?.ok_or_else(|| failed("read", &place)(io::ErrorKind::NotFound.into()))
+    }
+
+    fn records_now(&self, task: &Owner) -> Result<BTreeMap<i64, Vec<u8>>, Error> {
+        let folder = self.folder(task);
+        let mut records = BTreeMap::new();
+        for name in names(&folder, FileType::is_file)? {
+            if let Some(epoch) = Run::of_record(&name)
+                && let Some(record) = read_if_there(&folder.join(name))?
+            {
+                records.insert(epoch, record);
+            }
+        }
+        Ok(records)
+    }
+
     fn end(&self, run: &Run) -> Result<Option<End>, Error> {
         let path = self.note(run);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| failed("read", &path)(error.into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", &path)(error)),
-        }
+        let note = read_if_there(&path)?.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+        note.map_err(|error| failed("read", &path)(error.into()))
     }
 
     fn find_now(&self, run: &Run) -> Result<Option<Kept>, Error> {
@@ -168,8 +203,8 @@ impl Directory {
 
     fn owners_now(&self) -> Result<Vec<Owner>, Error> {
         let mut owners = Vec::new();
-        for namespace in names(&self.base)? {
-            for uid in names(&self.base.join(&namespace))? {
+        for namespace in names(&self.base, FileType::is_dir)? {
+            for uid in names(&self.base.join(&namespace), FileType::is_dir)? {
                 owners.extend(Owner::new(&namespace, &uid));
             }
         }
@@ -177,7 +212,7 @@ impl Directory {
     }
 }
 
-impl LogArchive for Directory {
+impl Archive for Directory {
     fn append(&self, run: &Run, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>> {
         let run = run.clone();
         self.work(move |this| this.append_now(&run, at, &lines))
@@ -196,6 +231,16 @@ impl LogArchive for Directory {
     fn read(&self, run: &Run, from: u64, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
         let run = run.clone();
         self.work(move |this| this.read_now(&run, from, limit))
+    }
+
+    fn record(&self, run: &Run, record: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
+        let run = run.clone();
+        self.work(move |this| this.record_now(&run, &record))
+    }
+
+    fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>> {
+        let task = task.clone();
+        self.work(move |this| this.records_now(&task))
     }
 
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>> {
@@ -236,15 +281,30 @@ fn sync(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
 }
 
-/// The folders in a folder.
-fn names(folder: &Path) -> Result<Vec<String>, Error> {
+/// Writes a draft and puts it into its place, whole or not at all.
+fn finish(mut draft: File, text: &[u8], from: &Path, to: &Path) -> io::Result<()> {
+    draft.write_all(text)?;
+    draft.sync_all()?;
+    fs::rename(from, to)
+}
+
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+/// What a folder has of a kind.
+fn names(folder: &Path, wanted: fn(&FileType) -> bool) -> Result<Vec<String>, Error> {
     let entries = match fs::read_dir(folder) {
         // Somebody removed it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(failed("list", folder))?,
     };
-    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    Ok(folders.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    let fitting = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| wanted(&kind)));
+    Ok(fitting.filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
 struct Sizes {

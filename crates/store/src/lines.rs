@@ -7,7 +7,7 @@ use futures::{
 };
 use jiff::Timestamp;
 
-use crate::{LogArchive, Run};
+use crate::{Archive, Run};
 
 /// A line that is longer is told, and kept, as several lines of the same moment: what a container prints must not fill
 /// the memory of whoever reads it.
@@ -155,7 +155,7 @@ pub struct Selection {
 
 /// The lines that are wanted of a log in an archive, each with its place.
 pub fn read(
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     run: Run,
     wanted: Selection,
 ) -> impl Stream<Item = io::Result<(Place, Line)>> + Send {
@@ -175,7 +175,7 @@ pub fn read(
 
 /// The lines that are wanted, however many.
 fn select(
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     run: Run,
     wanted: Selection,
 ) -> impl Stream<Item = io::Result<(Place, Line)>> + Send {

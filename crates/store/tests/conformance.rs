@@ -1,4 +1,4 @@
-//! What every archive of logs promises, checked on each of them.
+//! What every archive promises, checked on each of them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -9,11 +9,11 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use kubeopencode_store::{Directory, End, Error, Kept, LogArchive, Owner, Run, Selection, read};
+use kubeopencode_store::{Archive, Directory, End, Error, Kept, Owner, Run, Selection, read};
 
 /// An archive, and the place where a crash can be played.
 struct Case {
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     base: tempfile::TempDir,
 }
 
@@ -164,6 +164,46 @@ async fn each_run_has_its_own_log_and_they_go_with_their_task() {
     case.archive.remove(&run("b", 1).task).await.unwrap();
     assert!(case.archive.owners().await.unwrap().is_empty());
     assert_eq!(fs::read_dir(case.base.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_first_record_of_a_run_counts() {
+    let mut case = Case::directory();
+    let run = run("u", 2);
+    assert!(case.archive.records(&run.task).await.unwrap().is_empty());
+    // What a process left that died while it wrote is no record.
+    let draft = case.base.path().join(run.record()).with_extension("draft");
+    fs::create_dir_all(draft.parent().unwrap()).unwrap();
+    fs::write(&draft, b"a much longer text than that which is kept").unwrap();
+    assert!(case.archive.records(&run.task).await.unwrap().is_empty());
+    assert_eq!(case.archive.record(&run, b"first".to_vec()).await.unwrap(), b"first");
+    assert_eq!(case.archive.record(&run, b"second".to_vec()).await.unwrap(), b"first");
+    case.reopen();
+    let older = Run { epoch: 1, ..run.clone() };
+    assert_eq!(case.archive.record(&older, b"older".to_vec()).await.unwrap(), b"older");
+    let kept: Vec<_> = case.archive.records(&run.task).await.unwrap().into_iter().collect();
+    assert_eq!(kept, [(1, b"older".to_vec()), (2, b"first".to_vec())]);
+    // A record makes no log, and is removed with its Task although there is none.
+    assert_eq!(case.archive.find(&run).await.unwrap(), None);
+    assert_eq!(case.archive.owners().await.unwrap(), [run.task.clone()]);
+    case.archive.remove(&run.task).await.unwrap();
+    assert!(case.archive.owners().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_that_record_a_run_at_once_all_are_told_the_same() {
+    let case = Case::directory();
+    for epoch in 0..20 {
+        let writers = (0..8).map(|writer| {
+            let (archive, run) = (Arc::clone(&case.archive), run("u", epoch));
+            tokio::spawn(async move { archive.record(&run, format!("by {writer}").into_bytes()).await.unwrap() })
+        });
+        let answers = futures::future::try_join_all(writers).await.unwrap();
+        let kept = case.archive.records(&run("u", epoch).task).await.unwrap();
+        assert!(answers.iter().all(|answer| *answer == kept[&epoch]), "{answers:?}");
+    }
+    let folder = case.base.path().join("default/u");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 20, "no draft is left");
 }
 
 #[tokio::test]

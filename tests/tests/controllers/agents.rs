@@ -8,12 +8,13 @@ use blackbox::{
     cases,
     controller::{Controller, Options},
     runner::Case,
+    stub_kubelet::Act,
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Secret, Service},
 };
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::{Alone, World, condition, explain, shared};
@@ -29,6 +30,7 @@ pub const CASES: &[Case] = cases![
     a_rotated_secret_rolls_out_once,
     a_changed_model_reaches_the_agent,
     a_share_link_is_a_secret_that_goes_with_it,
+    tasks_wait_while_a_changed_server_takes_over,
     a_configuration_that_is_not_valid_leaves_the_last_good_server_running,
     what_somebody_changes_by_hand_is_put_right,
     a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
@@ -238,6 +240,29 @@ async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
     .await
 }
 
+async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({})).await?;
+        world.kubelet.script("a-server", Act::Unscheduled);
+        let patch = Patch::Merge(json!({"spec": {"executorImage": "another"}}));
+        world.api::<Agent>().patch("a", &PatchParams::default(), &patch).await?;
+        // At once: nobody may have seen the change yet.
+        world.task("t", json!({"agentRef": {"name": "a"}})).await?;
+        let status = world.waits("t", "AgentServerNotReady").await?;
+        ensure!(status.message.as_deref().is_some_and(|told| told.contains("being replaced")), "{status:?}");
+        let agent = world.agent_is("a", "rolling out", |agent| conditions(agent, "Progressing") == "True RollingOut");
+        ensure!(
+            agent.await?.status.as_ref().and_then(|status| status.ready) == Some(true),
+            "it serves others meanwhile"
+        );
+        world.kubelet.script("a-server", Act::Hold);
+        world.succeeds("t").await?;
+        world.agent_is("a", "rolled out", |agent| !conditions(agent, "Progressing").starts_with("True")).await?;
+        Ok(())
+    })
+    .await
+}
+
 async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running() -> anyhow::Result<()> {
     shared(async |world| {
         world.ready_agent("a", json!({"config": {"theme": "dark"}})).await?;
@@ -269,8 +294,8 @@ async fn what_somebody_changes_by_hand_is_put_right() -> anyhow::Result<()> {
             })
             .await?;
         let container = json!([{"name": "opencode-server", "image": "other:1"}]);
-        let patch = kube::api::Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": container}}}}));
-        world.api::<Deployment>().patch("a-server", &kube::api::PatchParams::default(), &patch).await?;
+        let patch = Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": container}}}}));
+        world.api::<Deployment>().patch("a-server", &PatchParams::default(), &patch).await?;
         deployments.until_object("a-server", "its image", |deployment| image(deployment) == image(&before)).await?;
 
         let service: Service = world.api().get("a").await?;

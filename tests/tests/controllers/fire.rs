@@ -2,13 +2,15 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use api::{AgentTemplate, Task, TaskPhase};
 use blackbox::{
     cases,
@@ -16,7 +18,9 @@ use blackbox::{
     runner::Case,
 };
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
     proxy::Proxy,
@@ -30,6 +34,7 @@ pub const CASES: &[Case] = cases![
     a_pod_that_vanishes_while_no_controller_runs_is_not_made_again,
     a_pod_that_vanishes_before_it_is_on_record_is_not_made_again,
     a_run_that_ends_while_no_controller_runs_is_recorded,
+    what_was_recorded_of_a_run_is_what_its_status_says,
     connections_that_break_are_taken_up_again,
     somebody_who_keeps_editing_tasks_does_no_harm,
 ];
@@ -67,7 +72,7 @@ async fn burst(world: &World, on: &Value, prefix: &str, number: usize) -> anyhow
 
 /// Lets controllers die at every step of Tasks on what `on` names, which runs two at a time. The next one goes on.
 pub async fn dies_at_every_step(world: &World, on: Value) -> anyhow::Result<()> {
-    for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "finished"] {
+    for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "run-recorded", "finished"] {
         let fragile =
             Controller::start(world.cluster, Options { failpoint: Some(place), ..Options::default() }).await?;
         let names = burst(world, &on, place, 4).await?;
@@ -139,7 +144,7 @@ async fn a_pod_that_vanishes_while_no_controller_runs_is_not_made_again() -> any
     world.works("lost").await?;
     world.until("lost", "its start on record", |status| status.pod_uid.is_some()).await?;
     first.kill().await?;
-    let force = kube::api::DeleteParams { grace_period_seconds: Some(0), ..kube::api::DeleteParams::default() };
+    let force = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     world.api::<Pod>().delete("lost-pod", &force).await?;
     world.pods.until_gone("lost-pod").await?;
     let next = Controller::start(world.cluster, Options::default()).await?;
@@ -163,7 +168,7 @@ async fn a_pod_that_vanishes_before_it_is_on_record_is_not_made_again() -> anyho
     ensure!(status.pod_uid.is_none(), "its Pod is on record already");
     // A change of the Task after the claim does not hide what came before it.
     world.annotate::<Task>("lost", "example.com/touched", "yes").await?;
-    let force = kube::api::DeleteParams { grace_period_seconds: Some(0), ..kube::api::DeleteParams::default() };
+    let force = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     world.api::<Pod>().delete("lost-pod", &force).await?;
     world.pods.until_gone("lost-pod").await?;
     let next = Controller::start(world.cluster, Options::default()).await?;
@@ -201,6 +206,48 @@ async fn a_run_that_ends_while_no_controller_runs_is_recorded() -> anyhow::Resul
         everything_once(world, &["a".to_owned(), "b".to_owned()])
     };
     explain(outcome.await, world, &[&next])
+}
+
+async fn what_was_recorded_of_a_run_is_what_its_status_says() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let archive = tempfile::tempdir()?;
+    let options = Options { archive: Some(archive.path().to_owned()), ..Options::default() };
+    world.template("t", json!({})).await?;
+    world.hold("lost");
+    let first = Options { failpoint: Some("run-recorded"), ..options.clone() };
+    let first = Controller::start(world.cluster, first).await?;
+    world.task("lost", json!({"templateRef": {"name": "t"}})).await?;
+    world.works("lost").await?;
+    world.api::<Pod>().delete("lost-pod", &DeleteParams::default().grace_period(0)).await?;
+    first.exit().await.context("it never recorded the end")?;
+    let task = world.api::<Task>().get("lost").await?;
+    ensure!(task.status.as_ref().and_then(|status| status.phase) == Some(TaskPhase::Running), "{:?}", task.status);
+
+    let uid = task.metadata.uid.context("no UID")?;
+    let place = format!("{}/{uid}/k8s-1.run.json", world.namespace);
+    let file = archive.path().join(&place);
+    let mut record: Value = serde_json::from_slice(&fs::read(&file)?)?;
+    ensure!(record["reason"] == "PodLost" && record["result"]["ref"] == *place, "{record:#}");
+    record["message"] = json!("as the first one wrote it");
+    fs::write(&file, record.to_string())?;
+
+    let next = Controller::start(world.cluster, options).await?;
+    let outcome = async {
+        let status = world.ended("lost").await?;
+        ensure!(status.message.as_deref() == Some("as the first one wrote it"), "{status:?}");
+        everything_once(world, &["lost".to_owned()])?;
+        // It goes with its Task.
+        world.api::<Task>().delete("lost", &DeleteParams::default()).await?;
+        for _ in 0..600 {
+            if !file.exists() {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        bail!("its record stays")
+    };
+    explain(outcome.await, world, &[&first, &next])
 }
 
 async fn connections_that_break_are_taken_up_again() -> anyhow::Result<()> {

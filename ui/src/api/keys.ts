@@ -16,6 +16,7 @@ export const keys = {
   explain: (kind: string, namespace: string, name: string) => [kind, "explain", namespace, name] as const,
   messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,
   permissions: (namespace: string, name: string) => ["Task", "permissions", namespace, name] as const,
+  runs: (namespace: string, name: string) => ["Task", "runs", namespace, name] as const,
   containers: (namespace: string, name: string) => ["Task", "containers", namespace, name] as const,
   history: (namespace: string, name: string) => ["Task", "history", namespace, name] as const,
   upcoming: (namespace: string, name: string, zone: string) => ["CronTask", "upcoming", namespace, name, zone] as const,

@@ -2284,6 +2284,51 @@ export interface components {
              */
             maxRetries: number;
         };
+        /** @description One run of a Task. */
+        RunResponse: {
+            /**
+             * Format: int64
+             * @description Its number.
+             */
+            run: number;
+            phase?: components["schemas"]["TaskPhase"];
+            /** @description Stable word for how it ended. */
+            reason?: string;
+            /** @description The same as a sentence. */
+            message?: string;
+            /**
+             * Format: int32
+             * @description Exit code of the task container.
+             */
+            exitCode?: number;
+            /**
+             * Format: int32
+             * @description Number of tries up to this one.
+             */
+            attempt?: number;
+            /**
+             * Format: date-time
+             * @description When the task container started.
+             */
+            startTime?: string;
+            /**
+             * Format: date-time
+             * @description When the run ended.
+             */
+            completionTime?: string;
+            /** @description How long it took or takes, such as 1m5s. */
+            duration?: string;
+            usage?: components["schemas"]["Usage"];
+            /** @description The agent's last words, shortened. */
+            summary?: string;
+            /** @description How much of the log is kept. */
+            logs?: components["schemas"]["LogState"];
+        };
+        /** @description The runs of a Task. */
+        Runs: {
+            /** @description The latest first. */
+            runs: components["schemas"]["RunResponse"][];
+        };
         /** @description One key of a Secret in the same namespace. */
         SecretKeyRef: {
             /** @description Key in the Secret. */

@@ -37,6 +37,7 @@ export type Setting = Schemas["Setting"];
 export type Explain = Schemas["TaskExplanation"];
 export type PermissionRequest = Schemas["Permission"];
 export type LogContainer = Schemas["ContainerState"];
+export type TaskRun = Schemas["RunResponse"];
 
 // CronTasks
 

@@ -55,6 +55,8 @@ pub enum Command {
     Logs(task::logs::Args),
     /// Tell why a Task waits or failed, and where its settings come from.
     Explain(explain::Args),
+    /// Show how each run of a Task ended.
+    Runs(task::runs::Args),
     /// Show what Agents do right now, and what it costs.
     Top(top::Args),
     /// Stop Tasks. Their logs stay.
@@ -123,6 +125,7 @@ impl Command {
             Self::Crontask(command) => crontask::run(connect(command.cluster()).await?, command).await,
             Self::Logs(args) => Box::pin(task::Command::Logs(args).run(before)).await,
             Self::Explain(args) => Box::pin(task::Command::Explain(args).run(before)).await,
+            Self::Runs(args) => Box::pin(task::Command::Runs(args).run(before)).await,
             Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
             Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
             Self::Task(command) => Box::pin(command.run(before)).await,

@@ -200,7 +200,20 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     assert!(it.rest(&token, "many/logs?format=text&run=1").1 == logs[0]);
 
     let folder = it.folder("many");
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "two logs and how they ended");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "two logs, how they ended, and two records");
+
+    // How the first run ended is still known.
+    assert!(it.field("many", ".status.result.ref").ends_with("/k8s-2.run.json"));
+    assert_eq!(it.condition("many", "ResultRecorded"), "True");
+    let (_, runs) = it.rest(&token, "many/runs");
+    let runs: Value = serde_json::from_str(&runs).unwrap();
+    let run = |at: usize| (runs["runs"][at]["run"].as_i64(), runs["runs"][at]["phase"].as_str());
+    assert_eq!([run(0), run(1)], [(Some(2), Some("Completed")), (Some(1), Some("Completed"))], "{runs:#}");
+    let told = it.command(&["runs", "many", "-o", "json"]);
+    let told: Vec<Value> = serde_json::from_str(&told).unwrap();
+    assert!(told.len() == 2 && told[1]["podName"] == "many-pod" && told[0]["podName"] == "many-pod-2", "{told:#?}");
+    let table = it.command(&["runs", "many"]);
+    assert!(table.lines().nth(2).unwrap().starts_with("1     Completed"), "{table}");
     it.up.kubectl(&["delete", "task", "many"]);
     let started = Instant::now();
     while folder.exists() {

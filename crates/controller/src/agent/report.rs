@@ -9,6 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kubeopencode_core::{
     agent_workload::agent_url,
     names,
+    queue::Gate,
+    rollout,
     share::ShareLink,
     standby::{StandbyPlan, Suspension},
     status,
@@ -35,6 +37,7 @@ pub(super) async fn report(
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
+    note_rollout(ctx, agent, &mut after);
     if let Ok(applied) = done {
         if applied.held {
             ctx.events.normal(agent, "RolloutHeld", "a change waits until no Task runs on this Agent");
@@ -42,14 +45,17 @@ pub(super) async fn report(
         applied.followed.note(agent, &mut after);
     }
     if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
+        let news = Gate::of(&written) != Gate::of(agent) || before.url != after.url;
         ctx.seen.agents.learn(written);
+        if news {
+            ctx.work.admissions.add(Target::agent(key.clone()));
+        }
     }
     if before.ready != after.ready || before.url != after.url {
         let what = if after.ready == Some(true) { "Ready" } else { "NotReady" };
         ctx.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
         // Tasks may have gone while it could not be told.
-        ctx.work.sweeps.add(key.clone());
-        ctx.work.admissions.add(Target::agent(key));
+        ctx.work.sweeps.add(key);
     }
     Ok(())
 }
@@ -76,6 +82,20 @@ fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link:
             status::set(conditions, types::SHARE_READY, active, reason, message, generation, now);
         }
         None => status::remove(conditions, types::SHARE_READY),
+    }
+}
+
+/// Says while a changed server takes over from the one that still serves.
+fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus) {
+    let key = Key::of(agent);
+    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let conditions = after.conditions.get_or_insert_default();
+    if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
+        let message = "a changed server takes over; new Tasks wait for it";
+        let generation = agent.metadata.generation;
+        status::set(conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, message, generation, now());
+    } else {
+        status::remove(conditions, types::PROGRESSING);
     }
 }
 

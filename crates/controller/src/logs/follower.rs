@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
 use kubeopencode_core::pod_progress::TASK_CONTAINER;
-use store::{End, LogArchive, Place, Places, Run, Selection, lines};
+use store::{Archive, End, Place, Places, Run, Selection, lines};
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -95,7 +95,7 @@ enum Trouble {
 /// Copies the log of one run.
 #[derive(Debug)]
 pub(super) struct Follower {
-    pub(super) archive: Arc<dyn LogArchive>,
+    pub(super) archive: Arc<dyn Archive>,
     pub(super) run: Run,
     pub(super) pods: Api<Pod>,
     pub(super) pod: String,

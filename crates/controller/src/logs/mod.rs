@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use kubeopencode_core::{names, pod_progress::Progress};
 use observe::{Key, Queue};
-use store::{LogArchive, Owner, Run};
+use store::{Archive, Owner, Run};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinHandle,
@@ -60,7 +60,7 @@ pub enum Closing {
 
 /// The followers of this process. Without an archive there are none.
 pub struct Logs {
-    archive: Option<Arc<dyn LogArchive>>,
+    archive: Option<Arc<dyn Archive>>,
     client: Client,
     metrics: Arc<Metrics>,
     /// Who is to look when a log is closed.
@@ -86,7 +86,7 @@ impl Drop for Entry {
 
 impl Logs {
     /// Followers that write to `archive`, and ask for a pass over a Task when its log is closed.
-    pub fn new(archive: Option<Arc<dyn LogArchive>>, client: Client, metrics: Arc<Metrics>, tasks: Queue<Key>) -> Self {
+    pub fn new(archive: Option<Arc<dyn Archive>>, client: Client, metrics: Arc<Metrics>, tasks: Queue<Key>) -> Self {
         let permits =
             Permits { followed: Arc::new(Semaphore::new(FOLLOWED)), closing: Arc::new(Semaphore::new(CLOSING)) };
         Self { archive, client, metrics, tasks, permits, followers: Mutex::default() }
@@ -217,11 +217,12 @@ pub async fn sweep(ctx: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// The Task as its logs know it.
+/// The Task as the archive knows it.
 pub fn owner(task: &Task) -> Option<Owner> {
     Owner::new(task.metadata.namespace.as_deref()?, task.metadata.uid.as_deref()?)
 }
 
-fn run(task: &Task, epoch: i64) -> Option<Run> {
+/// A run as the archive knows it.
+pub fn run(task: &Task, epoch: i64) -> Option<Run> {
     Some(Run { task: owner(task)?, epoch })
 }

@@ -18,7 +18,7 @@ fn moments(text: &str) -> String {
 /// A node with a log, and an archive.
 struct Case {
     _dir: tempfile::TempDir,
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     answers: Arc<Mutex<Vec<String>>>,
     asked: Arc<Mutex<Vec<String>>>,
     stage: watch::Sender<Stage>,

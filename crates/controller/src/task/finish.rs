@@ -15,6 +15,7 @@ use observe::{Key, Next};
 
 use super::{
     follow::{later, time},
+    record,
     start::Error,
 };
 use crate::{
@@ -32,10 +33,6 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     };
     let progress = pod.map(Progress::of).unwrap_or_default();
     let ended_at = progress.ended_at.unwrap_or_else(now);
-    let attempts = task.status.as_ref().and_then(|status| status.attempt).unwrap_or(1);
-    if let Some(pause) = retry_after(&ending, &ctx.retry(task), attempts) {
-        return try_again(ctx, task, epoch, &ending, later(ended_at, pause)).await;
-    }
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
@@ -70,7 +67,11 @@ pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, en
     approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
     milestones::note(&mut after, generation, ended_at);
-    write(ctx, task, epoch, &before, &after).await
+    if let Some(pause) = retry_after(&ending, &ctx.retry(task), before.attempt.unwrap_or(1)) {
+        record::keep(ctx, task, epoch, after, ended_at).await;
+        return try_again(ctx, task, epoch, &ending, later(ended_at, pause)).await;
+    }
+    write(ctx, task, epoch, &before, after).await
 }
 
 /// A Task that waited was stopped by its user.
@@ -80,7 +81,7 @@ pub async fn stopped_while_waiting(ctx: &Context, task: &Task, epoch: i64) -> Re
     let mut after = closed(task, TaskPhase::Completed, reasons::USER_STOPPED, message);
     let conditions = after.conditions.get_or_insert_default();
     status::set(conditions, types::STOPPED, true, reasons::USER_STOPPED, message, task.metadata.generation, now());
-    write(ctx, task, epoch, &before, &after).await
+    write(ctx, task, epoch, &before, after).await
 }
 
 /// A Task can never run, or its Pod can never be made.
@@ -89,7 +90,7 @@ pub async fn refused(ctx: &Context, task: &Task, epoch: i64, reason: &str, messa
     let mut after = closed(task, TaskPhase::Failed, reason, message);
     let conditions = after.conditions.get_or_insert_default();
     status::set(conditions, types::READY, false, reason, message, task.metadata.generation, now());
-    write(ctx, task, epoch, &before, &after).await
+    write(ctx, task, epoch, &before, after).await
 }
 
 /// The status of a Task that ends without having run.
@@ -120,7 +121,9 @@ async fn try_again(ctx: &Context, task: &Task, epoch: i64, ending: &Ending, agai
     after.message = Some(format!("it is tried again: {}", ending.message));
     (after.start_time, after.pod_uid) = (None, None);
     after.timings.get_or_insert_default().queued_at = Some(Time(again));
-    if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
+    let version = task.resource_version();
+    let written = ctx.write_status::<Task>(&key, &before, &after, version.as_deref()).await;
+    if let Some(written) = written.inspect_err(|_| record::recheck(ctx, task))? {
         ctx.logs.forget(task, epoch);
         ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());
         ctx.learn_task(written);
@@ -129,16 +132,24 @@ async fn try_again(ctx: &Context, task: &Task, epoch: i64, ending: &Ending, agai
     Ok(Next::At(instant(again)))
 }
 
-/// Writes the final status on the version that was seen, frees the slot, tells people and programs.
-async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, after: &TaskStatus) -> Result<Next, Error> {
+/// Records how the run ended, writes the final status on the version that was seen, frees the slot, tells people and
+/// programs.
+async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, after: TaskStatus) -> Result<Next, Error> {
     let key = Key::of(task);
     let version = task.resource_version();
     failpoint::reach("run-ended");
+    // One that was never claimed was no run.
+    let ran = before.run_epoch == Some(epoch);
+    let after = if ran { &record::keep(ctx, task, epoch, after, now()).await } else { &after };
+    failpoint::reach("run-recorded");
     match ctx.write_status::<Task>(&key, before, after, version.as_deref()).await {
         Ok(Some(written)) => ctx.learn_task(written),
         Ok(None) => {}
         // It changed since we looked (409), or is gone (404): the watch brings us back if there is anything left to do.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(Next::Retry),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+            record::recheck(ctx, task);
+            return Ok(Next::Retry);
+        }
         Err(error) => return Err(error.into()),
     }
     failpoint::reach("finished");

@@ -360,7 +360,10 @@ impl ContextError {
 
     /// The reason in the condition.
     pub fn reason(&self) -> &'static str {
-        reasons::CONTEXT_ERROR
+        match self {
+            Self::TooLarge { .. } | Self::TooManyFiles { .. } => reasons::ASSIGNMENT_TOO_LARGE,
+            _ => reasons::CONTEXT_ERROR,
+        }
     }
 }
 

@@ -110,7 +110,7 @@ fn waiting(
         Wait::QuotaExceeded { until, .. } => {
             chain.push(Cause::new(Level::Info, format!("the next Task may start at {until}"), &queue.target()));
         }
-        Wait::Suspended | Wait::Waking | Wait::ServerNotReady if around.sight.target => {
+        Wait::Suspended | Wait::Waking | Wait::ServerNotReady | Wait::ServerReplaced if around.sight.target => {
             chain.extend(around.agent.iter().flat_map(|agent| agent::causes(agent, around)));
         }
         Wait::Dependencies { on } if around.sight.tasks => {
@@ -121,6 +121,7 @@ fn waiting(
         Wait::Suspended
         | Wait::Waking
         | Wait::ServerNotReady
+        | Wait::ServerReplaced
         | Wait::Missing { .. }
         | Wait::Reference(_)
         | Wait::Dependencies { .. } => {}

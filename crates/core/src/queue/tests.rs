@@ -235,6 +235,12 @@ fn a_closed_gate_says_why() {
         (Gate::Standby, reasons::AGENT_SUSPENDED, "Agent 'a' was idle and is waking up", true),
         (Gate::ServerNotReady, reasons::AGENT_SERVER_NOT_READY, "the server of Agent 'a' is not ready", false),
         (
+            Gate::ServerReplaced,
+            reasons::AGENT_SERVER_NOT_READY,
+            "the server of Agent 'a' is being replaced, because the Agent changed",
+            false,
+        ),
+        (
             Gate::Missing { since: at(5) },
             reasons::AGENT_NOT_FOUND,
             "Agent 'a' does not exist; the Task fails at 1970-01-01T00:01:05Z if it is not created",

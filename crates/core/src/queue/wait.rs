@@ -29,6 +29,8 @@ pub enum Wait {
     Waking,
     /// The Agent's server is not ready.
     ServerNotReady,
+    /// The Agent's server is being replaced by another.
+    ServerReplaced,
     /// The Agent or template does not exist.
     Missing {
         /// The Task fails if that is still so at this time.
@@ -57,6 +59,7 @@ impl Queue {
             Gate::SuspendedByUser => return Some(Wait::Suspended),
             Gate::Standby => return Some(Wait::Waking),
             Gate::ServerNotReady => return Some(Wait::ServerNotReady),
+            Gate::ServerReplaced => return Some(Wait::ServerReplaced),
             Gate::Missing { .. } => return self.grace_end(task.since).map(|until| Wait::Missing { until }),
             Gate::Ready => {}
         }
@@ -81,7 +84,7 @@ impl Wait {
             (Self::AtCapacity { .. }, Lane::Template(_)) => reasons::TEMPLATE_AT_CAPACITY,
             (Self::QuotaExceeded { .. }, _) => reasons::QUOTA_EXCEEDED,
             (Self::Suspended | Self::Waking, _) => reasons::AGENT_SUSPENDED,
-            (Self::ServerNotReady, _) => reasons::AGENT_SERVER_NOT_READY,
+            (Self::ServerNotReady | Self::ServerReplaced, _) => reasons::AGENT_SERVER_NOT_READY,
             (Self::Missing { .. }, Lane::Agent(_)) => reasons::AGENT_NOT_FOUND,
             (Self::Missing { .. }, Lane::Template(_)) => reasons::TEMPLATE_NOT_FOUND,
             (Self::Reference(missing), _) => missing.reason,
@@ -102,6 +105,7 @@ impl Wait {
             Self::Suspended => format!("{who} is suspended; set spec.suspend to false to resume it"),
             Self::Waking => format!("{who} was idle and is waking up"),
             Self::ServerNotReady => format!("the server of {who} is not ready"),
+            Self::ServerReplaced => format!("the server of {who} is being replaced, because the Agent changed"),
             Self::Missing { until } => format!("{who} does not exist; the Task fails at {until} if it is not created"),
             Self::Reference(Missing { message, until, .. }) => {
                 format!("{message}; the Task fails at {until} if that is still so")

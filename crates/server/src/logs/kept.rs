@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::Task;
 use futures::{StreamExt as _, TryStreamExt as _};
-use store::{Kept, LogArchive, Place, Run};
+use store::{Archive, Kept, Owner, Place, Run};
 
 use super::{
     Lines,
@@ -15,9 +15,14 @@ use crate::{
     state::Server,
 };
 
+/// The Task as the archive knows it.
+pub(crate) fn owner(task: &Task) -> Option<Owner> {
+    Owner::new(task.metadata.namespace.as_deref()?, task.metadata.uid.as_deref()?)
+}
+
 /// A log in the archive.
 pub(super) struct KeptLog {
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     run: Run,
     kept: Kept,
 }
@@ -26,9 +31,7 @@ impl KeptLog {
     /// What is kept of a run; nothing if nothing is, or nobody keeps logs.
     pub(super) async fn find(server: &Server, task: &Task, run: i64, container: &str) -> Answer<Option<Self>> {
         let Some(archive) = server.options.log_archive.as_ref().filter(|_| container == AGENT) else { return Ok(None) };
-        let meta = &task.metadata;
-        let owner = meta.namespace.as_deref().zip(meta.uid.as_deref());
-        let Some(task) = owner.and_then(|(namespace, uid)| store::Owner::new(namespace, uid)) else { return Ok(None) };
+        let Some(task) = owner(task) else { return Ok(None) };
         let run = Run { task, epoch: run };
         let kept = archive.find(&run).await;
         let kept = kept.map_err(|error| ApiError::internal("the log archive cannot be read", &error))?;

@@ -40,7 +40,9 @@ pub use object::{ConfigResponse, ObjectResponse, ready};
 pub use registry::RegistryResponse;
 pub use settings::Settings;
 pub use summary::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Summary, TaskTotals, UsageTotals};
-pub use task::{ContainerState, Containers, CreateTask, Permission, PermissionReply, Permissions, TaskResponse};
+pub use task::{
+    ContainerState, Containers, CreateTask, Permission, PermissionReply, Permissions, RunResponse, Runs, TaskResponse,
+};
 pub use template::AgentTemplateResponse;
 
 /// What went wrong, in words for a person and for a program.

@@ -6,7 +6,7 @@ use api::{
     Task, TaskPhase, TaskStatus,
     conditions::types,
     context::ContextItem,
-    kinds::task::{Session, Usage},
+    kinds::task::{LogStatus, Session, Usage},
     names::{annotations, labels},
     run::{Approval, Artifact, Budget, Dependency, Retry, Workspace},
     tools::ToolBinding,
@@ -153,6 +153,89 @@ pub struct LogState {
     pub complete: Option<bool>,
 }
 
+impl From<&LogStatus> for LogState {
+    fn from(logs: &LogStatus) -> Self {
+        Self { lines: logs.lines, bytes: logs.bytes, complete: logs.complete }
+    }
+}
+
+/// When a run began and ended, and how many seconds it took or takes.
+struct Span {
+    start_time: Option<Timestamp>,
+    completion_time: Option<Timestamp>,
+    took: Option<i64>,
+}
+
+impl Span {
+    fn of(status: &TaskStatus, now: Timestamp) -> Self {
+        let start_time = time(status.start_time.as_ref());
+        let completion_time = time(status.completion_time.as_ref());
+        let took = start_time.map(|start| completion_time.unwrap_or(now).duration_since(start).as_secs().max(0));
+        Self { start_time, completion_time, took }
+    }
+}
+
+/// The runs of a Task.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Runs {
+    /// The latest first.
+    pub runs: Vec<RunResponse>,
+}
+
+/// One run of a Task.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunResponse {
+    /// Its number.
+    pub run: i64,
+    /// Running, Completed or Failed; unset if its record cannot be read.
+    #[schema(schema_with = piece::<TaskPhase>)]
+    pub phase: Option<TaskPhase>,
+    /// Stable word for how it ended.
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    pub message: Option<String>,
+    /// Exit code of the task container.
+    pub exit_code: Option<i32>,
+    /// Number of tries up to this one.
+    pub attempt: Option<i32>,
+    /// When the task container started.
+    pub start_time: Option<Timestamp>,
+    /// When the run ended.
+    pub completion_time: Option<Timestamp>,
+    /// How long it took or takes, such as 1m5s.
+    pub duration: Option<String>,
+    /// Tokens and cost.
+    #[schema(schema_with = piece::<Usage>)]
+    pub usage: Option<Usage>,
+    /// The agent's last words, shortened.
+    pub summary: Option<String>,
+    /// How much of the log is kept.
+    pub logs: Option<LogState>,
+}
+
+impl RunResponse {
+    /// A run whose status is, or was in the end, `status`.
+    pub fn of(status: TaskStatus, now: Timestamp) -> Self {
+        let Span { start_time, completion_time, took } = Span::of(&status, now);
+        Self {
+            run: status.run_epoch.unwrap_or_default(),
+            phase: status.phase,
+            reason: status.reason,
+            message: status.message,
+            exit_code: status.exit_code,
+            attempt: status.attempt,
+            start_time,
+            completion_time,
+            duration: took.map(span::seconds_text),
+            usage: status.usage,
+            summary: status.result.and_then(|result| result.summary),
+            logs: status.logs.as_ref().map(LogState::from),
+        }
+    }
+}
+
 impl TaskResponse {
     /// The whole Task.
     pub fn detail(task: &Task, now: Timestamp) -> Self {
@@ -170,9 +253,7 @@ impl TaskResponse {
     pub fn short(task: &Task, now: Timestamp) -> Self {
         let none = TaskStatus::default();
         let (spec, status) = (&task.spec, task.status.as_ref().unwrap_or(&none));
-        let start_time = time(status.start_time.as_ref());
-        let completion_time = time(status.completion_time.as_ref());
-        let took = start_time.map(|start| completion_time.unwrap_or(now).duration_since(start).as_secs().max(0));
+        let Span { start_time, completion_time, took } = Span::of(status, now);
         let all = task.metadata.annotations.as_ref();
         let ours = |(key, _): &(&String, &String)| key.starts_with("kubeopencode.io/");
         let annotations: BTreeMap<_, _> =
@@ -205,11 +286,7 @@ impl TaskResponse {
             timings: status.timings.as_ref().map(Timings::of),
             usage: status.usage.clone(),
             result: status.result.as_ref().map(|result| TaskOutcome { summary: result.summary.clone(), outputs: None }),
-            logs: status.logs.as_ref().map(|logs| LogState {
-                lines: logs.lines,
-                bytes: logs.bytes,
-                complete: logs.complete,
-            }),
+            logs: status.logs.as_ref().map(LogState::from),
             cron_task: task.metadata.labels.as_ref().and_then(|labels| labels.get(labels::CRON_TASK)).cloned(),
             depends_on: spec.depends_on.clone().filter(|others| !others.is_empty()),
             contexts: None,

@@ -14,6 +14,7 @@ import { told } from "../../lib/time";
 import { ContextList } from "../ContextList";
 import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
+import { TaskRuns } from "./TaskRuns";
 import { UsageFacts } from "./UsageFacts";
 
 export function TaskOverview({ task }: { task: Task }) {
@@ -88,6 +89,7 @@ export function TaskOverview({ task }: { task: Task }) {
           ]}
         />
       </Card>
+      {(task.runEpoch ?? 0) > 1 && <TaskRuns task={task} />}
       <Card title="Contexts" tools={<Tag>{task.contexts?.length ?? 0}</Tag>}>
         <ContextList contexts={task.contexts} />
       </Card>

@@ -6,7 +6,7 @@ use api::Task;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kubeopencode_core::record;
-use store::{Kept, LogArchive, Owner, Run, Selection};
+use store::{Archive, Kept, Owner, Run, Selection};
 
 use super::{LogArgs, write};
 use crate::{
@@ -23,7 +23,7 @@ const AGENT: &str = "agent";
 
 /// A log in an archive.
 pub struct KeptLog {
-    archive: Arc<dyn LogArchive>,
+    archive: Arc<dyn Archive>,
     run: Run,
     kept: Kept,
 }
@@ -40,11 +40,7 @@ impl KeptLog {
         if container.is_some_and(|container| container != AGENT) {
             return Ok(None);
         }
-        let named = named.open().map_err(|error| Problem::new(error.to_string()))?;
-        let Some(archive) = named.or_else(|| of_this_machine(&cluster.source)) else { return Ok(None) };
-        let meta = &task.metadata;
-        let owner = meta.namespace.as_deref().zip(meta.uid.as_deref());
-        let Some(task) = owner.and_then(|(namespace, uid)| Owner::new(namespace, uid)) else { return Ok(None) };
+        let Some((archive, task)) = archive_of(cluster, named, task)? else { return Ok(None) };
         let run = Run { task, epoch };
         let kept = archive.find(&run).await.map_err(|error| Problem::new(error.to_string()))?;
         Ok(kept.map(|kept| Self { archive, run, kept }))
@@ -74,13 +70,22 @@ impl KeptLog {
     }
 }
 
+/// The archive that has what is kept of a Task, and how it calls the Task; nothing if no archive is known.
+pub fn archive_of(cluster: &Cluster, named: &LogArchiveArg, task: &Task) -> Answer<Option<(Arc<dyn Archive>, Owner)>> {
+    let named = named.open().map_err(|error| Problem::new(error.to_string()))?;
+    let meta = &task.metadata;
+    let owner = meta.namespace.as_deref().zip(meta.uid.as_deref());
+    let owner = owner.and_then(|(namespace, uid)| Owner::new(namespace, uid));
+    Ok(named.or_else(|| of_this_machine(&cluster.source)).zip(owner))
+}
+
 /// The archive of the platform whose kubeconfig is used, if it is one on this machine.
-fn of_this_machine(source: &Source) -> Option<Arc<dyn LogArchive>> {
+fn of_this_machine(source: &Source) -> Option<Arc<dyn Archive>> {
     let Source::Files(files) = source else { return None };
     let [kubeconfig] = files.as_slice() else { return None };
     let state = kubeconfig.canonicalize().ok()?.parent().map(Path::to_owned)?;
     let logs = state.join(local::platform::LOGS);
     // Nothing is made where nothing is.
     let ours = local::state_dir::is_state_dir(&state) && logs.is_dir();
-    ours.then(|| store::Directory::open(&logs).ok()).flatten().map(|archive| Arc::new(archive) as Arc<dyn LogArchive>)
+    ours.then(|| store::Directory::open(&logs).ok()).flatten().map(|archive| Arc::new(archive) as Arc<dyn Archive>)
 }

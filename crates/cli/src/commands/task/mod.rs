@@ -4,6 +4,7 @@ pub mod follow;
 pub mod logs;
 pub mod rerun;
 pub mod run;
+pub mod runs;
 pub mod stage;
 pub mod stop;
 
@@ -18,6 +19,8 @@ pub enum Command {
     Logs(logs::Args),
     /// Tell why a Task waits or failed, and where its settings come from.
     Explain(explain::Args),
+    /// Show how each run of a Task ended.
+    Runs(runs::Args),
     /// Stop Tasks. Their logs stay.
     Stop(stop::Args),
     /// Run a Task that has ended once more.
@@ -31,6 +34,7 @@ impl Command {
         let cluster = match &self {
             Self::Logs(args) => &args.cluster,
             Self::Explain(args) => &args.cluster,
+            Self::Runs(args) => &args.cluster,
             Self::Stop(args) => &args.cluster,
             Self::Rerun(args) => &args.cluster,
         };
@@ -38,6 +42,7 @@ impl Command {
         match self {
             Self::Logs(args) => logs::run(cluster, args).await,
             Self::Explain(args) => explain::run(cluster, args).await,
+            Self::Runs(args) => runs::run(cluster, args).await,
             Self::Stop(args) => stop::run(cluster, args).await,
             Self::Rerun(args) => rerun::run(cluster, args).await,
         }
