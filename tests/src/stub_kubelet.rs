@@ -237,14 +237,12 @@ impl Life<'_> {
         }
         loop {
             let pod = self.seen.borrow_and_update().clone();
-            let act = match &task {
-                Some(task) => {
-                    let script = script.borrow_and_update();
+            let act = {
+                let script = script.borrow_and_update();
+                if let Some(task) = &task {
                     script.get(&pod.name_any()).or_else(|| script.get(task)).cloned().unwrap_or_else(Act::succeed)
-                }
-                // The script of a server is how it starts; one that has started goes on.
-                None => {
-                    let script = script.borrow_and_update();
+                } else {
+                    // The script of a server is how it starts; one that has started goes on.
                     let agent = pod.labels().get("kubeopencode.io/agent").filter(|_| self.started.is_none());
                     agent.and_then(|agent| script.get(&format!("{agent}-server"))).cloned().unwrap_or(Act::Hold)
                 }

@@ -163,6 +163,15 @@ describe("Tasks", () => {
     await tab("Overview");
     await page.locator("dt", { hasText: /^Run$/ }).locator("+ dd", { hasText: /^2$/ }).waitFor(WORK);
     await status("Completed");
+    const runs = page.getByRole("group", { name: "Runs" });
+    const both = ["2 Completed", "1 Completed"].map((run) => runs.getByRole("row", { name: new RegExp(`^${run}`) }));
+    await Promise.all(both.map((row) => row.waitFor(WORK)));
+    const [first] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download the log of run 1" }).click(),
+    ]);
+    expect(first.suggestedFilename()).toBe("waits-its-turn-1.log");
+    expect(await violations(page)).toEqual([]);
   });
 
   test("what an agent asks is allowed, or refused with a reason", WORK, async () => {

@@ -185,7 +185,7 @@ async fn the_first_record_of_a_run_counts() {
     assert_eq!(kept, [(1, b"older".to_vec()), (2, b"first".to_vec())]);
     // A record makes no log, and is removed with its Task although there is none.
     assert_eq!(case.archive.find(&run).await.unwrap(), None);
-    assert_eq!(case.archive.owners().await.unwrap(), [run.task.clone()]);
+    assert_eq!(case.archive.owners().await.unwrap(), std::slice::from_ref(&run.task));
     case.archive.remove(&run.task).await.unwrap();
     assert!(case.archive.owners().await.unwrap().is_empty());
 }

@@ -137,7 +137,7 @@ async fn more_contexts_than_can_be_handed_over_fail_before_anything_is_created()
             .map(|n| json!({"type": "ConfigMap", "configMap": {"name": "big", "key": "a"}, "mountPath": format!("{n}.txt")}))
             .collect();
         world.task("huge", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
-        let status = world.fails("huge", "ContextError").await?;
+        let status = world.fails("huge", "AssignmentTooLarge").await?;
         ensure!(message(&status).contains("move the largest"), "{status:?}");
         ensure!(world.api::<ConfigMap>().get_opt("huge-context").await?.is_none(), "something was created");
         Ok(())

@@ -89,13 +89,13 @@ export function TaskOverview({ task }: { task: Task }) {
           ]}
         />
       </Card>
-      {(task.runEpoch ?? 0) > 1 && <TaskRuns task={task} />}
       <Card title="Contexts" tools={<Tag>{task.contexts?.length ?? 0}</Tag>}>
         <ContextList contexts={task.contexts} />
       </Card>
       <Card title="Conditions">
         <ConditionList conditions={task.conditions} />
       </Card>
+      {(task.runEpoch ?? 0) > 1 && <TaskRuns task={task} />}
     </div>
   );
 }

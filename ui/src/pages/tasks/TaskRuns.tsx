@@ -10,6 +10,7 @@ import { Tag } from "../../components/Tag";
 import { allTokens, count, money, words } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
 import { told } from "../../lib/time";
+import styles from "../Detail.module.css";
 
 /** How each run of a Task ended, for one that ran more than once. */
 export function TaskRuns({ task }: { task: Task }) {
@@ -39,11 +40,11 @@ export function TaskRuns({ task }: { task: Task }) {
     </a>,
   ];
   return (
-    <Card title="Runs" tools={<Tag>{runs.length}</Tag>}>
+    <Card title="Runs" tools={<Tag>{runs.length}</Tag>} flush className={styles.whole}>
       <SimpleTable
         label="Runs"
         head={["Run", "Status", "Reason", "Started", "Took", "Tokens", "Cost", "Log"]}
-        wide={["Reason", "Tokens", "Cost"]}
+        wide={["Reason", "Took", "Tokens", "Cost"]}
         rows={runs.map((run) => ({ key: String(run.run), cells: cells(run) }))}
       />
     </Card>
