@@ -125,9 +125,10 @@ async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: 
         pod::find(pod, &wanted.container)?;
     }
     let kept = KeptLog::find(server, task, run, &wanted.container).await?;
+    let of_run = wanted.run.map(|run| format!("-{run}")).unwrap_or_default();
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.log\"")),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}{of_run}.log\"")),
     ];
     if let Some(kept) = kept.filter(|kept| kept.is_whole() || pod.is_none()) {
         let complete = [(COMPLETE, kept.is_whole().to_string())];

@@ -72,7 +72,7 @@ async fn burst(world: &World, on: &Value, prefix: &str, number: usize) -> anyhow
 
 /// Lets controllers die at every step of Tasks on what `on` names, which runs two at a time. The next one goes on.
 pub async fn dies_at_every_step(world: &World, on: Value) -> anyhow::Result<()> {
-    for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "run-recorded", "finished"] {
+    for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "finished"] {
         let fragile =
             Controller::start(world.cluster, Options { failpoint: Some(place), ..Options::default() }).await?;
         let names = burst(world, &on, place, 4).await?;
