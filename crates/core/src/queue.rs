@@ -115,7 +115,7 @@ impl Gate {
 /// Whether the server of an Agent that is ready is being replaced, or may have to be: nobody looked at the change yet.
 fn is_being_replaced(agent: &Agent) -> bool {
     let Some(status) = &agent.status else { return false };
-    let unseen = status.observed_generation < agent.metadata.generation;
+    let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < agent.metadata.generation);
     let mut conditions = status.conditions.iter().flatten();
     unseen || conditions.any(|one| one.type_ == types::PROGRESSING && one.status == "True")
 }

@@ -118,10 +118,12 @@ impl Directory {
 
     fn record_now(&self, run: &Run, record: &[u8]) -> Result<Vec<u8>, Error> {
         let place = self.base.join(run.record());
+        let folder = self.folder(&run.task);
         if let Some(earlier) = read_if_there(&place)? {
+            // Whoever wrote it may have died before its name was durable.
+            sync(&folder)?;
             return Ok(earlier);
         }
-        let folder = self.folder(&run.task);
         make(&folder)?;
         let draft = place.with_extension("draft");
         let written = || {

@@ -2,8 +2,8 @@
 //!
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
 //! [`admission`] (who may start), [`start`] (claim and Pod), [`follow`] (while it runs), [`approval`] (while its agent
-//! asks a person), [`finish`] (the final status) and
-//! [`record`] (which outlives it), [`cleanup`] (when it goes away).
+//! asks a person), [`finish`] (the final status) and [`record`] (what outlives the next run), [`cleanup`] (when it goes
+//! away).
 
 pub mod admission;
 pub mod approval;
