@@ -66,7 +66,8 @@ pub async fn run() -> anyhow::Result<()> {
 async fn make_ready(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let agents: Api<Agent> = Api::namespaced(client.clone(), namespace);
-    let status = json!({ "status": { "replicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
+    let status =
+        json!({ "status": { "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
     for _ in 0..200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
         // Not made yet.
