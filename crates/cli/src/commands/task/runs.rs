@@ -53,7 +53,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
     print(&args.output.show(&runs, |runs| table(runs, Timestamp::now()).show(&Screen::stdout()))?)?;
     if archive.is_none() && task.status.as_ref().and_then(|status| status.run_epoch) > Some(1) {
-        note("earlier runs are in the archive: see them in the page, or name it with --log-archive");
+        note("only the current run is known here; with a log archive the page shows all, as does --log-archive");
     }
     Ok(Exit::Success)
 }
