@@ -22,12 +22,12 @@
 //! | 126, 127 | CommandNotStarted | shim: the command cannot be run, or is not there |
 //! | 143 | Stopped | asked to stop by SIGTERM or SIGINT; the session was aborted |
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::opencode::changes::Changes;
 use crate::opencode::message::{Failure, Message, Tokens};
 use crate::redact::Redactor;
 
@@ -104,6 +104,10 @@ pub struct Usage {
     pub messages: u64,
     /// Files that were changed.
     pub files_changed: u64,
+    /// Lines added to them.
+    pub additions: u64,
+    /// Lines removed from them.
+    pub deletions: u64,
 }
 
 /// Tokens by kind.
@@ -246,13 +250,13 @@ fn shorten(text: &mut String, excess: usize) {
 pub fn judge(messages: &[Message]) -> Outcome {
     let mut outcome = verdict(messages);
     let answers = || messages.iter().filter(|message| message.info.role == "assistant");
-    let mut files = BTreeSet::new();
     for message in answers() {
         outcome.usage.add(&message.info.tokens, message.info.cost);
         outcome.usage.messages += 1;
-        files.extend(message.parts.iter().filter_map(|part| part.changed_file()));
     }
+    let Changes { files, additions, deletions } = Changes::of(answers());
     outcome.usage.files_changed = files.len() as u64;
+    (outcome.usage.additions, outcome.usage.deletions) = (additions, deletions);
     outcome.summary = answers().next_back().map(text_of).unwrap_or_default();
     outcome
 }
@@ -351,14 +355,17 @@ mod tests {
         let outcome = judge(&messages(
             r#"[{"info":{"role":"user","cost":9}},
                {"info":{"role":"assistant","cost":0.5,"tokens":{"input":10,"output":1,"cache":{"read":3,"write":4}}},
-                "parts":[{"type":"tool","tool":"write","state":{"status":"completed","input":{"filePath":"a"}}},
+                "parts":[{"type":"tool","tool":"write","state":{"status":"completed","input":{"filePath":"a","content":"1\n2"}}},
                          {"type":"tool","tool":"edit","state":{"status":"completed","input":{"filePath":"a"}}},
                          {"type":"tool","tool":"write","state":{"status":"error","input":{"filePath":"b"}}}]},
                {"info":{"role":"assistant","cost":0.25,"tokens":{"input":20,"output":2},"time":{"completed":1},"finish":"stop"},
                 "parts":[{"type":"text","text":" All done. "},{"type":"text","text":"x","synthetic":true}]}]"#,
         ));
         let tokens = TokenUsage { input: 30, output: 3, reasoning: 0, cache_read: 3, cache_write: 4 };
-        assert_eq!(outcome.usage, Usage { tokens, cost: 0.75, messages: 2, files_changed: 1 });
+        assert_eq!(
+            outcome.usage,
+            Usage { tokens, cost: 0.75, messages: 2, files_changed: 1, additions: 2, deletions: 0 }
+        );
         assert_eq!(outcome.summary, "All done.");
     }
 
@@ -380,7 +387,7 @@ mod tests {
         let json = Outcome::succeeded().to_json(&Redactor::default());
         assert_eq!(
             json,
-            r#"{"outcome":"Succeeded","reason":"Succeeded","message":"the agent finished","usage":{"tokens":{"input":0,"output":0,"reasoning":0,"cacheRead":0,"cacheWrite":0},"cost":0.0,"messages":0,"filesChanged":0},"summary":""}"#
+            r#"{"outcome":"Succeeded","reason":"Succeeded","message":"the agent finished","usage":{"tokens":{"input":0,"output":0,"reasoning":0,"cacheRead":0,"cacheWrite":0},"cost":0.0,"messages":0,"filesChanged":0,"additions":0,"deletions":0},"summary":""}"#
         );
     }
 
@@ -406,7 +413,7 @@ mod tests {
             CommandNotStarted,
             Stopped,
         ];
-        let codes: BTreeSet<u8> = all.iter().map(|reason| reason.exit_code()).collect();
+        let codes: std::collections::BTreeSet<u8> = all.iter().map(|reason| reason.exit_code()).collect();
         assert_eq!(codes.len(), all.len());
     }
 

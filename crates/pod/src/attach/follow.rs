@@ -268,9 +268,13 @@ impl<'a, 'b> Follow<'a, 'b> {
             }
         }
         if let Some(prompt) = messages.iter().find(|message| message.info.role == "user")
-            && let Ok(changed) = self.client.changed_files(self.session, &prompt.info.id).await
+            && let Ok(changed) = self.client.changes(self.session, &prompt.info.id).await
+            && !changed.is_empty()
         {
-            facts.usage.files_changed = facts.usage.files_changed.max(changed);
+            // The work tree knows of what commands did, too.
+            facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
+            facts.usage.additions = changed.iter().map(|file| file.additions).sum();
+            facts.usage.deletions = changed.iter().map(|file| file.deletions).sum();
         }
         (messages, facts)
     }

@@ -55,6 +55,15 @@ impl CallError {
     }
 }
 
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ChangedFile {
+    /// Lines added.
+    pub additions: u64,
+    /// Lines removed.
+    pub deletions: u64,
+}
+
 /// A session, as far as we read it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -202,10 +211,9 @@ impl Client {
         self.get(&format!("/session/{}/message", plain(id)), REQUEST * 4).await
     }
 
-    /// Number of files that changed since a message; 0 outside of git repositories.
-    pub async fn changed_files(&self, id: &str, message: &str) -> Result<u64, CallError> {
-        let path = format!("/session/{}/diff?messageID={}", plain(id), plain(message));
-        Ok(self.get::<Vec<serde::de::IgnoredAny>>(&path, REQUEST).await?.len() as u64)
+    /// What changed since a message, file by file; nothing outside of git repositories.
+    pub async fn changes(&self, id: &str, message: &str) -> Result<Vec<ChangedFile>, CallError> {
+        self.get(&format!("/session/{}/diff?messageID={}", plain(id), plain(message)), REQUEST).await
     }
 
     /// Hands the prompt over; the work goes on in the server.

@@ -184,15 +184,6 @@ impl Part {
             .and_then(|state| state.error.as_deref())
             .is_some_and(|error| error.contains("rejected permission") || error.contains("dismissed this question"))
     }
-
-    /// The file that a finished tool call changed.
-    pub fn changed_file(&self) -> Option<&str> {
-        let (tool, state) = self.ended_tool()?;
-        if state.status != "completed" || !matches!(tool, "write" | "edit" | "multiedit" | "patch" | "apply_patch") {
-            return None;
-        }
-        state.metadata.get("filepath").or_else(|| state.input.get("filePath")).and_then(Value::as_str)
-    }
 }
 
 #[cfg(test)]
@@ -211,7 +202,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(message.info.finish.as_deref(), Some("tool-calls"));
-        assert_eq!(message.parts[0].changed_file(), Some("/w/hello.txt"));
+        assert!(message.parts[0].ended_tool().is_some_and(|(tool, _)| tool == "write"));
     }
 
     #[test]

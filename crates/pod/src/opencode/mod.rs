@@ -3,6 +3,7 @@
 //! Facts measured with 1.18.33. Unknown fields and event types are ignored, so a newer server works as long as what we
 //! use stays.
 
+pub mod changes;
 pub mod client;
 pub mod events;
 pub mod message;

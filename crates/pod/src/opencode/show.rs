@@ -113,8 +113,12 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
         Note::Info(text) => format!("[info] {text}"),
         Note::End(outcome) => {
             let usage = &outcome.usage;
+            let lines = match (usage.additions, usage.deletions) {
+                (0, 0) => String::new(),
+                (added, removed) => format!(", +{added} -{removed}"),
+            };
             format!(
-                "[end] {:?}: {} ({}, {} + {} tokens, ${:.4}, {} changed)",
+                "[end] {:?}: {} ({}, {} + {} tokens, ${:.4}, {} changed{lines})",
                 outcome.reason,
                 outcome.message,
                 counted(usage.messages, "answer"),
@@ -233,6 +237,9 @@ mod tests {
         (outcome.usage.messages, outcome.usage.files_changed) = (2, 1);
         let line = readable(&Note::End(&outcome)).unwrap();
         assert_eq!(line, "[end] Succeeded: done (2 answers, 0 + 0 tokens, $0.0000, 1 file changed)");
+        outcome.usage.additions = 3;
+        let line = readable(&Note::End(&outcome)).unwrap();
+        assert!(line.ends_with("1 file changed, +3 -0)"), "{line}");
     }
 
     #[test]

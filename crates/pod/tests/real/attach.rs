@@ -164,8 +164,8 @@ async fn check_tool_call(server: &Server) {
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
     assert_eq!(std::fs::read_to_string(server.workspace.join("hello.txt")).unwrap(), "hi there");
     assert_eq!(
-        (outcome.summary.as_str(), outcome.usage.messages, outcome.usage.files_changed),
-        ("All is written", 2, 1)
+        (outcome.summary.as_str(), outcome.usage.messages, outcome.usage.files_changed, outcome.usage.additions),
+        ("All is written", 2, 1, 1)
     );
     assert!(outcome.usage.tokens.input > 1000 && outcome.usage.cost > 0.0, "{:?}", outcome.usage);
     assert!(log.contains("[tool] write hello.txt\n") && log.contains("All is written\n"), "{log}");

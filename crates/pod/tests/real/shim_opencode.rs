@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use kubeopencode_core::record;
 use kubeopencode_pod::env;
-use kubeopencode_pod::outcome::{Outcome, Reason};
+use kubeopencode_pod::outcome::{Outcome, Reason, Usage};
 use local::scripted_model::ScriptedModel;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -84,7 +84,8 @@ async fn the_shim_judges_every_ending_rightly() {
     let (pod, finished, outcome) = run(&config, prompt, "60").await;
     assert_eq!((finished.code, outcome.reason), (Some(0), Reason::Succeeded), "{}{}", finished.stdout, finished.stderr);
     assert_eq!(std::fs::read_to_string(pod.workspace().join("hello.txt")).unwrap(), "hi there");
-    assert_eq!((outcome.summary.as_str(), outcome.usage.files_changed), ("All is \"written\"", 1));
+    let Usage { files_changed, additions, .. } = outcome.usage;
+    assert_eq!((outcome.summary.as_str(), files_changed, additions), ("All is \"written\"", 1, 1));
     assert!(outcome.usage.cost > 0.0 && outcome.session.is_some(), "{outcome:?}");
     assert!(
         finished.stdout.contains("[tool] write") && finished.stdout.contains("\nAll is \"written\"\n"),

@@ -52,8 +52,14 @@ pub fn ending(task: &Task) -> String {
     let mut said =
         vec![format!("task {name} {how}{}", after.map(|after| format!(" after {after}")).unwrap_or_default())];
     let summary = status.session.as_ref().and_then(|session| session.summary.as_ref());
-    if let Some(files) = summary.and_then(|summary| summary.files_changed).filter(|files| *files > 0) {
-        said.push(format!("{files} {} changed", if files == 1 { "file" } else { "files" }));
+    if let Some(summary) = summary
+        && let Some(files) = summary.files_changed.filter(|files| *files > 0)
+    {
+        let lines = match (summary.additions.unwrap_or(0), summary.deletions.unwrap_or(0)) {
+            (0, 0) => String::new(),
+            (added, removed) => format!(" (+{added} -{removed})"),
+        };
+        said.push(format!("{files} {} changed{lines}", if files == 1 { "file" } else { "files" }));
     }
     if let Some(tokens) = status.usage.as_ref().and_then(|usage| usage.tokens) {
         said.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
@@ -124,9 +130,9 @@ mod tests {
     fn an_ending_tells_what_it_took() {
         check(
             json!({"phase": "Completed", "reason": "Succeeded", "startTime": "2026-01-01T00:00:00Z",
-                "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1}},
+                "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1, "additions": 3}},
                 "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
-            "task fix succeeded after 65s, 1 file changed, 1,234 tokens, cost 0.0123",
+            "task fix succeeded after 65s, 1 file changed (+3 -0), 1,234 tokens, cost 0.0123",
         );
         check(
             json!({"phase": "Failed", "reason": "ModelError", "message": "HTTP 401"}),
