@@ -95,6 +95,8 @@ pub mod reasons {
     pub const LOG_INCOMPLETE: &str = "LogIncomplete";
     /// A changed server takes over from the one before.
     pub const ROLLING_OUT: &str = "RollingOut";
+    /// A changed server waits until no Task runs.
+    pub const ROLLOUT_HELD: &str = "RolloutHeld";
     /// How the run ended is kept.
     pub const RECORDED: &str = "Recorded";
     /// How the run ended could not be kept; the status alone tells it.

@@ -78,6 +78,33 @@ impl Applied {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
     {
+        self.send(client, &PatchParams::apply(manager).force(), wanted, live).await
+    }
+
+    /// What [`Self::apply`] would write; nothing if everything is as wanted.
+    pub async fn preview<K>(
+        &self,
+        client: &Client,
+        manager: &str,
+        wanted: &K,
+        live: Option<&K>,
+    ) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        self.send(client, &PatchParams::apply(manager).force().dry_run(), wanted, live).await
+    }
+
+    async fn send<K>(
+        &self,
+        client: &Client,
+        params: &PatchParams,
+        wanted: &K,
+        live: Option<&K>,
+    ) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
         let kind = K::kind(&()).into_owned();
         let key = Key::of(wanted);
         let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
@@ -107,11 +134,14 @@ impl Applied {
         {
             return Ok(None);
         }
-        let made = api
-            .patch(&key.name, &PatchParams::apply(manager).force(), &Patch::Apply(wanted))
-            .await
-            .map_err(|source| Error::Api { kind, key, source })?;
-        self.lock().insert(slot, Memory { wanted: wanted_json, led_to: made.resource_version() });
+        let made = api.patch(&key.name, params, &Patch::Apply(wanted)).await.map_err(|source| Error::Api {
+            kind,
+            key,
+            source,
+        })?;
+        if !params.dry_run {
+            self.lock().insert(slot, Memory { wanted: wanted_json, led_to: made.resource_version() });
+        }
         Ok(Some(made))
     }
 

@@ -31,6 +31,7 @@ pub const CASES: &[Case] = cases![
     a_changed_model_reaches_the_agent,
     a_share_link_is_a_secret_that_goes_with_it,
     tasks_wait_while_a_changed_server_takes_over,
+    a_server_that_rolls_out_when_idle_does_not_restart_under_a_task,
     a_configuration_that_is_not_valid_leaves_the_last_good_server_running,
     what_somebody_changes_by_hand_is_put_right,
     a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
@@ -258,6 +259,30 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
         world.kubelet.script("a-server", Act::Hold);
         world.succeeds("t").await?;
         world.agent_is("a", "rolled out", |agent| !conditions(agent, "Progressing").starts_with("True")).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
+        world.hold("t");
+        world.task("t", json!({"agentRef": {"name": "a"}})).await?;
+        world.works("t").await?;
+        let before = world.deployment("a").await?;
+        world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
+        world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False RolloutHeld").await?;
+        // What waits does not keep others from starting, and does not give way to what changes meanwhile.
+        world.task("u", json!({"agentRef": {"name": "a"}})).await?;
+        world.succeeds("u").await?;
+        let held = world.deployment("a").await?;
+        ensure!(held.metadata.generation == before.metadata.generation, "it was changed under a Task");
+        world.finish("t");
+        world.succeeds("t").await?;
+        world.agent_is("a", "roll-out", |agent| !conditions(agent, "Progressing").ends_with("RolloutHeld")).await?;
+        let now = world.deployment("a").await?;
+        ensure!(now.metadata.generation > before.metadata.generation, "it was never rolled out");
         Ok(())
     })
     .await

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug};
 use api::{
     Agent,
     kinds::agent::Rollout,
-    names::{annotations, field_managers, labels},
+    names::{field_managers, labels},
 };
 use k8s_openapi::{
     ByteString,
@@ -25,9 +25,16 @@ use crate::{
     task::target::Target,
 };
 
-/// Applies everything, storage and contexts first, so that Pods find what they mount.
+/// Applies everything, storage and contexts first, so that Pods find what they mount. Answers whether all of it is held
+/// back, because the server would restart under the Tasks that run on it.
 pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<bool, Error> {
     let AgentObjects { config_maps, claims, deployment, service } = objects;
+    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
+    // Whoever suspends an Agent wants its server to stop.
+    let waits = agent.spec.rollout == Rollout::WhenIdle && !agent.spec.suspend;
+    if busy && waits && restarts(ctx, &deployment).await? {
+        return Ok(true);
+    }
     for config_map in &config_maps {
         apply(ctx, &ctx.seen.config_maps, config_map).await?;
     }
@@ -43,25 +50,16 @@ pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> R
         }
     }
     apply(ctx, &ctx.seen.services, &service).await?;
-    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
-    if busy && agent.spec.rollout == Rollout::WhenIdle && restarts(ctx, &deployment) {
-        return Ok(true);
-    }
     apply(ctx, &ctx.seen.deployments, &deployment).await?;
     Ok(false)
 }
 
-/// Whether applying a Deployment replaces Pods that run.
-fn restarts(ctx: &Context, wanted: &Deployment) -> bool {
-    let hash = |deployment: &Deployment| {
-        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
-        template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
-    };
-    let live = ctx.seen.deployments.object(&Key::of(wanted));
-    live.is_some_and(|live| {
-        let (live, wanted) = (hash(&live), hash(wanted));
-        [annotations::CONFIG_HASH, annotations::CONTEXT_HASH].iter().any(|key| live.get(*key) != wanted.get(*key))
-    })
+/// Whether applying a Deployment replaces Pods that run. Only the API server can tell: it writes values in its own way.
+async fn restarts(ctx: &Context, wanted: &Deployment) -> Result<bool, Error> {
+    let Some(live) = ctx.seen.deployments.object(&Key::of(wanted)) else { return Ok(false) };
+    let template = |of: &Deployment| of.spec.as_ref().map(|spec| spec.template.clone());
+    let next = ctx.applied.preview(&ctx.client, field_managers::AGENT, wanted, Some(&live)).await?;
+    Ok(next.is_some_and(|next| template(&next) != template(&live)))
 }
 
 /// Applies one object, and remembers it ahead of the watch.

@@ -37,11 +37,8 @@ pub(super) async fn report(
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
-    note_rollout(ctx, agent, &mut after);
+    note_rollout(ctx, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.held));
     if let Ok(applied) = done {
-        if applied.held {
-            ctx.events.normal(agent, "RolloutHeld", "a change waits until no Task runs on this Agent");
-        }
         applied.followed.note(agent, &mut after);
     }
     if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
@@ -85,14 +82,17 @@ fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link:
     }
 }
 
-/// Says while a changed server takes over from the one that still serves.
-fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus) {
-    let key = Key::of(agent);
+/// Says while a changed server takes over from the one that still serves, or cannot yet.
+fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: bool) {
+    let (key, generation) = (Key::of(agent), agent.metadata.generation);
     let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
     let conditions = after.conditions.get_or_insert_default();
-    if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
+    if held {
+        let message = "a change waits until no Task runs on this Agent";
+        status::set(conditions, types::PROGRESSING, false, reasons::ROLLOUT_HELD, message, generation, now());
+        ctx.events.normal(agent, reasons::ROLLOUT_HELD, message);
+    } else if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
         let message = "a changed server takes over; new Tasks wait for it";
-        let generation = agent.metadata.generation;
         status::set(conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, message, generation, now());
     } else {
         status::remove(conditions, types::PROGRESSING);
