@@ -1,7 +1,8 @@
 //! Events: what `kubectl describe` tells a person about an object.
 //!
-//! They are written aside, one after the other. A reconciler never waits for one, a flood of them is cut rather than kept
-//! in memory, and what was just said about an object is not said again.
+//! They are written aside, one after the other, and give way: to the API server an event is as much work as the status
+//! it speaks of, and a Task that waits for its slot comes first. A reconciler never waits for one, a flood of them is
+//! cut rather than kept in memory, and what was just said about an object is not said again.
 
 use std::{
     collections::HashMap,
@@ -17,6 +18,13 @@ use tokio::sync::mpsc;
 
 /// Events that wait to be written; more are dropped.
 const BACKLOG: usize = 1024;
+/// An event is not written before it is this old: what follows from a change, such as the next start, is done first.
+const LATER: Duration = Duration::from_millis(250);
+/// After each write comes a pause of as often its time. An API server that is quick has time for them all, and one that
+/// is not has less of them to do.
+const PAUSE: u32 = 2;
+/// But an API server that did not answer is asked again soon.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The same words about the same object within this time are said once: a pass that fails is tried again and again.
 const SAME_WORDS: Duration = Duration::from_mins(5);
@@ -25,23 +33,26 @@ const MOST_SAID: usize = 4096;
 
 /// Writes events. Clones share the queue.
 #[derive(Clone)]
-pub struct Events(mpsc::Sender<(Event, ObjectReference)>);
+pub struct Events(mpsc::Sender<(Instant, Event, ObjectReference)>);
 
 impl Events {
     /// Starts to write events in the name of `instance`.
     pub fn start(client: Client, instance: String) -> Self {
-        let (sender, mut queue) = mpsc::channel::<(Event, ObjectReference)>(BACKLOG);
+        let (sender, mut queue) = mpsc::channel::<(Instant, Event, ObjectReference)>(BACKLOG);
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
         let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
             let mut said = Said::default();
-            while let Some((event, about)) = queue.recv().await {
-                if !said.is_news(&event, &about, Instant::now()) {
+            while let Some((at, event, about)) = queue.recv().await {
+                if !said.is_news(&event, &about, at) {
                     continue;
                 }
+                tokio::time::sleep_until((at + LATER).into()).await;
+                let begin = Instant::now();
                 if let Err(error) = recorder.publish(&event, &about).await {
                     tracing::debug!(%error, reason = %event.reason, "an event was not written");
                 }
+                tokio::time::sleep((begin.elapsed() * PAUSE).min(LONGEST_PAUSE)).await;
             }
         });
         Self(sender)
@@ -62,7 +73,7 @@ impl Events {
         let mut reference = about.object_ref(&());
         // Without the version, repetitions of an event are recognised as such.
         reference.resource_version = None;
-        if self.0.try_send((event, reference)).is_err() {
+        if self.0.try_send((Instant::now(), event, reference)).is_err() {
             tracing::debug!(object = %about.name_any(), reason, "too many events: one was dropped");
         }
     }

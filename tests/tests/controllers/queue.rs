@@ -103,6 +103,8 @@ async fn tasks_start_by_priority_and_then_by_age() -> anyhow::Result<()> {
                 _ => 4,
             };
             ensure!(status.queue_position == Some(place), "{name}: {status:?}");
+            let labels = world.api::<Task>().get(name).await?.metadata.labels.unwrap_or_default();
+            ensure!(labels.get("kubeopencode.io/agent-template").is_some_and(|on| on == "t"), "{name}: {labels:?}");
         }
         world.finish("first");
         world.succeeds("lowest").await?;

@@ -116,8 +116,10 @@ fn lacks(ctx: &Context, task: &Task, error: &Error) -> bool {
     news
 }
 
-/// Says in the status what the Task waits for.
+/// Says in the status what the Task waits for. Its label is written now, not when its turn comes and a slot is empty.
 async fn say_queued(ctx: &Context, task: &Task, queued: &Queued) -> Result<Next, Error> {
+    let labelled = start::label(ctx, task).await?;
+    let task = labelled.as_ref().unwrap_or(task);
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();

@@ -246,7 +246,7 @@ async fn read_config_maps(
 }
 
 /// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.
-async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
+pub(super) async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
     let Some((label, name)) = names::runs_on(&task.spec) else { return Ok(None) };
     if task.labels().get(label).is_some_and(|known| known == name) {
         return Ok(None);
