@@ -48,6 +48,11 @@ impl Controller {
     pub fn memory(&self) -> anyhow::Result<f64> {
         self.program.memory()
     }
+
+    /// Processor time taken so far.
+    pub fn processor_time(&self) -> anyhow::Result<Duration> {
+        self.program.processor_time()
+    }
 }
 
 /// How often each kind of object was written, by what was done to it.
