@@ -273,8 +273,8 @@ impl<'a, 'b> Follow<'a, 'b> {
         {
             // The work tree knows of what commands did, too.
             facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
-            facts.usage.additions = changed.iter().map(|file| file.additions).sum();
-            facts.usage.deletions = changed.iter().map(|file| file.deletions).sum();
+            facts.usage.additions = changed.iter().map(|file| file.additions).fold(0, u64::saturating_add);
+            facts.usage.deletions = changed.iter().map(|file| file.deletions).fold(0, u64::saturating_add);
         }
         (messages, facts)
     }

@@ -1,10 +1,12 @@
 //! attach against a real OpenCode server: every ending of the exit table in the reference.
 //!
-//! Two tests, each with one server: most endings do not disturb each other and run at the same time on the first one;
-//! the second one is killed, frozen and restarted. A model that always answers 500 is retried by OpenCode for 71 s; with a
-//! short stall timeout it ends as NoProgress at once, which is the rule that is under test here.
+//! Three tests, each with one server: most endings do not disturb each other and run at the same time on the first one;
+//! the second one works in a repository; the third one is killed, frozen and restarted. A model that always answers 500
+//! is retried by OpenCode for 71 s; with a short stall timeout it ends as NoProgress at once, which is the rule that is
+//! under test here.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -16,7 +18,7 @@ use kubeopencode_pod::attach::{self, Arguments, Delivery, Settings};
 use kubeopencode_pod::env;
 use kubeopencode_pod::opencode::client::Client as OpenCode;
 use kubeopencode_pod::opencode::show::{Format, Log};
-use kubeopencode_pod::outcome::{Outcome, Reason};
+use kubeopencode_pod::outcome::{Outcome, Reason, Usage};
 use kubeopencode_pod::redact::Redactor;
 use local::scripted_model::ScriptedModel;
 use rustix::process::Signal;
@@ -399,6 +401,22 @@ async fn attach_judges_every_ending_rightly() {
     assert!(failures.is_empty(), "{} endings are judged wrongly:\n{}", failures.len(), failures.join("\n"));
     check_five_at_once(&server).await;
     check_sigterm(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attach_counts_what_a_command_changed_in_a_repository() {
+    let model = ScriptedModel::start().await.unwrap();
+    let server = Server::start(config(&model));
+    std::fs::write(server.workspace.join("poem.txt"), "roses\nviolets\n").unwrap();
+    for words in ["init -q", "add poem.txt", "-c user.name=a -c user.email=a@example.com commit -qm poem"] {
+        let git = Command::new("git").args(words.split(' ')).current_dir(&server.workspace).status().unwrap();
+        assert!(git.success(), "git {words}");
+    }
+    let prompt = "[[bash cmd=\"seq 3 >numbers.txt; rm poem.txt\"]] [[say Counted]]";
+    let (outcome, log) = Client::new(server.url()).word(prompt).run().await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
+    let Usage { files_changed, additions, deletions, .. } = outcome.usage;
+    assert_eq!((files_changed, additions, deletions), (2, 3, 2), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
