@@ -195,6 +195,16 @@ impl Shared {
         self.left.notify_waiters();
     }
 
+    /// Removes the files of a Pod that does not exist any more. Its containers are forgotten first: a log whose file is
+    /// gone would be read as an empty one.
+    pub(crate) fn remove_files_of(&self, uid: &str) -> io::Result<()> {
+        let known = self.pods().get(uid).cloned();
+        if let Some(handle) = known {
+            handle.containers().clear();
+        }
+        remove_files(&self.pod_directory(uid))
+    }
+
     /// The Pod does not exist any more.
     fn lose(self: &Arc<Self>, uid: &str) {
         let known = self.pods().get(uid).cloned();
@@ -202,7 +212,7 @@ impl Shared {
             let (shared, uid) = (Arc::clone(self), uid.to_owned());
             tokio::task::spawn_blocking(move || {
                 // What cannot be removed now is tried at the next start.
-                let _ = remove_files(&shared.pod_directory(&uid));
+                let _ = shared.remove_files_of(&uid);
                 shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(&uid);
                 shared.forget(&uid);
             });
@@ -404,7 +414,7 @@ pub fn give_back(root: &Path) -> io::Result<()> {
 }
 
 /// Removes the files of a Pod.
-pub(crate) fn remove_files(dir: &Path) -> io::Result<()> {
+fn remove_files(dir: &Path) -> io::Result<()> {
     memory::unmount_below(dir)?;
     removal::remove(dir)
 }

@@ -33,7 +33,7 @@ use crate::{
     journal::{Entry, History, Journal},
     life::{self, Phase, Restart, Role, Slot},
     logs::Log,
-    node::{Shared, remove_files},
+    node::Shared,
     objects::References,
     probe::Kind,
     report::Reporter,
@@ -482,8 +482,8 @@ impl Worker {
             live.end();
         }
         if self.gone {
-            let dir = self.directories.own.clone();
-            let removed = tokio::task::spawn_blocking(move || remove_files(&dir)).await;
+            let (node, uid) = (Arc::clone(&self.node), self.handle.uid.clone());
+            let removed = tokio::task::spawn_blocking(move || node.remove_files_of(&uid)).await;
             if let Ok(Err(error)) = removed {
                 tracing::warn!(pod = self.handle.name, %error, "the files of a Pod could not be removed");
             }
