@@ -7,7 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
@@ -17,6 +17,20 @@ use crate::{node, world};
 pub const WRITES: usize = 7;
 /// Tasks whose writes are under way at once.
 const AT_ONCE: usize = 32;
+
+/// Only creates `count` Tasks, as users do. Answers Tasks a second: what upstream's figures are told against.
+pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::Result<f64> {
+    let names = (0..count).map(|number| format!("created-{number}"));
+    let tasks = names.map(|name| world::task(&name, world::on_template(world::TEMPLATE))).collect();
+    let begin = Instant::now();
+    world::create(client, namespace, tasks).await?;
+    let took = begin.elapsed().as_secs_f64();
+    // No controller is to find them.
+    let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
+    tasks.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    Ok(count as f64 / took)
+}
 
 /// Makes the writes of `count` Tasks. `sample` is a Pod and a final status that the controller made. Answers Tasks a
 /// second.
