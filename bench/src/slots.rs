@@ -17,7 +17,6 @@ const AGENT: &str = "bench";
 const SLOTS: usize = 3;
 const TASKS: usize = 24;
 const LENGTH: Duration = Duration::from_secs(3);
-
 /// One round has few hand-offs, and the slowest in a hundred is asked for.
 const ROUNDS: usize = 5;
 
@@ -27,12 +26,12 @@ pub async fn run() -> anyhow::Result<()> {
     let client = cluster.client().await?;
     let controller = Controller::start(&cluster).await?;
     println!("{TASKS} Tasks of {} s on an Agent with {SLOTS} slots, {ROUNDS} rounds", LENGTH.as_secs());
-    let mut made_ready = controller.writes().await?;
+    let mut before = controller.writes().await?;
     let (mut shares, mut handed) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let namespace = cluster.namespace().await?;
         make_ready(&client, &namespace).await?;
-        made_ready = controller.writes().await?;
+        before = controller.writes().await?;
         let runs = round(&client, &namespace).await?;
         shares.push(share(&runs));
         handed.extend(hand_offs(&runs));
@@ -44,7 +43,7 @@ pub async fn run() -> anyhow::Result<()> {
     let (median, least) = (shares.get(ROUNDS / 2), shares.first());
     println!("  slot time used, median / least  {:5.1} % / {:.1} %", median.unwrap_or(&0.0), least.unwrap_or(&0.0));
     println!("  hand-off, p50 / p99 / worst     {:3.0} ms / {:.0} ms / {worst:.0} ms", quantile(50), quantile(99));
-    controller.writes().await?.print_since(&made_ready, TASKS);
+    controller.writes().await?.print_since(&before, TASKS);
     Ok(())
 }
 

@@ -65,37 +65,11 @@ pub enum Error {
 }
 
 impl Applied {
-    /// Makes `wanted` true, given what is there now (`live`). Answers what it wrote.
+    /// Makes `wanted` true, given what is there now (`live`). Answers what it wrote, or in a dry run what it would write;
+    /// nothing if everything is as wanted.
     ///
     /// An object of that name with another controller is left alone.
     pub async fn apply<K>(
-        &self,
-        client: &Client,
-        manager: &str,
-        wanted: &K,
-        live: Option<&K>,
-    ) -> Result<Option<K>, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
-    {
-        self.send(client, &PatchParams::apply(manager).force(), wanted, live).await
-    }
-
-    /// What [`Self::apply`] would write; nothing if everything is as wanted.
-    pub async fn preview<K>(
-        &self,
-        client: &Client,
-        manager: &str,
-        wanted: &K,
-        live: Option<&K>,
-    ) -> Result<Option<K>, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
-    {
-        self.send(client, &PatchParams::apply(manager).force().dry_run(), wanted, live).await
-    }
-
-    async fn send<K>(
         &self,
         client: &Client,
         params: &PatchParams,

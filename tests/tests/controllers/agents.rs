@@ -273,7 +273,7 @@ async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> an
         let before = world.deployment("a").await?;
         world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
         world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False RolloutHeld").await?;
-        // What waits does not keep others from starting, and does not give way to what changes meanwhile.
+        // A change that waits does not keep others from starting.
         world.task("u", json!({"agentRef": {"name": "a"}})).await?;
         world.succeeds("u").await?;
         let held = world.deployment("a").await?;

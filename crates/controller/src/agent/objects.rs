@@ -12,7 +12,11 @@ use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Resource, ResourceExt as _, api::PostParams, core::NamespaceResourceScope};
+use kube::{
+    Resource, ResourceExt as _,
+    api::{PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
 use kubeopencode_core::agent_workload::AgentObjects;
 use observe::{Key, Kind};
 use serde::{Serialize, de::DeserializeOwned};
@@ -58,8 +62,13 @@ pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> R
 async fn restarts(ctx: &Context, wanted: &Deployment) -> Result<bool, Error> {
     let Some(live) = ctx.seen.deployments.object(&Key::of(wanted)) else { return Ok(false) };
     let template = |of: &Deployment| of.spec.as_ref().map(|spec| spec.template.clone());
-    let next = ctx.applied.preview(&ctx.client, field_managers::AGENT, wanted, Some(&live)).await?;
+    let next = ctx.applied.apply(&ctx.client, &by_us().dry_run(), wanted, Some(&live)).await?;
     Ok(next.is_some_and(|next| template(&next) != template(&live)))
+}
+
+/// What an Agent consists of is ours, whoever else wrote it.
+fn by_us() -> PatchParams {
+    PatchParams::apply(field_managers::AGENT).force()
 }
 
 /// Applies one object, and remembers it ahead of the watch.
@@ -68,7 +77,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
     let live = seen.object(&Key::of(wanted));
-    if let Some(made) = ctx.applied.apply(&ctx.client, field_managers::AGENT, wanted, live.as_deref()).await? {
+    if let Some(made) = ctx.applied.apply(&ctx.client, &by_us(), wanted, live.as_deref()).await? {
         seen.learn(made);
     }
     Ok(())
