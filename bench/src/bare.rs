@@ -13,10 +13,19 @@ use serde_json::json;
 
 use crate::{node, world};
 
-/// Writes of one Task's life: the user's one, the controller's four, the kubelet's two.
-pub const WRITES: usize = 7;
+/// Writes of one Task's life: the user's one, the controller's three, the kubelet's two.
+pub const WRITES: usize = 6;
 /// Tasks whose writes are under way at once.
 const AT_ONCE: usize = 32;
+
+/// Which writes a bare client makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// All of a Task's life.
+    Whole,
+    /// Those of the user and the kubelet, and the Pod: no controller can do with less.
+    Barest,
+}
 
 /// Only creates `count` Tasks, as users do. Answers Tasks a second: what upstream's figures are told against.
 pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::Result<f64> {
@@ -34,30 +43,36 @@ pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::
 
 /// Makes the writes of `count` Tasks. `sample` is a Pod and a final status that the controller made. Answers Tasks a
 /// second.
-pub async fn rate(client: &Client, namespace: &str, count: usize, sample: &(Pod, Task)) -> anyhow::Result<f64> {
+pub async fn rate(
+    client: &Client,
+    namespace: &str,
+    count: usize,
+    sample: &(Pod, Task),
+    which: Life,
+) -> anyhow::Result<f64> {
     let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let begin = Instant::now();
     let lives = (0..count).map(|number| {
         let (tasks, pods) = (tasks.clone(), pods.clone());
-        async move { life(&tasks, &pods, &format!("bare-{number}"), sample).await }
+        async move { live(&tasks, &pods, &format!("bare-{number}"), sample, which).await }
     });
     stream::iter(lives).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
     Ok(count as f64 / begin.elapsed().as_secs_f64())
 }
 
-async fn life(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Task)) -> kube::Result<()> {
+async fn live(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Task), which: Life) -> kube::Result<()> {
     let params = PatchParams::default();
     let (pod, ended) = sample;
-    tasks.create(&PostParams::default(), &world::task(name, world::on_template(world::TEMPLATE))).await?;
-    let label = json!({ "metadata": { "labels": { "kubeopencode.io/agent-template": world::TEMPLATE } } });
-    let labelled = tasks.patch(name, &params, &Patch::Merge(label)).await?;
+    let created = tasks.create(&PostParams::default(), &world::task(name, world::on_template(world::TEMPLATE))).await?;
     let claim = json!({
-        "metadata": { "resourceVersion": labelled.metadata.resource_version },
+        "metadata": { "resourceVersion": created.metadata.resource_version },
         "status": { "phase": "Running", "runEpoch": 1, "attempt": 1, "podName": format!("{name}-pod") },
     });
-    tasks.patch_status(name, &params, &Patch::Merge(claim)).await?;
+    if which == Life::Whole {
+        tasks.patch_status(name, &params, &Patch::Merge(claim)).await?;
+    }
     let mut pod = pod.clone();
     pod.metadata.name = Some(format!("{name}-pod"));
     pod.metadata.namespace = None;
@@ -66,7 +81,9 @@ async fn life(tasks: &Api<Task>, pods: &Api<Pod>, name: &str, sample: &(Pod, Tas
     pods.create(&PostParams::default(), &pod).await?;
     pods.patch_status(&format!("{name}-pod"), &params, &Patch::Merge(node::running())).await?;
     pods.patch_status(&format!("{name}-pod"), &params, &Patch::Merge(node::succeeded())).await?;
-    let status = json!({ "status": ended.status });
-    tasks.patch_status(name, &params, &Patch::Merge(status)).await?;
+    if which == Life::Whole {
+        let status = json!({ "status": ended.status });
+        tasks.patch_status(name, &params, &Patch::Merge(status)).await?;
+    }
     Ok(())
 }

@@ -16,7 +16,7 @@ use kube::{
 use testenv::Cluster;
 
 use crate::{
-    bare,
+    bare::{self, Life},
     controller::{Controller, Writes},
     node,
     program::processor_time_of,
@@ -35,6 +35,8 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     let cluster = world::start().await?;
     let sample = sample(&cluster).await?;
     let creates = bare::creates(&cluster.client().await?, &cluster.namespace().await?, count).await?;
+    let barest =
+        bare::rate(&cluster.client().await?, &cluster.namespace().await?, count, &sample, Life::Barest).await?;
     println!("{count} Tasks on a template at once, Pods of 100 ms, {ROUNDS} rounds");
     println!("  Tasks/s   bare client   share   p50 / p99        processor time a Task: API server, controller");
     let mut rounds = Vec::new();
@@ -57,7 +59,10 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     println!("  Tasks a second            {:8.1}", median.rate);
     println!("  bare client, {} writes each {:6.1}", bare::WRITES, median.limit);
     println!("  share of the limit        {:7.0} %", median.share());
-    println!("  share of bare creates     {:7.1} % (upstream: 3 to 4)", 100.0 * median.rate / creates);
+    let of_creates = |rate: f64| 100.0 * rate / creates;
+    println!("  share of bare creates     {:7.1} % (upstream: 3 to 4)", of_creates(median.rate));
+    println!("    a bare client           {:7.1} %", of_creates(median.limit));
+    println!("    without any status      {:7.1} %", of_creates(barest));
     median.writes.1.print_since(&median.writes.0, count);
     Ok(())
 }
@@ -93,7 +98,7 @@ impl Round {
     async fn run(cluster: &Cluster, count: usize, sample: &(Pod, Task)) -> anyhow::Result<Self> {
         let client = cluster.client().await?;
         // While the bare client writes, nobody else does.
-        let limit = bare::rate(&client, &cluster.namespace().await?, count, sample).await?;
+        let limit = bare::rate(&client, &cluster.namespace().await?, count, sample, Life::Whole).await?;
 
         let namespace = cluster.namespace().await?;
         world::template(&client, &namespace).await?;

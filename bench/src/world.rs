@@ -1,13 +1,13 @@
 //! A control plane with our kinds and nothing else: whoever writes, we know who it is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use api::{AgentTemplate, AgentTemplateSpec, Task, TaskSpec, refs::LocalRef};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::PostParams,
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
@@ -18,9 +18,26 @@ pub const USERS: usize = 32;
 /// Name of the template that Tasks run on.
 pub const TEMPLATE: &str = "bench";
 
-/// Starts a control plane without other controllers, and installs our kinds.
+/// What labels Tasks while they are applied.
+const POLICY: &str = include_str!("../../deploy/admission/task-labels.yaml");
+/// An API server takes a second to learn of a policy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts a control plane without other controllers, and installs all of `deploy`.
 pub async fn start() -> anyhow::Result<Cluster> {
-    start_with(Options::api_only()).await
+    let cluster = start_with(Options::api_only().with_policies()).await?;
+    let manifest = tempfile::NamedTempFile::new()?;
+    std::fs::write(manifest.path(), testenv::beta(POLICY))?;
+    let applied = cluster.kubectl_command(["apply", "--filename"]).arg(manifest.path()).output()?;
+    ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let tasks: Api<Task> = Api::namespaced(cluster.client().await?, "default");
+    let try_out = PostParams { dry_run: true, ..PostParams::default() };
+    let begin = Instant::now();
+    while tasks.create(&try_out, &task("labelled", on_template(TEMPLATE))).await?.labels().is_empty() {
+        ensure!(begin.elapsed() < PATIENCE, "the policy has no effect");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(cluster)
 }
 
 /// Starts a control plane, and installs our kinds.

@@ -55,6 +55,17 @@ impl Options {
         Self { controller_manager: false, scheduler: false, ..Self::default() }
     }
 
+    /// Lets the API server take mutating admission policies, which are on by default since Kubernetes 1.36. This one has
+    /// them as a beta: see [`beta`](crate::beta).
+    #[must_use]
+    pub fn with_policies(mut self) -> Self {
+        self.apiserver_flags.extend([
+            "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
+        ]);
+        self
+    }
+
     /// Everything, and a node that runs Pods.
     pub fn with_node() -> Self {
         Self { node: true, ..Self::default() }

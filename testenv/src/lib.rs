@@ -84,6 +84,11 @@ pub async fn shared_node() -> Result<&'static Cluster, Error> {
     SHARED.get_or_try_init(node).await
 }
 
+/// Manifests of admission policies as the API server of [`Options::with_policies`] knows them.
+pub fn beta(policies: &str) -> String {
+    policies.replace("admissionregistration.k8s.io/v1\n", "admissionregistration.k8s.io/v1beta1\n")
+}
+
 /// Starts a cluster of one's own.
 pub async fn start(options: Options) -> Result<Cluster, Error> {
     Cluster::start(options).await

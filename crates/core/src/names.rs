@@ -47,8 +47,8 @@ pub fn agent_password(agent: &str) -> String {
     format!("{agent}-server-auth")
 }
 
-/// The label of a Task that says what it runs on, and its value. Whoever makes a Task gives it this label; one that comes
-/// without gets it when it is admitted, which costs a write.
+/// The label of a Task that says what it runs on, and its value. Whoever makes a Task gives it this label, or the API server
+/// does (`deploy/admission`); one that comes without gets it from the controller, which costs a write.
 pub fn runs_on(task: &TaskSpec) -> Option<(&'static str, &str)> {
     match (&task.agent_ref, &task.template_ref) {
         (Some(agent), _) => Some((labels::AGENT, &agent.name)),

@@ -1,5 +1,6 @@
 //! What our definitions make an API server accept and refuse, tried on a real one and on our own.
 
+mod admission;
 mod derived;
 mod examples;
 mod hostile;
