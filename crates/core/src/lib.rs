@@ -25,6 +25,7 @@ pub mod git_sync;
 pub mod merge;
 pub mod milestones;
 pub mod names;
+pub mod not_yet;
 pub mod opencode;
 pub mod origin;
 pub mod outcome;

@@ -19,7 +19,7 @@ use kube::{
 };
 use kubeopencode_core::{
     contexts::{self, ConfigMaps, ContextError, ContextInput},
-    milestones, names,
+    milestones, names, not_yet,
     opencode::ConfigError,
     pod::{TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     queue::Admission,
@@ -146,6 +146,10 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
     ctx.queues.claimed(&key, admission);
     ctx.metrics.admitted(waited(&claimed, admission));
     ctx.seen.tasks.learn(claimed.clone());
+    let without_effect = not_yet::without_effect(&objects.resolved);
+    if !without_effect.is_empty() {
+        ctx.events.warning(&claimed, "NotSupported", without_effect.join("; "));
+    }
     create(ctx, &claimed, admission.epoch, objects.made).await?;
     Ok(Next::Wait)
 }
