@@ -53,7 +53,7 @@ async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<
             if name == "stopped" {
                 world.hold(name);
             }
-            world.task(name, json!({"templateRef": {"name": "t"}})).await?;
+            world.task(name, json!({"templateRef": {"name": "t"}, "outputs": ["verdict"]})).await?;
         }
         // One that cannot even start.
         let contexts = json!([{"type": "ConfigMap", "mountPath": "a", "configMap": {"name": "missing", "key": "k"}}]);
@@ -61,6 +61,7 @@ async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<
         world.works("stopped").await?;
         world.stop("stopped").await?;
         for (name, kind, reason, words) in [
+            ("good", "Warning", "NotSupported", "outputs are not checked yet"),
             ("good", "Normal", "Succeeded", ""),
             ("bad", "Warning", "ModelError", "the model is down"),
             ("stopped", "Normal", "UserStopped", ""),
