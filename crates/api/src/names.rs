@@ -64,6 +64,8 @@ pub mod annotations {
     pub const AGENT_NAMESPACE: &str = "kubeopencode.io/agent-namespace";
     /// On a Task's Pod, followed by a number: a small file that the Pod brings along.
     pub const FILE_PREFIX: &str = "files.kubeopencode.io/";
+    /// On what an Agent consists of: digest of what was applied, so that what is no longer wanted is noticed.
+    pub const APPLIED: &str = "kubeopencode.io/applied";
     /// On a Pod template: hash of the context files, so that a change rolls out.
     pub const CONTEXT_HASH: &str = "kubeopencode.io/context-hash";
     /// On a Pod template: hash of the whole configuration, so that a change rolls out once.

@@ -11,6 +11,7 @@ use kube::{
     api::{Patch, PatchParams},
     core::NamespaceResourceScope,
 };
+use kubeopencode_core::{amounts::thousandths, stamp::stamp};
 use observe::Key;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -33,7 +34,7 @@ struct Memory {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused it or did not answer.
-    #[error("{kind} {key} cannot be applied: {source}")]
+    #[error("{kind} {key} cannot be applied: {}", answer(source))]
     Api {
         /// Its kind.
         kind: String,
@@ -101,14 +102,16 @@ impl Applied {
         let json = |object: &K| {
             serde_json::to_value(object).map_err(|source| Error::Json { kind: kind.clone(), key: key.clone(), source })
         };
-        let wanted_json = json(wanted)?;
+        let mut wanted_json = json(wanted)?;
+        // What is wanted no longer is still there: only the stamp tells.
+        stamp(&mut wanted_json);
         let slot = (kind.clone(), key.clone());
         if let Some(live) = live
             && (self.settled(&slot, &wanted_json, live) || contains(&json(live)?, &wanted_json))
         {
             return Ok(None);
         }
-        let made = api.patch(&key.name, params, &Patch::Apply(wanted)).await.map_err(|source| Error::Api {
+        let made = api.patch(&key.name, params, &Patch::Apply(&wanted_json)).await.map_err(|source| Error::Api {
             kind,
             key,
             source,
@@ -132,6 +135,14 @@ impl Applied {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Key), Memory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the API server said, or that it said nothing. One that answers no is not to be looked for.
+pub fn answer(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("the API server refused it: {}", status.message),
+        silent => format!("the API server did not answer: {silent}"),
     }
 }
 
@@ -165,32 +176,10 @@ fn same_amounts(live: &Value, wanted: &Value) -> bool {
             wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| same_amounts(live, value)))
         }
         (Value::String(live), Value::String(wanted)) => {
-            live == wanted || amount(live).is_some_and(|live| amount(wanted) == Some(live))
+            live == wanted || thousandths(live).is_some_and(|live| thousandths(wanted) == Some(live))
         }
         (live, wanted) => live == wanted,
     }
-}
-
-/// An amount in thousandths; `None` for what is none, or too large to compare.
-fn amount(text: &str) -> Option<i128> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let thousandths: i128 = match unit {
-        "m" => 1,
-        "" => 1000,
-        "k" => 1_000_000,
-        "M" => 1_000_000_000,
-        "G" => 1_000_000_000_000,
-        "T" => 1_000_000_000_000_000,
-        "Ki" => 1000 << 10,
-        "Mi" => 1000 << 20,
-        "Gi" => 1000 << 30,
-        "Ti" => 1000 << 40,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    digits.checked_mul(thousandths).map(|product| product / scale)
 }
 
 /// The API server leaves out what says nothing.

@@ -9,6 +9,7 @@
 //! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
 
 pub mod agent_workload;
+pub mod amounts;
 pub mod approval;
 pub mod assets;
 pub mod build;
@@ -45,6 +46,7 @@ pub mod secrets;
 mod security;
 pub mod share;
 mod span;
+pub mod stamp;
 pub mod standby;
 pub mod standing;
 pub mod startup;
