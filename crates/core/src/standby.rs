@@ -27,13 +27,18 @@ pub enum Suspension {
 impl Suspension {
     /// Whether and by whom `agent` is suspended.
     pub fn of(agent: &Agent) -> Self {
-        let by = agent.metadata.annotations.as_ref().and_then(|all| all.get(annotations::SUSPENDED_BY));
-        match (agent.spec.suspend, by) {
+        match (agent.spec.suspend, is_marked(agent)) {
             (false, _) => Self::Awake,
-            (true, Some(by)) if by == SUSPENDED_BY_STANDBY => Self::ByStandby,
-            (true, _) => Self::ByUser,
+            (true, true) => Self::ByStandby,
+            (true, false) => Self::ByUser,
         }
     }
+}
+
+/// Whether `agent` carries our mark, with which we put it to sleep. On one that is awake it is left over.
+pub fn is_marked(agent: &Agent) -> bool {
+    let by = agent.metadata.annotations.as_ref().and_then(|all| all.get(annotations::SUSPENDED_BY));
+    by.is_some_and(|by| by == SUSPENDED_BY_STANDBY)
 }
 
 /// When a person was seen at `agent` last.
@@ -48,6 +53,10 @@ pub struct Use<'a> {
     pub standby: Option<&'a Standby>,
     /// Whether it sleeps.
     pub suspension: Suspension,
+    /// Whether it carries our mark.
+    pub marked: bool,
+    /// Whether it was suspended when its status was written last.
+    pub slept: bool,
     /// Tasks that run on it or wait only for it. One that waits for another Task does not keep it awake.
     pub tasks: usize,
     /// When a person was seen last.
@@ -69,6 +78,13 @@ pub struct StandbyPlan {
     pub next_wake: Option<Timestamp>,
 }
 
+impl StandbyPlan {
+    /// Leaves everything as it is, because nothing could be done.
+    pub fn unchanged(idle_since: Option<Timestamp>) -> Self {
+        Self { action: StandbyAction::Keep, idle_since, warning: None, next_wake: None }
+    }
+}
+
 /// Whether to put an Agent to sleep or wake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandbyAction {
@@ -78,6 +94,8 @@ pub enum StandbyAction {
     Suspend,
     /// Unset both.
     Resume,
+    /// Its user resumed it: remove the annotation, or the next suspension by its user would look like ours.
+    Unmark,
 }
 
 /// Plans the sleep of an Agent.
@@ -99,6 +117,9 @@ pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
         }),
         next_wake: None,
     };
+    let awake = usage.suspension == Suspension::Awake;
+    // Whoever resumes an Agent is about to use it: it is idle from now on, not since it fell asleep.
+    let idle_since = usage.idle_since.filter(|_| !(awake && (usage.marked || usage.slept)));
     match (usage.suspension, timeout) {
         (Suspension::ByUser, _) | (Suspension::Awake, None) => {}
         (Suspension::ByStandby, Some(_)) if !in_use => plan.idle_since = usage.idle_since,
@@ -106,7 +127,7 @@ pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
         (Suspension::Awake, Some(_)) if usage.tasks > 0 => {}
         (Suspension::Awake, Some(_)) if in_use => plan.next_wake = present_until,
         (Suspension::Awake, Some(timeout)) => {
-            let since = usage.idle_since.unwrap_or(now);
+            let since = idle_since.unwrap_or(now);
             plan.idle_since = Some(since);
             if later(since, timeout) <= now {
                 plan.action = StandbyAction::Suspend;
@@ -114,6 +135,9 @@ pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
                 plan.next_wake = Some(later(since, timeout));
             }
         }
+    }
+    if awake && usage.marked && plan.action == StandbyAction::Keep {
+        plan.action = StandbyAction::Unmark;
     }
     plan
 }
@@ -133,13 +157,23 @@ mod tests {
     struct Case {
         timeout: Option<u64>,
         suspension: Suspension,
+        marked: bool,
+        slept: bool,
         tasks: usize,
         seen: Option<i64>,
         idle: Option<i64>,
     }
 
     /// An Agent with 10 minutes of patience that nobody uses.
-    const IDLE: Case = Case { timeout: Some(600), suspension: Suspension::Awake, tasks: 0, seen: None, idle: None };
+    const IDLE: Case = Case {
+        timeout: Some(600),
+        suspension: Suspension::Awake,
+        marked: false,
+        slept: false,
+        tasks: 0,
+        seen: None,
+        idle: None,
+    };
 
     #[track_caller]
     fn check(case: &Case, action: StandbyAction, idle_since: Option<i64>, next_wake: Option<i64>) -> StandbyPlan {
@@ -147,6 +181,8 @@ mod tests {
         let usage = Use {
             standby: settings.as_ref(),
             suspension: case.suspension,
+            marked: case.marked,
+            slept: case.slept,
             tasks: case.tasks,
             last_connection: case.seen.map(at),
             idle_since: case.idle.map(at),
@@ -177,12 +213,25 @@ mod tests {
     #[test]
     fn a_task_or_a_person_wakes_it() {
         use StandbyAction::{Keep, Resume};
-        let asleep = Case { suspension: Suspension::ByStandby, idle: Some(1), ..IDLE };
+        let asleep = Case { suspension: Suspension::ByStandby, marked: true, slept: true, idle: Some(1), ..IDLE };
         check(&asleep, Keep, Some(1), None);
         check(&Case { tasks: 1, ..asleep }, Resume, None, None);
         check(&Case { seen: Some(NOW), ..asleep }, Resume, None, None);
         // Without standby nothing keeps it asleep.
         check(&Case { timeout: None, ..asleep }, Resume, None, None);
+    }
+
+    #[test]
+    fn one_that_its_user_resumes_has_all_its_time_again() {
+        use StandbyAction::{Keep, Unmark};
+        // The mark may be gone before the status is written, and the status may not know of the sleep yet.
+        let resumed = Case { idle: Some(1), ..IDLE };
+        check(&Case { marked: true, slept: true, ..resumed }, Unmark, Some(NOW), Some(NOW + 600));
+        check(&Case { marked: false, slept: true, ..resumed }, Keep, Some(NOW), Some(NOW + 600));
+        check(&Case { marked: true, slept: false, ..resumed }, Unmark, Some(NOW), Some(NOW + 600));
+        // The mark goes whether or not anything else is to be done.
+        check(&Case { marked: true, timeout: None, ..resumed }, Unmark, None, None);
+        check(&Case { marked: true, tasks: 1, ..resumed }, Unmark, None, None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use api::{Agent, names::annotations};
 use kube::api::{Patch, PatchParams};
 use kubeopencode_core::standby::{
-    SUSPENDED_BY_STANDBY, StandbyAction, StandbyPlan, Suspension, Use, last_connection, standby,
+    SUSPENDED_BY_STANDBY, StandbyAction, StandbyPlan, Suspension, Use, is_marked, last_connection, standby,
 };
 use observe::Key;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ pub async fn pass(ctx: &Context, agent: &Agent) -> Result<StandbyPlan, kube::Err
         &Use {
             standby: agent.spec.standby.as_ref(),
             suspension: Suspension::of(agent),
+            marked: is_marked(agent),
+            slept: status.and_then(|status| status.suspended) == Some(true),
             tasks: ctx.queues.load(&Target::agent(key.clone())),
             last_connection: last_connection(agent),
             idle_since: status.and_then(|status| status.idle_since.as_ref()).map(|time| time.0),
@@ -36,6 +38,10 @@ pub async fn pass(ctx: &Context, agent: &Agent) -> Result<StandbyPlan, kube::Err
         StandbyAction::Resume => {
             set(ctx, &key, false).await?;
             ctx.events.normal(agent, "Resumed", "somebody uses this Agent");
+        }
+        StandbyAction::Unmark => {
+            let patch = json!({ "metadata": { "annotations": { annotations::SUSPENDED_BY: null } } });
+            ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
     }
     Ok(plan)
