@@ -97,7 +97,7 @@ pub struct Cluster {
     pub configs: Kind<KubeOpenCodeConfig>,
     /// Registries.
     pub registries: Kind<Registry>,
-    /// Pods of Tasks.
+    /// Pods of Tasks, and of the servers of Agents.
     pub pods: Kind<Pod>,
     /// Deployments of Agents.
     pub deployments: Kind<Deployment>,

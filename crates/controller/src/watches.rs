@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Client, Resource, ResourceExt as _, core::ApiResource, runtime::watcher};
-use kubeopencode_core::queue::TaskKey;
+use kubeopencode_core::{queue::TaskKey, rollout};
 use observe::{Change, Key, Kind, Queue, Seen};
 use serde::de::DeserializeOwned;
 use store::Owner;
@@ -172,7 +172,15 @@ fn gone(change: &Change<'_, Task>) -> Option<Owner> {
 
 fn pod_changed(ctx: &Context, change: &Change<'_, Pod>) {
     let Some(pod) = change.last() else { return };
-    let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else { return };
+    let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else {
+        // Its Deployment tells of most changes. What is wrong with a Pod only the Pod says, and only if that changed
+        // there is something to report.
+        let said = |pod: Option<&Pod>| pod.and_then(rollout::complaint);
+        if let Some(agent) = agent::server::agent_of(pod).filter(|_| said(change.was()) != said(change.object())) {
+            ctx.work.agents.add(Key::new(&change.key.namespace, agent));
+        }
+        return;
+    };
     ctx.work.tasks.add(Key::new(&change.key.namespace, task));
     if change.now.is_none()
         && let Some(target) = Target::of_pod(pod)

@@ -6,7 +6,7 @@ mod agent;
 mod chain;
 mod line;
 mod next;
-mod pod;
+pub(crate) mod pod;
 mod settings;
 mod told;
 

@@ -1,16 +1,49 @@
-//! Whether the server of an Agent is being replaced.
+//! Whether the server of an Agent is being replaced, and what keeps it from being ready.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use std::borrow::Borrow;
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+
+use crate::explain::pod;
 
 /// Whether Pods of an older template still serve, and will be gone when those of the current one are ready.
 ///
 /// A roll-out that makes no progress is none: the older Pods go on until somebody mends it.
 pub fn is_under_way(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
-    let stuck = status.conditions.iter().flatten().any(|one| one.type_ == "Progressing" && one.status == "False");
     let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < deployment.metadata.generation);
     let older = status.replicas.unwrap_or(0) > status.updated_replicas.unwrap_or(0);
-    (unseen || older) && !stuck
+    (unseen || older) && !is_stuck(deployment)
+}
+
+/// Whether the Pods of the current template have not become ready in their time.
+pub fn is_stuck(deployment: &Deployment) -> bool {
+    condition(deployment, "Progressing", "False").is_some()
+}
+
+/// What keeps the server of an Agent from being ready, as far as its Deployment or its newest Pod say. Those that are
+/// about to go are not asked.
+pub fn obstacle<P: Borrow<Pod>>(deployment: &Deployment, pods: &[P]) -> Option<String> {
+    if let Some(refused) = condition(deployment, "ReplicaFailure", "True") {
+        return Some(format!("its Pod cannot be created: {refused}"));
+    }
+    let staying =
+        pods.iter().map(|pod| -> &Pod { pod.borrow() }).filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let newest = staying.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    newest.and_then(complaint).or_else(|| condition(deployment, "Progressing", "False").map(str::to_owned))
+}
+
+/// What is wrong with a Pod of a server: no node takes it, or a container does not start or stay.
+pub fn complaint(pod: &Pod) -> Option<String> {
+    let cause = pod::unscheduled(pod).or_else(|| pod::broken(pod).into_iter().next());
+    cause.map(|cause| cause.message)
+}
+
+/// The message of a Deployment's condition, if it has this value.
+fn condition<'a>(deployment: &'a Deployment, kind: &str, value: &str) -> Option<&'a str> {
+    let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let found = conditions.find(|one| one.type_ == kind && one.status == value)?;
+    Some(found.message.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -43,5 +76,46 @@ mod tests {
         let conditions = json!([{ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" }]);
         let status = json!({ "observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "conditions": conditions });
         assert!(!judged(2, &status));
+    }
+
+    fn server(conditions: &Value) -> Deployment {
+        serde_json::from_value(json!({"status": { "conditions": conditions }})).unwrap()
+    }
+
+    fn pod(created: &str, metadata: &Value, status: &Value) -> Pod {
+        let mut pod = json!({"metadata": metadata, "status": status});
+        pod["metadata"]["creationTimestamp"] = json!(created);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn whoever_knows_best_says_what_keeps_a_server_from_being_ready() {
+        let refused =
+            json!({"type": "ReplicaFailure", "status": "True", "message": "serviceaccount \"bot\" not found"});
+        let late = json!({"type": "Progressing", "status": "False", "message": "it has timed out"});
+        let waiting = |reason: &str, message: &str| {
+            let state = json!({"waiting": {"reason": reason, "message": message}});
+            json!({"containerStatuses": [{"name": "opencode-server", "image": "i:1", "imageID": "", "ready": false,
+                "restartCount": 0, "state": state}]})
+        };
+        let unscheduled = json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]});
+        let (old, new) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        let bad_image = pod(old, &json!({}), &waiting("ImagePullBackOff", "no such image"));
+        let pulled = "container 'opencode-server' with image i:1 cannot start: no such image";
+        let no_node = pod(new, &json!({}), &unscheduled);
+        let starts = pod(new, &json!({}), &waiting("ContainerCreating", ""));
+        let going = pod(new, &json!({"deletionTimestamp": new}), &unscheduled);
+        let refusal = "its Pod cannot be created: serviceaccount \"bot\" not found";
+        for (conditions, pods, expected) in [
+            (json!([]), vec![], None),
+            (json!([late, refused]), vec![&bad_image], Some(refusal)),
+            (json!([late]), vec![&bad_image], Some(pulled)),
+            (json!([]), vec![&bad_image, &no_node], Some("0/3 nodes")),
+            (json!([]), vec![&bad_image, &starts], None),
+            (json!([]), vec![&going, &bad_image], Some(pulled)),
+            (json!([late]), vec![&starts], Some("it has timed out")),
+        ] {
+            assert_eq!(obstacle(&server(&conditions), &pods).as_deref(), expected, "{conditions}");
+        }
     }
 }

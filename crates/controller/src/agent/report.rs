@@ -5,7 +5,7 @@ use api::{
     conditions::{reasons, types},
     kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::Time};
 use kubeopencode_core::{
     agent_workload::agent_url,
     names,
@@ -17,7 +17,7 @@ use kubeopencode_core::{
 };
 use observe::Key;
 
-use super::{Applied, Error, is_ready, share};
+use super::{Applied, Error, is_ready, server, share};
 use crate::{
     context::{Context, now},
     task::target::Target,
@@ -86,17 +86,29 @@ fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link:
 fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: bool) {
     let (key, generation) = (Key::of(agent), agent.metadata.generation);
     let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let why = || {
+        let why = deployment.as_deref().and_then(|deployment| obstacle(ctx, agent, deployment));
+        why.map(|why| format!(": {why}")).unwrap_or_default()
+    };
     let conditions = after.conditions.get_or_insert_default();
     if held {
         let message = "a change waits until no Task runs on this Agent";
         status::set(conditions, types::PROGRESSING, false, reasons::ROLLOUT_HELD, message, generation, now());
         ctx.events.normal(agent, reasons::ROLLOUT_HELD, message);
     } else if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
-        let message = "a changed server takes over; new Tasks wait for it";
+        let message = format!("a changed server takes over; new Tasks wait for it{}", why());
         status::set(conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, message, generation, now());
+    } else if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_stuck) {
+        let message = format!("a changed server does not become ready, the one before it goes on{}", why());
+        status::set(conditions, types::PROGRESSING, false, reasons::DEPLOYMENT_NOT_READY, message, generation, now());
     } else {
         status::remove(conditions, types::PROGRESSING);
     }
+}
+
+/// What keeps the server of an Agent from being ready.
+fn obstacle(ctx: &Context, agent: &Agent, deployment: &Deployment) -> Option<String> {
+    rollout::obstacle(deployment, &server::pods(ctx, agent))
 }
 
 fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
@@ -155,9 +167,11 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             set(types::SERVER_READY, true, reasons::DEPLOYMENT_READY, "the server is ready");
             set(types::SERVER_HEALTHY, true, reasons::DEPLOYMENT_HEALTHY, "the server answers");
         }
-        (false, Some(_), false) => {
-            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
-            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, "no Pod of the Deployment is ready");
+        (false, Some(deployment), false) => {
+            let why = obstacle(ctx, agent, deployment);
+            let why = why.as_deref().unwrap_or("no Pod of the Deployment is ready");
+            set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, why);
+            set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, why);
         }
     }
     match Suspension::of(agent) {

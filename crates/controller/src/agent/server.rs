@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -228,19 +228,24 @@ impl Server {
 
 /// Where the server of an Agent listens: its newest Pod that is ready.
 fn address(ctx: &Context, agent: &Agent) -> Option<SocketAddr> {
-    let (namespace, name) = (agent.namespace()?, agent.name_any());
     let port = u16::try_from(agent.spec.port.unwrap_or(defaults::PORT)).ok()?;
-    let pods = ctx.seen.pods.all(|pod| {
-        let labels = pod.labels();
-        pod.metadata.namespace.as_ref() == Some(&namespace)
-            && labels.get(labels::AGENT) == Some(&name)
-            && labels.get(labels::APP_COMPONENT).is_some_and(|part| part == "server")
-            && pod.metadata.deletion_timestamp.is_none()
-            && is_ready(pod)
-    });
-    let newest = pods.iter().max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0))?;
+    let pods = pods(ctx, agent);
+    let ready = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
+    let newest = ready.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0))?;
     let address: IpAddr = newest.status.as_ref()?.pod_ip.as_deref()?.parse().ok()?;
     Some(SocketAddr::new(address, port))
+}
+
+/// The Pods of an Agent's server.
+pub fn pods(ctx: &Context, agent: &Agent) -> Vec<Arc<Pod>> {
+    let name = agent.name_any();
+    ctx.seen.pods.in_namespace(&agent.namespace().unwrap_or_default(), |pod| agent_of(pod) == Some(&name))
+}
+
+/// The Agent whose server a Pod is.
+pub fn agent_of(pod: &Pod) -> Option<&String> {
+    let labels = pod.labels();
+    labels.get(labels::AGENT).filter(|_| labels.get(labels::APP_COMPONENT).is_some_and(|part| part == "server"))
 }
 
 fn is_ready(pod: &Pod) -> bool {

@@ -5,6 +5,8 @@ use api::{
     conditions::{reasons, types},
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use super::{Cause, Level, ObjectName, Surroundings, pod};
 use crate::status::find;
 
@@ -33,7 +35,14 @@ pub fn causes(agent: &Agent, around: &Surroundings) -> Vec<Cause> {
         let cause = Cause::new(Level::Error, "no controller has looked at it", &about);
         return vec![cause.reason(super::chain::NO_CONTROLLER)];
     }
-    let wrong = OBSTACLES.iter().filter_map(|kind| find(conditions, kind)).filter(|one| one.status == "False");
+    let of_pod = around.server_pods.iter().find_map(|pod| {
+        let unscheduled = pod::unscheduled(pod);
+        unscheduled.or_else(|| pod::broken(pod).into_iter().next())
+    });
+    // A condition that only repeats the Pod knows less: not which Pod, and not since when.
+    let repeats = |condition: &Condition| of_pod.as_ref().is_some_and(|cause| cause.message == condition.message);
+    let wrong = OBSTACLES.iter().filter_map(|kind| find(conditions, kind));
+    let wrong = wrong.filter(|one| one.status == "False" && !repeats(one));
     let mut chain: Vec<_> = wrong
         .map(|wrong| {
             let level = if wrong.type_ == types::SERVER_READY { Level::Wait } else { Level::Error };
@@ -46,7 +55,7 @@ pub fn causes(agent: &Agent, around: &Surroundings) -> Vec<Cause> {
         let wrong = conditions.filter(|condition| condition.status == "False");
         chain.extend(wrong.map(|wrong| Cause::told(Level::Error, wrong, &about)));
     }
-    chain.extend(around.server_pods.iter().find_map(|pod| pod::broken(pod).into_iter().next()));
+    chain.extend(of_pod);
     if chain.is_empty() {
         let cause = Cause::new(Level::Wait, "its server has not been started yet", &about);
         chain.push(cause.reason(reasons::AGENT_NOT_READY));

@@ -11,13 +11,7 @@ const LONGEST: usize = 500;
 /// What a Pod that has not started waits for.
 pub fn preparation(pod: &Pod) -> Vec<Cause> {
     let about = ObjectName::of("Pod", &pod.metadata);
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut unscheduled = conditions.filter(|one| one.type_ == "PodScheduled" && one.status == "False");
-    let mut chain = Vec::new();
-    if let Some(condition) = unscheduled.next() {
-        let message = condition.message.as_deref().unwrap_or("no node takes the Pod");
-        chain.push(Cause::new(Level::Error, message, &about).reason(reasons::UNSCHEDULABLE));
-    }
+    let mut chain: Vec<Cause> = unscheduled(pod).into_iter().collect();
     for container in containers(pod) {
         if let Some(running) = container.state.as_ref().and_then(|state| state.running.as_ref()) {
             let message = format!("container '{}' works", container.name);
@@ -27,6 +21,15 @@ pub fn preparation(pod: &Pod) -> Vec<Cause> {
     }
     chain.extend(broken(pod));
     chain
+}
+
+/// Why no node takes a Pod.
+pub fn unscheduled(pod: &Pod) -> Option<Cause> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let condition = conditions.find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
+    let message = condition.message.as_deref().unwrap_or("no node takes the Pod");
+    let about = ObjectName::of("Pod", &pod.metadata);
+    Some(Cause::new(Level::Error, message, &about).reason(reasons::UNSCHEDULABLE))
 }
 
 /// The containers of a Pod that cannot start or did not stay.
@@ -50,25 +53,38 @@ fn wrong(container: &ContainerStatus, about: &ObjectName) -> Option<Cause> {
             return None;
         }
         if reason == "CrashLoopBackOff" {
-            let times = match container.restart_count {
-                1 => "once".to_owned(),
-                times => format!("{times} times"),
-            };
-            let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
-            let how = last.map(|last| format!("; it last {}", ending(last))).unwrap_or_default();
-            let message = format!("container '{name}' crashed and was started again {times}{how}");
-            let at = last.and_then(|last| last.finished_at.as_ref()).map(|time| time.0);
-            return Some(Cause::new(Level::Error, message, about).reason(reason).since(at));
+            return Some(crashed(container, about));
         }
         let why = waiting.message.as_deref().map(|message| format!(": {}", shortened(message))).unwrap_or_default();
         let message = format!("container '{name}' with image {} cannot start{why}", container.image);
         return Some(Cause::new(Level::Error, message, about).reason(reason));
+    }
+    // The next attempt may end like the one before: until it is ready, that is still what is wrong.
+    if state.running.is_some() && !container.ready && last_end(container).is_some_and(|last| last.exit_code != 0) {
+        return Some(crashed(container, about));
     }
     let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
     let reason = ended.reason.as_deref().filter(|reason| *reason != "Error").unwrap_or_default();
     let at = ended.finished_at.as_ref().map(|time| time.0);
     let message = format!("container '{name}' {}", ending(ended));
     Some(Cause::new(Level::Error, message, about).reason(reason).since(at))
+}
+
+/// A container that ended and was started again.
+fn crashed(container: &ContainerStatus, about: &ObjectName) -> Cause {
+    let times = match container.restart_count {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let last = last_end(container);
+    let how = last.map(|last| format!("; it last {}", ending(last))).unwrap_or_default();
+    let message = format!("container '{}' crashed and was started again {times}{how}", container.name);
+    let at = last.and_then(|last| last.finished_at.as_ref()).map(|time| time.0);
+    Cause::new(Level::Error, message, about).reason("CrashLoopBackOff").since(at)
+}
+
+fn last_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    container.last_state.as_ref().and_then(|last| last.terminated.as_ref())
 }
 
 /// How a container ended, and its last words. The report of our own helper is none: the status tells it already.
@@ -109,16 +125,19 @@ mod tests {
     #[test]
     fn a_container_that_does_not_run_says_why() {
         let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "port 4096 is taken\n"}});
-        check(
-            &json!({"waiting": {"reason": "CrashLoopBackOff"}}),
-            &last,
-            5,
-            Some((
-                Some("CrashLoopBackOff"),
-                "container 'opencode-server' crashed and was started again 5 times; it last ended with exit code 1: \
-                 port 4096 is taken",
-            )),
-        );
+        // It tells the same while the next attempt is under way.
+        for state in [json!({"waiting": {"reason": "CrashLoopBackOff"}}), json!({"running": {}})] {
+            check(
+                &state,
+                &last,
+                5,
+                Some((
+                    Some("CrashLoopBackOff"),
+                    "container 'opencode-server' crashed and was started again 5 times; it last ended with exit code \
+                     1: port 4096 is taken",
+                )),
+            );
+        }
         check(
             &json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
             &json!({}),

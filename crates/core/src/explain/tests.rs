@@ -62,6 +62,15 @@ fn a_server_that_crashes_is_the_end_of_the_chain_and_nothing_is_said_twice() {
     let of_agent = agent(around.agent.as_ref().unwrap(), &around);
     assert_eq!(messages(&of_agent.chain), ["no Pod is ready", crash]);
     assert_eq!(of_agent.next, ["look at Agent 'dev' and its log"]);
+    // Its conditions may say what its Pod says; then the Pod says it.
+    let mut status = broken_agent();
+    for condition in status["conditions"].as_array_mut().unwrap() {
+        condition["message"] = json!(crash);
+    }
+    around.agent = Some(Arc::new(of_kind("Agent", "dev", &json!({}), &status)));
+    let of_agent = agent(around.agent.as_ref().unwrap(), &around);
+    assert_eq!(messages(&of_agent.chain), [crash]);
+    assert_eq!(of_agent.chain[0].object.as_ref().unwrap().name, "dev-1");
 }
 
 #[test]
