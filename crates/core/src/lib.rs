@@ -6,7 +6,8 @@
 //! - I3 the queue never admits more than the limits allow, and admits in order;
 //! - I5 the outcome of a run is decided here, once, by the precedence of causes;
 //! - I6 builders are deterministic: same input, same bytes;
-//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do.
+//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do. The one exception is
+//!   `secrets::fingerprint`, which lets a digest out.
 
 pub mod agent_workload;
 pub mod amounts;

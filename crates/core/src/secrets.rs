@@ -1,8 +1,11 @@
-//! Which Secrets a Pod needs, read from the Pod itself, so that none can be forgotten.
+//! Which Secrets a Pod needs, read from the Pod itself, so that none can be forgotten, and whether they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, Volume};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Container, EnvVar, PodSpec, Volume},
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::contexts::hex;
@@ -17,6 +20,25 @@ pub struct SecretNeed {
     /// A container that runs for as long as the Pod does has it in its environment or its files, so a new value needs a
     /// new Pod. What only an init container uses counts at the next start.
     pub lasting: bool,
+}
+
+/// What is wrong with the Secrets that a Pod needs, as a sentence. `keys` are those that a Secret has, nothing if it does
+/// not exist.
+pub fn trouble<'a>(
+    needs: &BTreeMap<String, SecretNeed>,
+    keys: impl Fn(&str) -> Option<&'a BTreeSet<String>>,
+) -> Option<String> {
+    let mut troubles = Vec::new();
+    for (name, need) in needs.iter().filter(|(_, need)| need.required) {
+        match keys(name) {
+            None => troubles.push(format!("Secret '{name}' does not exist")),
+            Some(keys) => {
+                let missing = need.keys.difference(keys);
+                troubles.extend(missing.map(|key| format!("Secret '{name}' has no key '{key}'")));
+            }
+        }
+    }
+    (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
 /// The Secrets that a Pod of `spec` needs, by name. Secrets for pulling images are not among them: a Pod may well start
@@ -34,16 +56,31 @@ pub fn needed_secrets(spec: &PodSpec) -> BTreeMap<String, SecretNeed> {
     needs
 }
 
-/// A digest that changes when a Secret changes that needs a new Pod. `version` names the state of a Secret, nothing if
-/// it does not exist; its values are never looked at.
-pub fn digest(needs: &BTreeMap<String, SecretNeed>, version: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// What tells the values of a Secret from others, without telling anything of them. A label or an annotation is none.
+///
+/// It goes into an annotation that more people can read than the Secret. The Secret's UID is its key: whoever knows that
+/// can read the Secret, and nobody else can try values until one fits.
+pub fn fingerprint(uid: &str, data: &BTreeMap<String, ByteString>) -> String {
+    let mut hasher = Sha256::new();
+    let parts = data.iter().flat_map(|(key, value)| [key.as_bytes(), value.0.as_slice()]);
+    for part in std::iter::once(uid.as_bytes()).chain(parts) {
+        // With its length in front no two lists of parts look the same.
+        hasher.update(part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    hex(&hasher.finalize(), 64)
+}
+
+/// A digest that changes when a Secret changes that needs a new Pod. `state` is the fingerprint of a Secret, nothing if
+/// it does not exist.
+pub fn digest(needs: &BTreeMap<String, SecretNeed>, state: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut hasher = Sha256::new();
     let mut any = false;
     for (name, _) in needs.iter().filter(|(_, need)| need.lasting) {
         any = true;
         hasher.update(name);
         hasher.update([0]);
-        hasher.update(version(name).unwrap_or_default());
+        hasher.update(state(name).unwrap_or_default());
         hasher.update([0]);
     }
     any.then(|| hex(&hasher.finalize(), 64))
@@ -134,5 +171,33 @@ mod tests {
         assert_eq!(with("git"), with("nothing"));
         assert_ne!(with("model"), with("nothing"));
         assert_ne!(digest(&needs, |_| None), with("nothing"));
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_the_values_and_with_nothing_else() {
+        let data = |pairs: &[(&str, &str)]| -> BTreeMap<String, ByteString> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), ByteString((*value).into()))).collect()
+        };
+        let one = fingerprint("uid", &data(&[("a", "b")]));
+        assert_eq!(one, fingerprint("uid", &data(&[("a", "b")])));
+        for other in [data(&[("a", "c")]), data(&[("ab", "")]), data(&[("a", "b"), ("c", "")]), data(&[])] {
+            assert_ne!(one, fingerprint("uid", &other), "{other:?}");
+        }
+        assert_ne!(one, fingerprint("other", &data(&[("a", "b")])), "without the key nobody can guess the value");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let needs = needed_secrets(&pod());
+        let all = BTreeSet::from(["ca", "k", "key", "token"].map(str::to_owned));
+        assert_eq!(trouble(&needs, |_| Some(&all)), None);
+        let none = BTreeSet::new();
+        let found = |name: &str| match name {
+            "model" => Some(&none),
+            "git" | "maybe" => None,
+            _ => Some(&all),
+        };
+        let said = "Secret 'git' does not exist; Secret 'model' has no key 'ca'; Secret 'model' has no key 'key'";
+        assert_eq!(trouble(&needs, found).as_deref(), Some(said));
     }
 }

@@ -219,11 +219,10 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
     };
     // Built once to see which Secrets it needs, and once more so that it changes with them.
     let needs = secrets::needs(&agent_objects(&input)?.deployment);
-    let digest = secrets::digest(ctx, &key.namespace, &needs, uses);
-    input.secrets_digest = digest.as_deref();
+    let secrets = secrets::look(ctx, &key.namespace, &needs, uses).await?;
+    input.secrets_digest = secrets.digest.as_deref();
     let held = make_true(ctx, agent, agent_objects(&input)?).await?;
-    let secrets = secrets::trouble(ctx, &key.namespace, &needs).await?;
-    Ok(Applied { resolved, config, followed, secrets, held })
+    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, held })
 }
 
 /// Labels an Agent with its template, so that people can find all Agents of one.

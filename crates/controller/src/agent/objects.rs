@@ -118,7 +118,7 @@ pub async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) ->
     }
     match secrets.create(&PostParams::default(), &secret).await {
         Ok(made) => {
-            // The Deployment that is built next must already know it, or it would be rolled out twice.
+            // When the watch tells of it, that is no news.
             ctx.parts.learn(part, version_of(&made));
             Ok(())
         }

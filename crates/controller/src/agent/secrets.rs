@@ -1,6 +1,6 @@
 //! The Secrets that an Agent's Pods need: whether they are there, and whether they changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kubeopencode_core::secrets::{self, SecretNeed};
@@ -10,40 +10,38 @@ use crate::{
     parts::{Part, Uses},
 };
 
+/// What is known of the Secrets that Pods need.
+pub struct Found {
+    /// A digest that changes with the values that need a new Pod.
+    pub digest: Option<String>,
+    /// What is wrong with them, as a sentence.
+    pub trouble: Option<String>,
+}
+
 /// The Secrets that Pods of a Deployment need.
 pub fn needs(deployment: &Deployment) -> BTreeMap<String, SecretNeed> {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     pod.map(secrets::needed_secrets).unwrap_or_default()
 }
 
-/// A digest that changes with the Secrets that need a new Pod. All of them are noted in `uses`.
-pub fn digest(
+/// Looks at them, and notes them in `uses`. Their values do not leave this function.
+pub async fn look(
     ctx: &Context,
     namespace: &str,
     needs: &BTreeMap<String, SecretNeed>,
     uses: &mut Uses<'_>,
-) -> Option<String> {
+) -> Result<Found, kube::Error> {
+    let mut fingerprints: BTreeMap<&str, String> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for name in needs.keys() {
         uses.add(Part::of::<Secret>(namespace, name));
+        let Some(secret) = ctx.api::<Secret>(namespace).get_opt(name).await? else { continue };
+        let data = secret.data.unwrap_or_default();
+        fingerprints.insert(name, secrets::fingerprint(&secret.metadata.uid.unwrap_or_default(), &data));
+        keys.insert(name, data.into_keys().collect());
     }
-    secrets::digest(needs, |name| ctx.parts.version(&Part::of::<Secret>(namespace, name)))
-}
-
-/// What is wrong with them, as a sentence. Of a Secret only the names of its keys are looked at.
-pub async fn trouble(
-    ctx: &Context,
-    namespace: &str,
-    needs: &BTreeMap<String, SecretNeed>,
-) -> Result<Option<String>, kube::Error> {
-    let mut troubles = Vec::new();
-    for (name, need) in needs.iter().filter(|(_, need)| need.required) {
-        if ctx.parts.version(&Part::of::<Secret>(namespace, name)).is_none() {
-            troubles.push(format!("Secret '{name}' does not exist"));
-        } else if !need.keys.is_empty() {
-            let keys = ctx.api::<Secret>(namespace).get_opt(name).await?.and_then(|secret| secret.data);
-            let missing = need.keys.iter().filter(|key| !keys.as_ref().is_some_and(|keys| keys.contains_key(*key)));
-            troubles.extend(missing.map(|key| format!("Secret '{name}' has no key '{key}'")));
-        }
-    }
-    Ok((!troubles.is_empty()).then(|| troubles.join("; ")))
+    Ok(Found {
+        digest: secrets::digest(needs, |name| fingerprints.get(name).cloned()),
+        trouble: secrets::trouble(needs, |name| keys.get(name)),
+    })
 }
