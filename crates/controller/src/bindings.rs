@@ -7,6 +7,7 @@ use api::{
     conditions::reasons,
     refs::{AllowedNamespaces, ObjectRef},
     tools::{ToolBinding, ToolKind},
+    workload::{CaBundle, CaBundlePlace},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, core::NamespaceResourceScope};
@@ -36,6 +37,8 @@ pub struct Bindings {
     pub instructions: Vec<InstructionText>,
     /// Its tools.
     pub tools: Vec<ToolServer>,
+    /// The certificates of its `caBundle`, if they are in a ConfigMap. Those in a Secret are not looked at here.
+    pub authorities: Option<String>,
 }
 
 impl Bindings {
@@ -136,6 +139,9 @@ pub async fn read(
     for binding in &agent.tools {
         bindings.tools.push(tool(ctx, namespace, binding, uses).await?);
     }
+    if let Some(CaBundlePlace::ConfigMap { name, key }) = agent.ca_bundle.as_ref().and_then(CaBundle::place) {
+        bindings.authorities = Some(config_map_text(ctx, namespace, &name, &key, uses).await?);
+    }
     Ok(bindings)
 }
 
@@ -170,20 +176,26 @@ async fn instruction(
     let home = reference.namespace.as_deref().unwrap_or(namespace);
     let text = match (&found.spec.text, &found.spec.config_map_key_ref) {
         (Some(text), _) => text.clone(),
-        (None, Some(key)) => {
-            let missing = || Error::NotFound {
-                kind: "ConfigMap key",
-                namespace: home.into(),
-                name: format!("{}/{}", key.name, key.key),
-            };
-            uses.add(Part::of::<ConfigMap>(home, &key.name));
-            let map = ctx.api::<ConfigMap>(home).get_opt(&key.name).await?.ok_or_else(missing)?;
-            map.data.unwrap_or_default().remove(&key.key).ok_or_else(missing)?
-        }
+        (None, Some(key)) => config_map_text(ctx, home, &key.name, &key.key, uses).await?,
         (None, None) => String::new(),
     };
     let values = found.spec.variables.clone().unwrap_or_default();
     Ok(InstructionText { name: reference.name.clone(), text: instruction_text(&text, &values) })
+}
+
+/// The text under a key of a ConfigMap.
+async fn config_map_text(
+    ctx: &Context,
+    namespace: &str,
+    name: &str,
+    key: &str,
+    uses: &mut Uses<'_>,
+) -> Result<String, Error> {
+    let missing =
+        || Error::NotFound { kind: "ConfigMap key", namespace: namespace.to_owned(), name: format!("{name}/{key}") };
+    uses.add(Part::of::<ConfigMap>(namespace, name));
+    let map = ctx.api::<ConfigMap>(namespace).get_opt(name).await?.ok_or_else(missing)?;
+    map.data.unwrap_or_default().remove(key).ok_or_else(missing)
 }
 
 async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding, uses: &mut Uses<'_>) -> Result<ToolServer, Error> {

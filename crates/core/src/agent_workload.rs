@@ -81,6 +81,8 @@ pub struct AgentWorkloadInput<'a> {
     pub git_hashes: &'a BTreeMap<String, String>,
     /// A digest of the Secret values that the configuration refers to, so that a new key rolls out.
     pub secrets_digest: Option<&'a str>,
+    /// The certificates of a `caBundle` in a ConfigMap, so that new ones roll out. A Secret is among the Secrets.
+    pub authorities: Option<&'a str>,
 }
 
 /// What an Agent is made of, in the order in which it is applied.
@@ -341,14 +343,28 @@ fn pod_annotations(input: &AgentWorkloadInput<'_>, bench: &Workbench) -> BTreeMa
     hasher.update(&input.config.hash);
     hasher.update([0]);
     hasher.update(input.secrets_digest.unwrap_or_default());
+    if let Some(authorities) = input.authorities {
+        hasher.update([0]);
+        hasher.update(authorities);
+    }
     all.insert(annotations::CONFIG_HASH.to_owned(), hex(&hasher.finalize(), 16));
-    all.insert(annotations::CONTEXT_HASH.to_owned(), bench.bundle.hash());
+    all.insert(annotations::CONTEXT_HASH.to_owned(), context_hash(input.contexts, bench));
     for mount in &bench.git {
         if let Some(commit) = input.git_hashes.get(&mount.name) {
             all.insert(format!("{}{}", annotations::GIT_HASH_PREFIX, annotation_name(&mount.name)), commit.clone());
         }
     }
     all
+}
+
+/// The files and the ConfigMaps that are mounted as they are.
+fn context_hash(contexts: &ContextPlan, bench: &Workbench) -> String {
+    let files = bench.bundle.hash();
+    if contexts.directories.is_empty() {
+        return files;
+    }
+    let digests = contexts.directories.iter().map(|directory| directory.digest.as_str());
+    hex(&Sha256::digest(std::iter::once(files.as_str()).chain(digests).collect::<Vec<_>>().join(" ")), 16)
 }
 
 /// A name as the end of an annotation's key, of which 54 characters are left after `git-hash-`.

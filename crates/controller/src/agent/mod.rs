@@ -216,6 +216,7 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
         password: password.as_ref(),
         git_hashes: &git_hashes,
         secrets_digest: None,
+        authorities: bindings.authorities.as_deref(),
     };
     // Built once to see which Secrets it needs, and once more so that it changes with them.
     let needs = secrets::needs(&agent_objects(&input)?.deployment);

@@ -15,6 +15,8 @@ struct Case {
     persistence: Option<Persistence>,
     git_hashes: BTreeMap<String, String>,
     secrets_digest: Option<&'static str>,
+    authorities: Option<&'static str>,
+    guide: &'static str,
 }
 
 impl Case {
@@ -26,11 +28,13 @@ impl Case {
             persistence: None,
             git_hashes: BTreeMap::new(),
             secrets_digest: None,
+            authorities: None,
+            guide: "Use go fmt.",
         }
     }
 
     fn build(&self) -> Result<AgentObjects, BuildError> {
-        let config_maps = ConfigMaps::from([("guides".to_owned(), Some(map([("go.md", "Use go fmt.")])))]);
+        let config_maps = ConfigMaps::from([("guides".to_owned(), Some(map([("go.md", self.guide)])))]);
         let contexts = assemble(&ContextInput::of_agent("team", "reviewer", &self.resolved, &config_maps)).unwrap();
         let config = compile(&ConfigInput {
             agent: &self.resolved,
@@ -53,6 +57,7 @@ impl Case {
             password: password_ref("reviewer", None).as_ref(),
             git_hashes: &self.git_hashes,
             secrets_digest: self.secrets_digest,
+            authorities: self.authorities,
         })
     }
 
@@ -151,6 +156,24 @@ fn a_new_secret_value_or_file_or_commit_rolls_out() {
     let mut secrets = Case::of(agent());
     secrets.secrets_digest = Some("new");
     assert_ne!(annotation(&base, annotations::CONFIG_HASH), annotation(&secrets.objects(), annotations::CONFIG_HASH));
+    let mut authorities = Case::of(agent());
+    authorities.authorities = Some("a certificate");
+    let first = authorities.objects();
+    assert_ne!(annotation(&base, annotations::CONFIG_HASH), annotation(&first, annotations::CONFIG_HASH));
+    authorities.authorities = Some("another certificate");
+    assert_ne!(
+        annotation(&authorities.objects(), annotations::CONFIG_HASH),
+        annotation(&first, annotations::CONFIG_HASH)
+    );
+    let mut directory = Case::of(agent());
+    directory.resolved.contexts =
+        from_json(json!([{ "type": "ConfigMap", "mountPath": "guides", "configMap": { "name": "guides" } }]));
+    let first = directory.objects();
+    directory.guide = "Use gofumpt.";
+    assert_ne!(
+        annotation(&first, annotations::CONTEXT_HASH),
+        annotation(&directory.objects(), annotations::CONTEXT_HASH)
+    );
     let mut file = Case::of(agent());
     file.resolved.contexts = from_json(json!([{ "type": "Text", "text": "x", "mountPath": "x.md" }]));
     assert_ne!(annotation(&base, annotations::CONTEXT_HASH), annotation(&file.objects(), annotations::CONTEXT_HASH));

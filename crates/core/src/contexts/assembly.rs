@@ -1,12 +1,14 @@
 //! How contexts become a plan, item by item.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::context::{ContextItem, ContextType, GitContext};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     ContextError, ContextInput, ContextPlan, DirectoryMount, FileItem, GitMount, GitTarget, Purpose, UrlFetch,
     collisions::{Content, Entry, Level, Placed},
+    hex,
     paths::{self, Shape, within},
     task_directory, text,
 };
@@ -171,6 +173,7 @@ impl<'a> Assembly<'a> {
                     mode: item.file_mode,
                     optional,
                     about: about(item, label),
+                    digest: digest(data),
                 };
                 let content = Content::Directory(mount, data.keys().cloned().collect());
                 self.placed.put(Entry { level, label: label.to_owned(), path: target_path, content })
@@ -321,6 +324,15 @@ fn label(level: Level, index: usize, item: &ContextItem) -> String {
         Some(name) => format!("context {name:?} of {owner}"),
         None => format!("contexts[{index}] of {owner}"),
     }
+}
+
+fn digest(data: &BTreeMap<String, String>) -> String {
+    let mut hasher = Sha256::new();
+    for text in data.iter().flat_map(|(key, value)| [key, value]) {
+        hasher.update(text);
+        hasher.update([0]);
+    }
+    hex(&hasher.finalize(), 64)
 }
 
 fn about(item: &ContextItem, label: &str) -> String {

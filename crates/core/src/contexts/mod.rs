@@ -156,6 +156,8 @@ pub struct DirectoryMount {
     pub optional: bool,
     /// What it is, for people.
     pub about: String,
+    /// A digest of its texts. They reach the Pod past the bundle, so only this tells that they changed.
+    pub digest: String,
 }
 
 /// A repository.
