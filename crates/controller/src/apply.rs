@@ -214,6 +214,13 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_not_silence() {
+        let refused = kube::Error::Api(kube::core::Status::failure("claims cannot shrink", "Forbidden").boxed());
+        assert_eq!(answer(&refused), "the API server refused it: claims cannot shrink");
+        assert!(answer(&kube::Error::LinesCodecMaxLineLengthExceeded).starts_with("the API server did not answer: "));
+    }
+
+    #[test]
     fn an_amount_is_the_same_however_it_is_written() {
         let live = json!({"limits": {"cpu": "1", "memory": "2Gi"}, "value": "1"});
         for (wanted, same) in [

@@ -22,6 +22,7 @@ use kubeopencode_core::{
 };
 
 use crate::{
+    apply,
     context::Context,
     parts::{Part, Uses},
 };
@@ -96,8 +97,8 @@ pub enum Error {
         /// Name of the provider.
         name: String,
     },
-    /// The API server did not answer.
-    #[error("the API server did not answer: {0}")]
+    /// The API server refused something or did not answer.
+    #[error("{}", apply::answer(.0))]
     Api(#[from] kube::Error),
 }
 

@@ -39,6 +39,7 @@ use crate::{
     validation = ("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')", "an Agent's name starts with a letter, has only a-z, 0-9 and '-', and at most 63 characters: its Service has the same name").into_rule()
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("!has(self.templateRef) || self.templateRef.name.matches('^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$')", "the name in templateRef has only a-z, 0-9, '-' and '.', and at most 63 characters: it becomes a label").into_rule())]
 pub struct AgentSpec {
     /// Template to take settings from.
     pub template_ref: Option<LocalRef>,
@@ -295,7 +296,7 @@ pub struct GitSyncStatus {
 pub struct ShareStatus {
     /// Secret with the token.
     pub secret_name: Option<String>,
-    /// The link without its token.
+    /// The link without its token; a path of our server.
     pub url: Option<String>,
     /// Whether it opens now.
     #[serde(default)]

@@ -46,6 +46,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.agentRef) || has(self.templateRef)", "either agentRef or templateRef must be specified").into_rule())]
 #[x_kube(validation = ("!(has(self.agentRef) && has(self.templateRef))", "only one of agentRef or templateRef can be specified").into_rule())]
+#[x_kube(validation = ("!has(self.templateRef) || self.templateRef.name.matches('^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$')", "the name in templateRef has only a-z, 0-9, '-' and '.', and at most 63 characters: it becomes a label").into_rule())]
 pub struct TaskSpec {
     /// What to do, in plain words; the agent gets it as its prompt and as `task.md`.
     #[schemars(length(max = 1_048_576))]

@@ -31,6 +31,7 @@ use kubeopencode_core::{
     resolve::{ResolveError, resolve_agent},
     resolved::ResolvedAgent,
     share::ShareLink,
+    standby::StandbyPlan,
 };
 use observe::{Key, Next, Seen};
 use serde_json::json;
@@ -68,8 +69,8 @@ pub enum Error {
     /// Its objects cannot be applied.
     #[error(transparent)]
     Apply(#[from] apply::Error),
-    /// The API server did not answer.
-    #[error("the API server did not answer: {0}")]
+    /// The API server refused something or did not answer.
+    #[error("{}", apply::answer(.0))]
     Api(#[from] kube::Error),
 }
 
@@ -138,14 +139,28 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     if agent.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Wait);
     }
-    track_template(ctx, &agent).await?;
-    let idle = standby::pass(ctx, &agent).await?;
+    let tracked = track_template(ctx, &agent).await;
+    let slept = standby::pass(ctx, &agent).await;
     let mut uses = ctx.parts.uses(&User::Agent(key.clone()));
     let mut done = Box::pin(reconcile(ctx, &agent, &mut uses)).await;
     uses.done();
-    let ready = is_ready(ctx, &agent);
-    let link = share::pass(ctx, &agent, ready).await.unwrap_or_else(|error| {
-        done = Err(error);
+    let shared = share::pass(ctx, &agent, is_ready(ctx, &agent)).await;
+    // Whatever was refused is told, and keeps nothing else from being done.
+    let mut failed = |error: Error| {
+        if done.is_ok() {
+            done = Err(error);
+        }
+    };
+    if let Err(error) = tracked {
+        failed(error.into());
+    }
+    let idle = slept.unwrap_or_else(|error| {
+        failed(error.into());
+        let since = agent.status.as_ref().and_then(|status| status.idle_since.as_ref());
+        StandbyPlan::unchanged(since.map(|time| time.0))
+    });
+    let link = shared.unwrap_or_else(|error| {
+        failed(error);
         ShareLink::Off
     });
     let look = done.as_ref().ok().and_then(|applied| applied.followed.next_look);
