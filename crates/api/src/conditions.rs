@@ -177,6 +177,8 @@ pub mod reasons {
     pub const CONFIG_INVALID: &str = "ConfigInvalid";
     /// The spec is valid.
     pub const VALID: &str = "Valid";
+    /// Nobody looked at it, because something else is wrong.
+    pub const NOT_CHECKED: &str = "NotChecked";
     /// An object of that name belongs to somebody else.
     pub const NAME_CONFLICT: &str = "NameConflict";
     /// The API server refused a write; the message is its own.

@@ -6,13 +6,13 @@ use api::{
 };
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{ApiResource, Patch, PatchParams},
 };
 use kubeopencode_core::status;
-use observe::{Change, Key, Next};
+use observe::{Change, Key, Next, Seen};
 
 use crate::{
-    context::{Context, now, status_patch},
+    context::{Context, now, report_unreadable, status_patch},
     task::target::Target,
 };
 
@@ -41,9 +41,19 @@ pub fn changed(ctx: &Context, change: &Change<'_, KubeOpenCodeConfig>) {
     }
 }
 
-/// Says that the configuration is in use.
+/// Says that the configuration is in use, or that nobody can read it.
 pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
-    let Some(config) = ctx.seen.configs.object(key) else { return Ok(Next::Wait) };
+    let config = match ctx.seen.configs.get(key) {
+        None => return Ok(Next::Wait),
+        Some(Seen::Unreadable(why)) => {
+            let kind = ApiResource::erase::<KubeOpenCodeConfig>(&());
+            let configs = Api::all_with(ctx.client.clone(), &kind);
+            let why = format!("{why}; the last one that could be read holds");
+            report_unreadable(&configs, &key.name, types::APPLIED, &why).await?;
+            return Ok(Next::Wait);
+        }
+        Some(Seen::Object(config)) => config,
+    };
     let before = config.status.clone().unwrap_or_default();
     let mut after = before.clone();
     let generation = config.metadata.generation;

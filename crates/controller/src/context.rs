@@ -252,20 +252,9 @@ impl Context {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &key.namespace, &ApiResource::erase::<K>(&()));
-        let Some(object) = api.get_opt(&key.name).await? else { return Ok(()) };
-        let mut conditions = Vec::new();
-        let message = format!("this object cannot be read: {why}");
-        let generation = object.metadata.generation;
-        status::set(&mut conditions, types::ACCEPTED, false, reasons::INVALID, message, generation, now());
-        let told = object.data.pointer("/status/conditions/0/message").and_then(Value::as_str);
-        if told == Some(conditions[0].message.as_str()) {
-            return Ok(());
-        }
-        let patch = json!({ "status": { "conditions": conditions } });
-        api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        Ok(())
+        let kind = ApiResource::erase::<K>(&());
+        let objects = Api::namespaced_with(self.client.clone(), &key.namespace, &kind);
+        report_unreadable(&objects, &key.name, types::ACCEPTED, why).await
     }
 
     /// Writes what differs between two statuses, if anything does, ignoring when conditions changed last.
@@ -288,6 +277,26 @@ impl Context {
         let api: Api<K> = self.api(&key.namespace);
         api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(Some)
     }
+}
+
+/// Says in the condition `kind` of an object that it cannot be read, once.
+pub async fn report_unreadable(
+    objects: &Api<DynamicObject>,
+    name: &str,
+    kind: &str,
+    why: &str,
+) -> Result<(), kube::Error> {
+    let Some(object) = objects.get_opt(name).await? else { return Ok(()) };
+    let mut conditions = Vec::new();
+    let message = format!("this object cannot be read: {why}");
+    status::set(&mut conditions, kind, false, reasons::INVALID, message, object.metadata.generation, now());
+    let told = object.data.pointer("/status/conditions/0/message").and_then(Value::as_str);
+    if told == Some(conditions[0].message.as_str()) {
+        return Ok(());
+    }
+    let patch = json!({ "status": { "conditions": conditions } });
+    objects.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
 }
 
 /// The merge patch that turns one status into another; nothing if they say the same.

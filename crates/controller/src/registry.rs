@@ -126,6 +126,8 @@ fn summarise(
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let ready = phases.iter().filter(|phase| **phase == AssetPhase::Ready).count();
     let mut conditions = registry.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    // It could not be read before.
+    status::remove(&mut conditions, types::ACCEPTED);
     let (holds, reason, message) = match (ready, phases.len()) {
         (_, 0) => (true, reasons::EMPTY, "the Registry lists nothing".to_owned()),
         (ready, all) if ready == all => (true, reasons::ALL_ASSETS_READY, "every asset is there".to_owned()),

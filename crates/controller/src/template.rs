@@ -29,6 +29,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
     after.observed_generation = generation;
     after.agents = i32::try_from(users.len()).ok();
     let mut conditions = after.conditions.take().unwrap_or_default();
+    // It could not be read before.
+    status::remove(&mut conditions, types::ACCEPTED);
     match resolve_template(&template, &ctx.platform()) {
         Ok(_) => {
             status::set(

@@ -2,7 +2,7 @@
 //!
 //! Deterministic to the byte: a difference would restart the server and end every session on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     kinds::agent::{ServerAuth, ServerAuthMode},
@@ -188,12 +188,12 @@ fn ports(input: &AgentWorkloadInput<'_>) -> Result<Vec<Port>, BuildError> {
         if ports.iter().any(|port| port.name == extra.name) {
             return Err(BuildError::PortName(extra.name.clone()));
         }
-        ports.push(Port {
-            name: extra.name.clone(),
-            number: extra.port,
-            target: extra.target_port.unwrap_or(extra.port),
-            protocol: containers::protocol(extra.protocol),
-        });
+        let (number, protocol) = (extra.port, containers::protocol(extra.protocol));
+        if let Some(same) = ports.iter().find(|port| port.number == number && port.protocol == protocol) {
+            let (name, other) = (extra.name.clone(), same.name.clone());
+            return Err(BuildError::PortNumber { name, number, other });
+        }
+        ports.push(Port { name: extra.name.clone(), number, target: extra.target_port.unwrap_or(number), protocol });
     }
     Ok(ports)
 }
@@ -246,7 +246,7 @@ fn deployment(
         image_pull_policy: Some(containers::pull_policy(&agent.executor_image).to_owned()),
         command: Some(serve_command(input)),
         working_dir: Some(input.contexts.workspace_dir.clone()),
-        ports: Some(ports.iter().map(container_port).collect()),
+        ports: Some(container_ports(ports)),
         env: Some(environment::settle(env)),
         env_from: Some(bench.env_from).filter(|sources| !sources.is_empty()),
         volume_mounts: Some(build::distinct(mounts)?),
@@ -378,13 +378,18 @@ fn annotation_name(name: &str) -> String {
     format!("{plain}-{}", hex(&Sha256::digest(name), 12))
 }
 
-fn container_port(port: &Port) -> ContainerPort {
-    ContainerPort {
-        name: Some(port.name.clone()),
-        container_port: port.target,
-        protocol: Some(port.protocol.to_owned()),
-        ..ContainerPort::default()
-    }
+/// Two ports of the Service may lead to one of the container, which Kubernetes takes only once.
+fn container_ports(ports: &[Port]) -> Vec<ContainerPort> {
+    let mut taken = BTreeSet::new();
+    let first = ports.iter().filter(|port| taken.insert((port.target, port.protocol)));
+    first
+        .map(|port| ContainerPort {
+            name: Some(port.name.clone()),
+            container_port: port.target,
+            protocol: Some(port.protocol.to_owned()),
+            ..ContainerPort::default()
+        })
+        .collect()
 }
 
 fn service(input: &AgentWorkloadInput<'_>, owner: &Owner<'_>, ports: &[Port]) -> Service {

@@ -44,6 +44,18 @@ pub enum BuildError {
     /// A port has a name of ours, or of another.
     #[error("extraPorts has a port {0:?}, and there is another of that name; give it another name")]
     PortName(String),
+    /// Two ports have one number.
+    #[error(
+        "extraPorts has a port {name:?} with the number {number}, and so has port {other:?}; give it another number"
+    )]
+    PortNumber {
+        /// The port.
+        name: String,
+        /// Its number.
+        number: i32,
+        /// The other one.
+        other: String,
+    },
     /// A shared workspace without a claim.
     #[error("workspace.accessMode is ReadWriteMany, which shares a claim; name an existing one in workspace.claimName")]
     NoSharedClaim,

@@ -5,7 +5,11 @@ use api::{
     conditions::{reasons, types},
     kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
 };
-use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::Time};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use kubeopencode_core::{
     agent_workload::agent_url,
     names,
@@ -13,12 +17,13 @@ use kubeopencode_core::{
     rollout,
     share::ShareLink,
     standby::{StandbyPlan, Suspension},
-    status,
+    status::{self, Truth},
 };
 use observe::Key;
 
 use super::{Applied, Error, is_ready, server, share};
 use crate::{
+    bindings,
     context::{Context, now},
     task::target::Target,
 };
@@ -106,6 +111,49 @@ fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: boo
     }
 }
 
+/// The conditions about the spec of an Agent, in the order in which it is looked at.
+const STEPS: [&str; 3] = [types::ACCEPTED, types::REFERENCES_RESOLVED, types::CONFIG_VALID];
+
+/// What is said of a step that nothing is wrong with.
+fn passed(step: &str) -> (&'static str, &'static str) {
+    match step {
+        types::REFERENCES_RESOLVED => (reasons::RESOLVED, "everything that it refers to was found"),
+        types::CONFIG_VALID => (reasons::VALID, "the configuration of OpenCode is valid"),
+        _ => (reasons::VALID, "the spec is valid"),
+    }
+}
+
+/// Says what is wrong, and takes back what was said of other steps while something else was.
+fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Option<i64>, now: Timestamp) {
+    let wrong = error.condition();
+    status::set(conditions, wrong, false, error.reason(), error.to_string(), generation, now);
+    let Some(good) = steps_before(error) else { return };
+    let unseen = "nobody looked at it, because something else is wrong";
+    for step in STEPS.into_iter().filter(|step| *step != wrong) {
+        if good.contains(&step) {
+            let (reason, message) = passed(step);
+            status::set(conditions, step, true, reason, message, generation, now);
+        } else {
+            status::set(conditions, step, Truth::Unknown, reasons::NOT_CHECKED, unseen, generation, now);
+        }
+    }
+    if !matches!(error, Error::Apply(_)) {
+        let kind = types::SECRETS_READY;
+        status::set(conditions, kind, Truth::Unknown, reasons::NOT_CHECKED, unseen, generation, now);
+    }
+}
+
+/// The steps that went well before one failed; nothing if it may have failed at any.
+fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
+    match error {
+        Error::Api(_) | Error::Bindings(bindings::Error::Api(_)) => None,
+        Error::Resolve(_) | Error::Context(_) => Some(&[]),
+        Error::Bindings(_) => Some(&[types::ACCEPTED]),
+        Error::Config(_) => Some(&[types::ACCEPTED, types::REFERENCES_RESOLVED]),
+        Error::Build(_) | Error::Apply(_) => Some(&[types::REFERENCES_RESOLVED, types::CONFIG_VALID]),
+    }
+}
+
 /// What keeps the server of an Agent from being ready.
 fn obstacle(ctx: &Context, agent: &Agent, deployment: &Deployment) -> Option<String> {
     rollout::obstacle(deployment, &server::pods(ctx, agent))
@@ -144,16 +192,22 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             let own_image = applied.resolved.executor_image != platform.executor_image;
             let mode = if own_image { RuntimeMode::Standard } else { RuntimeMode::Template };
             after.runtime = Some(RuntimeStatus { mode });
-            set(types::ACCEPTED, true, reasons::VALID, "the spec is valid");
-            set(types::REFERENCES_RESOLVED, true, reasons::RESOLVED, "everything that it refers to was found");
-            set(types::CONFIG_VALID, true, reasons::VALID, "the configuration of OpenCode is valid");
+            for step in STEPS {
+                let (reason, message) = passed(step);
+                set(step, true, reason, message);
+            }
             match &applied.secrets {
                 None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
                 Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
             }
         }
-        Err(error) => set(error.condition(), false, error.reason(), &error.to_string()),
+        Err(error) => {
+            note_failure(&mut conditions, error, generation, now);
+        }
     }
+    let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
+        status::set(&mut conditions, type_, holds, reason, message, generation, now);
+    };
     match (suspended, &deployment, ready) {
         (true, ..) => {
             set(types::SERVER_READY, false, reasons::SUSPENDED, "the Agent is suspended");
@@ -183,4 +237,37 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     }
     after.conditions = Some(conditions);
     after
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeopencode_core::{build::BuildError, resolve::ResolveError};
+
+    use super::*;
+
+    /// What the three steps say after an error, when all of them were wrong before.
+    #[track_caller]
+    fn check(error: &Error, expected: [&str; 3]) {
+        let mut conditions = Vec::new();
+        for step in STEPS {
+            status::set(&mut conditions, step, false, "Old", "of long ago", None, Timestamp::UNIX_EPOCH);
+        }
+        note_failure(&mut conditions, error, Some(2), Timestamp::UNIX_EPOCH);
+        let said =
+            STEPS.map(|step| status::find(&conditions, step).map(|one| format!("{} {}", one.status, one.reason)));
+        assert_eq!(said.map(Option::unwrap_or_default), expected, "{error}");
+    }
+
+    #[test]
+    fn when_a_step_fails_those_before_it_hold_and_nothing_is_known_of_those_after_it() {
+        let no_template = Error::Resolve(ResolveError::TemplateNotFound { agent: "a".into(), template: "t".into() });
+        check(&no_template, ["Unknown NotChecked", "False TemplateNotFound", "Unknown NotChecked"]);
+        let not_found = bindings::Error::NotFound { kind: "Model", namespace: "n".into(), name: "m".into() };
+        check(&Error::Bindings(not_found), ["True Valid", "False ReferenceNotFound", "Unknown NotChecked"]);
+        let port = Error::Build(BuildError::PortName("http".into()));
+        check(&port, ["False PodCreationError", "True Resolved", "True Valid"]);
+        // Which step it was cannot be told, so nothing is told of the others.
+        let silent = Error::Api(kube::Error::LinesCodecMaxLineLengthExceeded);
+        check(&silent, ["False ApplyFailed", "False Old", "False Old"]);
+    }
 }

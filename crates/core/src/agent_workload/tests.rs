@@ -128,6 +128,25 @@ fn ports_are_the_same_in_container_and_service() {
 }
 
 #[test]
+fn a_number_is_given_to_one_port() {
+    // The API server would refuse the Service after everything else was applied.
+    let build = |extra: serde_json::Value| {
+        let mut case = Case::of(agent());
+        case.resolved.extra_ports = from_json(extra);
+        case.build()
+    };
+    let error = build(json!([{ "name": "web", "port": 4096 }])).unwrap_err().to_string();
+    let said = "extraPorts has a port \"web\" with the number 4096, and so has port \"http\"; give it another number";
+    assert_eq!(error, said);
+    assert!(build(json!([{ "name": "a", "port": 80 }, { "name": "b", "port": 80, "targetPort": 81 }])).is_err());
+    assert!(build(json!([{ "name": "a", "port": 53 }, { "name": "b", "port": 53, "protocol": "UDP" }])).is_ok());
+    let both = build(json!([{ "name": "a", "port": 80, "targetPort": 4096 }])).unwrap();
+    let container = &template(&both).spec.as_ref().unwrap().containers[0];
+    assert_eq!(container.ports.as_ref().unwrap().len(), 1, "two ways to one port of the container");
+    assert_eq!(both.service.spec.unwrap().ports.unwrap().len(), 2);
+}
+
+#[test]
 fn a_volume_that_one_pod_holds_is_given_back_before_the_next_starts() {
     let strategy = |case: &Case| case.objects().deployment.spec.unwrap().strategy.unwrap().type_.unwrap();
     let mut case = Case::of(agent());
