@@ -3,6 +3,9 @@
 use api::{conditions::reasons, kinds::agent::Share};
 use jiff::Timestamp;
 
+/// Where links are on our server, without their tokens. At which address people reach that server nobody tells us.
+pub const PATH: &str = "/s/";
+
 /// Where a share link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareLink {

@@ -143,8 +143,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     let slept = standby::pass(ctx, &agent).await;
     let mut uses = ctx.parts.uses(&User::Agent(key.clone()));
     let mut done = Box::pin(reconcile(ctx, &agent, &mut uses)).await;
+    let shared = share::pass(ctx, &agent, is_ready(ctx, &agent), &mut uses).await;
     uses.done();
-    let shared = share::pass(ctx, &agent, is_ready(ctx, &agent)).await;
     // Whatever was refused is told, and keeps nothing else from being done.
     let mut failed = |error: Error| {
         if done.is_ok() {

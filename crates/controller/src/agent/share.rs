@@ -12,21 +12,27 @@ use kube::{
     Resource as _, ResourceExt as _,
     api::{DeleteParams, Preconditions},
 };
-use kubeopencode_core::{names, share::ShareLink};
+use kubeopencode_core::{
+    names,
+    share::{self, ShareLink},
+};
 
 use super::Error;
 use crate::{
     apply::controller_uid,
     context::{Context, now},
+    parts::{Part, Uses},
     secret,
 };
 
-/// Makes or removes the Secret of the share link. Answers where the link stands.
-pub async fn pass(ctx: &Context, agent: &Agent, ready: bool) -> Result<ShareLink, Error> {
+/// Makes or removes the Secret of the share link, and notes it in `uses`. Answers where the link stands.
+pub async fn pass(ctx: &Context, agent: &Agent, ready: bool, uses: &mut Uses<'_>) -> Result<ShareLink, Error> {
     let link = ShareLink::of(agent.spec.share.as_ref(), ready, now());
-    let had = agent.status.as_ref().is_some_and(|status| status.share.is_some());
+    let secret = Part::of::<Secret>(&agent.namespace().unwrap_or_default(), &names::agent_share(&agent.name_any()));
+    uses.add(secret.clone());
     match link {
-        ShareLink::Off if !had => {}
+        // Not the status but the Secret tells whether there is one to remove: the token in it opens the Agent.
+        ShareLink::Off if ctx.parts.version(&secret).is_none() => {}
         ShareLink::Off => remove(ctx, agent).await?,
         ShareLink::Active { .. } | ShareLink::Expired | ShareLink::AgentNotReady { .. } => make(ctx, agent).await?,
     }
@@ -36,7 +42,8 @@ pub async fn pass(ctx: &Context, agent: &Agent, ready: bool) -> Result<ShareLink
 /// The share link as the status tells it.
 pub fn status(agent: &Agent, link: ShareLink) -> Option<ShareStatus> {
     let secret_name = Some(names::agent_share(&agent.name_any()));
-    (link != ShareLink::Off).then(|| ShareStatus { secret_name, url: None, active: link.is_active() })
+    let url = Some(share::PATH.to_owned());
+    (link != ShareLink::Off).then(|| ShareStatus { secret_name, url, active: link.is_active() })
 }
 
 async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
