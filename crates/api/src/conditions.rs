@@ -34,6 +34,8 @@ pub mod types {
     pub const GIT_SYNC_PENDING: &str = "GitSyncPending";
     /// Agent: the standby settings work, but not as written.
     pub const STANDBY_CONFIG_WARNING: &str = "StandbyConfigWarning";
+    /// Agent: its claims are as `persistence` says; only there while they are not.
+    pub const PERSISTENCE_APPLIED: &str = "PersistenceApplied";
     /// Agent: the share link opens.
     pub const SHARE_READY: &str = "ShareReady";
     /// Every kind with references: the spec is valid.
@@ -181,6 +183,8 @@ pub mod reasons {
     pub const NOT_CHECKED: &str = "NotChecked";
     /// An object of that name belongs to somebody else.
     pub const NAME_CONFLICT: &str = "NameConflict";
+    /// A claim holds data and cannot change as wanted.
+    pub const CLAIM_KEPT: &str = "ClaimKept";
     /// The API server refused a write; the message is its own.
     pub const APPLY_FAILED: &str = "ApplyFailed";
 

@@ -90,7 +90,7 @@ pub struct AgentWorkloadInput<'a> {
 pub struct AgentObjects {
     /// Its contexts.
     pub config_maps: Vec<ConfigMap>,
-    /// Its claims; created once, never changed.
+    /// Its claims; created once, they only grow.
     pub claims: Vec<PersistentVolumeClaim>,
     /// Its server.
     pub deployment: Deployment,

@@ -14,6 +14,7 @@ pub mod amounts;
 pub mod approval;
 pub mod assets;
 pub mod build;
+pub mod claims;
 pub mod cleanup;
 mod containers;
 pub mod contexts;

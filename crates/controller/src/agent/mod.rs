@@ -38,7 +38,7 @@ use serde_json::json;
 
 use self::{
     git_sync::Followed,
-    objects::{ensure_password, make_true},
+    objects::{Made, ensure_password, make_true},
     report::report,
 };
 use crate::{
@@ -192,8 +192,8 @@ struct Applied {
     followed: Followed,
     /// What is wrong with the Secrets that it needs.
     secrets: Option<String>,
-    /// A changed Deployment waits until no Task runs.
-    held: bool,
+    /// What became of its objects.
+    made: Made,
 }
 
 async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<Applied, Error> {
@@ -237,8 +237,8 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
     let needs = secrets::needs(&agent_objects(&input)?.deployment);
     let secrets = secrets::look(ctx, &key.namespace, &needs, uses).await?;
     input.secrets_digest = secrets.digest.as_deref();
-    let held = make_true(ctx, agent, agent_objects(&input)?).await?;
-    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, held })
+    let made = make_true(ctx, agent, agent_objects(&input)?).await?;
+    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, made })
 }
 
 /// Labels an Agent with its template, so that people can find all Agents of one.

@@ -9,17 +9,24 @@ use api::{
 };
 use k8s_openapi::{
     ByteString,
-    api::{apps::v1::Deployment, core::v1::Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{PersistentVolumeClaim, Secret},
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Resource, ResourceExt as _,
-    api::{PatchParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use kubeopencode_core::agent_workload::AgentObjects;
+use kubeopencode_core::{
+    agent_workload::AgentObjects,
+    claims::{ClaimChange, claim_change},
+};
 use observe::{Key, Kind};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::Error;
 use crate::{
@@ -29,33 +36,76 @@ use crate::{
     task::target::Target,
 };
 
-/// Applies everything, storage and contexts first, so that Pods find what they mount. Answers whether all of it is held
-/// back, because the server would restart under the Tasks that run on it.
-pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<bool, Error> {
-    let AgentObjects { config_maps, claims, deployment, service } = objects;
+/// What became of the objects of an Agent.
+pub struct Made {
+    /// A changed Deployment waits until no Task runs.
+    pub held: bool,
+    /// What is wrong with its claims, as a sentence.
+    pub claims: Option<String>,
+}
+
+/// Applies everything, storage and contexts first, so that Pods find what they mount. All but the storage is held back
+/// if the server would restart under the Tasks that run on it.
+pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<Made, Error> {
+    let AgentObjects { config_maps, claims: wanted, deployment, service } = objects;
+    let mut troubles = Vec::new();
+    for claim in &wanted {
+        troubles.extend(keep_claim(ctx, agent, claim).await?);
+    }
+    let claims = (!troubles.is_empty()).then(|| troubles.join("; "));
     let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
     // Whoever suspends an Agent wants its server to stop.
     let waits = agent.spec.rollout == Rollout::WhenIdle && !agent.spec.suspend;
     if busy && waits && restarts(ctx, &deployment).await? {
-        return Ok(true);
+        return Ok(Made { held: true, claims });
     }
     for config_map in &config_maps {
         apply(ctx, &ctx.seen.config_maps, config_map).await?;
     }
-    for claim in claims {
-        // A claim is created once: Kubernetes refuses most changes, and data hangs on it.
-        if ctx.seen.claims.object(&Key::of(&claim)).is_none() {
-            let api = ctx.api(&claim.namespace().unwrap_or_default());
-            match api.create(&PostParams::default(), &claim).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-                Err(error) => return Err(error.into()),
+    apply(ctx, &ctx.seen.services, &service).await?;
+    apply(ctx, &ctx.seen.deployments, &deployment).await?;
+    Ok(Made { held: false, claims })
+}
+
+/// Creates a claim, or lets it grow. Answers why it cannot be as wanted: Kubernetes refuses most changes, and data hangs
+/// on it.
+async fn keep_claim(ctx: &Context, agent: &Agent, wanted: &PersistentVolumeClaim) -> Result<Option<String>, Error> {
+    let key = Key::of(wanted);
+    let claims = ctx.api::<PersistentVolumeClaim>(&key.namespace);
+    let live = match ctx.seen.claims.object(&key) {
+        Some(live) => live,
+        None => match claims.create(&PostParams::default(), wanted).await {
+            Ok(made) => {
+                ctx.seen.claims.learn(made);
+                return Ok(None);
+            }
+            // The watch shows only what carries our label, and that a little later.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => claims.get(&key.name).await?.into(),
+            Err(error) => return Err(error.into()),
+        },
+    };
+    if apply::controller_uid(&*live) != agent.metadata.uid.as_deref() {
+        let owner = format!("Agent {}", agent.name_any());
+        return Err(apply::Error::Taken { kind: "PersistentVolumeClaim".into(), key, owner }.into());
+    }
+    match claim_change(&live, wanted) {
+        ClaimChange::Nothing => Ok(None),
+        ClaimChange::Impossible(why) => Ok(Some(why)),
+        ClaimChange::Grow(size) => {
+            let patch = Patch::Merge(json!({ "spec": { "resources": { "requests": { "storage": size } } } }));
+            match claims.patch(&key.name, &PatchParams::default(), &patch).await {
+                Ok(grown) => {
+                    ctx.seen.claims.learn(grown);
+                    Ok(None)
+                }
+                // Not every storage can grow, and none does before it is there.
+                Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
+                    Ok(Some(format!("claim '{}' cannot grow to {size}: {}", key.name, status.message)))
+                }
+                Err(error) => Err(error.into()),
             }
         }
     }
-    apply(ctx, &ctx.seen.services, &service).await?;
-    apply(ctx, &ctx.seen.deployments, &deployment).await?;
-    Ok(false)
 }
 
 /// Whether applying a Deployment replaces Pods that run. Only the API server can tell: it writes values in its own way.

@@ -42,7 +42,7 @@ pub(super) async fn report(
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
-    note_rollout(ctx, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.held));
+    note_rollout(ctx, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.made.held));
     if let Ok(applied) = done {
         applied.followed.note(agent, &mut after);
     }
@@ -199,6 +199,10 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             match &applied.secrets {
                 None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
                 Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
+            }
+            match &applied.made.claims {
+                Some(trouble) => set(types::PERSISTENCE_APPLIED, false, reasons::CLAIM_KEPT, trouble),
+                None => status::remove(&mut conditions, types::PERSISTENCE_APPLIED),
             }
         }
         Err(error) => {
