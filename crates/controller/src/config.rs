@@ -31,6 +31,7 @@ pub fn changed(ctx: &Context, change: &Change<'_, KubeOpenCodeConfig>) {
         ctx.work.admissions.add(Target::agent(Key::of(&*agent)));
     }
     for template in ctx.seen.templates.all(|_| true) {
+        ctx.work.templates.add(Key::of(&*template));
         ctx.work.admissions.add(Target::template(Key::of(&*template)));
     }
     for task in ctx.queues.everyone() {

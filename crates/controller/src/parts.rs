@@ -26,6 +26,8 @@ use tokio::sync::watch;
 pub enum User {
     /// An Agent.
     Agent(Key),
+    /// A template.
+    Template(Key),
     /// A Task that waits for a part.
     Task(Key),
 }

@@ -117,6 +117,7 @@ pub fn follow_parts(ctx: &Arc<Context>, client: &Client, watches: &mut JoinSet<(
         let told = Arc::clone(ctx);
         watches.spawn(ctx.parts.follow(client.clone(), kind, complete, move |user| match user {
             User::Agent(agent) => told.work.agents.add(agent),
+            User::Template(template) => told.work.templates.add(template),
             User::Task(task) => told.work.tasks.add(task),
         }));
         is_complete

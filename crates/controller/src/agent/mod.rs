@@ -25,7 +25,7 @@ use kube::{
 use kubeopencode_core::{
     agent_workload::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
     build::BuildError,
-    contexts::{self, ContextError, ContextInput},
+    contexts::{self, ContextError, ContextInput, ContextPlan},
     names,
     opencode::{CompiledConfig, ConfigError},
     resolve::{ResolveError, resolve_agent},
@@ -42,7 +42,8 @@ use self::{
     report::report,
 };
 use crate::{
-    apply, bindings,
+    apply,
+    bindings::{self, Bindings},
     context::{Context, instant},
     parts::{Part, User, Uses},
     task::target::Target,
@@ -107,7 +108,7 @@ impl Error {
     }
 
     /// Whether the next change of an object, and nothing else, can help.
-    fn waits_for_change(&self) -> bool {
+    pub fn waits_for_change(&self) -> bool {
         match self {
             Self::Bindings(error) => error.waits_for_change(),
             Self::Resolve(_)
@@ -196,21 +197,42 @@ struct Applied {
     made: Made,
 }
 
+/// What an Agent, or each Agent of a template, is built from.
+pub struct Prepared {
+    /// Its contexts.
+    pub contexts: ContextPlan,
+    /// What it refers to.
+    pub bindings: Bindings,
+    /// OpenCode's configuration.
+    pub config: CompiledConfig,
+}
+
+/// Reads what settings refer to, notes it in `uses`, and compiles the configuration.
+pub async fn prepare(
+    ctx: &Context,
+    key: &Key,
+    resolved: &ResolvedAgent,
+    uses: &mut Uses<'_>,
+) -> Result<Prepared, Error> {
+    let needed = contexts::needed_config_maps(&resolved.contexts);
+    for name in &needed {
+        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
+    }
+    let config_maps = ctx.read_config_maps(&key.namespace, needed).await?;
+    let contexts = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, resolved, &config_maps))?;
+    let bindings = bindings::read(ctx, &key.namespace, resolved, uses).await?;
+    let config = bindings.compile(resolved, &contexts, &ctx.platform())?;
+    Ok(Prepared { contexts, bindings, config })
+}
+
 async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<Applied, Error> {
     let platform = ctx.platform();
     let key = Key::of(agent);
     let template = ctx.template_of(agent);
     let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
-    let needed = contexts::needed_config_maps(&resolved.contexts);
-    for name in &needed {
-        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
-    }
-    let config_maps = ctx.read_config_maps(&key.namespace, needed).await?;
-    let plan = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, &resolved, &config_maps))?;
-    let bindings = bindings::read(ctx, &key.namespace, &resolved, uses).await?;
-    let config = bindings.compile(&resolved, &plan, &platform)?;
-    let followed = git_sync::look(ctx, agent, &resolved, &plan).await;
+    let Prepared { contexts, bindings, config } = prepare(ctx, &key, &resolved, uses).await?;
+    let followed = git_sync::look(ctx, agent, &resolved, &contexts).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password
         && agent.spec.server.as_ref().is_none_or(|server| server.password_secret_ref.is_none())
@@ -223,7 +245,7 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
         agent: AgentIdentity { namespace: &key.namespace, name: &key.name, uid: &uid },
         resolved: &resolved,
         platform: &platform,
-        contexts: &plan,
+        contexts: &contexts,
         config: &config,
         port: agent.spec.port.unwrap_or(api::names::defaults::PORT),
         suspended: agent.spec.suspend,
