@@ -38,11 +38,13 @@ pub const CASES: &[Case] = cases![
     touching_an_agent_writes_nothing,
 ];
 
-fn conditions(agent: &Agent, kind: &str) -> String {
+/// Status and reason of an Agent's condition.
+pub fn conditions(agent: &Agent, kind: &str) -> String {
     condition(agent.status.as_ref().and_then(|status| status.conditions.as_ref()), kind)
 }
 
-fn image(deployment: &Deployment) -> String {
+/// The image in which an Agent works.
+pub fn image(deployment: &Deployment) -> String {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let container = pod.and_then(|pod| pod.containers.iter().find(|container| container.name == "opencode-server"));
     container.and_then(|container| container.image.clone()).unwrap_or_default()
@@ -156,7 +158,7 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
 }
 
 /// The message of a condition.
-fn said(agent: &Agent, kind: &str) -> String {
+pub fn said(agent: &Agent, kind: &str) -> String {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
     let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind);
     found.map(|condition| condition.message.clone()).unwrap_or_default()
@@ -194,6 +196,8 @@ async fn a_rotated_secret_rolls_out_once() -> anyhow::Result<()> {
         let before = world.deployment("a").await?.metadata.generation;
         ensure!(before == Some(1), "it rolled out {before:?} times before anything changed");
         world.merge::<Secret>("unused", json!({"stringData": {"token": "two"}})).await?;
+        // Whoever mirrors or backs up Secrets annotates them.
+        world.annotate::<Secret>("used", "backup.example/at", "noon").await?;
         world.merge::<Secret>("used", json!({"stringData": {"token": "two"}})).await?;
         let deployments = world.record::<Deployment>();
         deployments.until_object("a-server", "a roll-out", |d| d.metadata.generation == Some(2)).await?;
@@ -229,10 +233,14 @@ async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
         let share = agent.status.as_ref().and_then(|status| status.share.clone()).unwrap_or_default();
         let name = share.secret_name.unwrap_or_default();
         let link: Secret = world.api().get(&name).await?;
-        let token = link.data.unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
+        let token = link.data.clone().unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
         ensure!(token.len() >= 32, "the token is short");
         let told = serde_json::to_string(&agent.status)?;
         ensure!(!told.contains(std::str::from_utf8(&token)?), "the token is in the status");
+        ensure!(share.url.as_deref() == Some("/s/"), "{:?}", share.url);
+        world.delete::<Secret>(&name).await?;
+        let another = |now: &Secret| now.metadata.uid != link.metadata.uid;
+        world.record::<Secret>().until_object(&name, "another token", another).await?;
         world.merge::<Agent>("a", json!({"spec": {"share": {"enabled": false}}})).await?;
         world.record::<Secret>().until_gone(&name).await?;
         world.agent_is("a", "no link", |agent| conditions(agent, "ShareReady").is_empty()).await?;

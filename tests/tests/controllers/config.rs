@@ -236,13 +236,14 @@ async fn an_object_that_cannot_be_read_affects_only_itself() -> anyhow::Result<(
     explain(outcome.await, world, &[&first])
 }
 
-fn dynamic(world: &World, kind: &str) -> Api<DynamicObject> {
+/// The objects of one of our kinds, whether or not our types can read them.
+pub fn dynamic(world: &World, kind: &str) -> Api<DynamicObject> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("kubeopencode.io", "v1alpha1", kind));
     Api::namespaced_with(world.client.clone(), &world.namespace, &kind)
 }
 
 /// Lets the API server accept anything in one field.
-async fn loosen(world: &World, plural: &str, field: &str) -> anyhow::Result<()> {
+pub async fn loosen(world: &World, plural: &str, field: &str) -> anyhow::Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     let schema = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/{field}");
     let any = json!([{"op": "replace", "path": schema, "value": {"x-kubernetes-preserve-unknown-fields": true}}]);
@@ -252,7 +253,7 @@ async fn loosen(world: &World, plural: &str, field: &str) -> anyhow::Result<()> 
 }
 
 /// Creates an object as soon as the API server uses its new definition.
-async fn create_once_served(objects: &Api<DynamicObject>, object: &Value) -> anyhow::Result<()> {
+pub async fn create_once_served(objects: &Api<DynamicObject>, object: &Value) -> anyhow::Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     for _ in 0..300 {
         match objects.create(&PostParams::default(), &object).await {

@@ -1,7 +1,9 @@
 //! What the controllers make of stored objects, tried with the real binary on the API server of Kubernetes and on our
 //! own: every case runs on both, and none knows on which.
 
+mod agent_changes;
 mod agent_server;
+mod agent_states;
 mod agents;
 mod approval;
 mod config;
@@ -45,6 +47,8 @@ fn main() -> ExitCode {
         follows::CASES,
         config::CASES,
         cron::CASES,
+        agent_states::CASES,
+        agent_changes::CASES,
         agents::CASES,
         flows::CASES,
         stop::CASES,
