@@ -11,17 +11,16 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, Client, api::PostParams};
+use kubeopencode_core::lease::{Contender, DURATION, Move};
 use tokio::sync::watch;
 
 use crate::fence::Fence;
 
 /// Name of the lease.
 const NAME: &str = "kubeopencode.io";
-/// Others wait this long after the last sign of life.
-const DURATION: Duration = Duration::from_secs(15);
 /// A sign of life is given this often.
 const RENEW: Duration = Duration::from_secs(4);
-/// We stop writing this long before others may start, to be safe from slow requests and skewed clocks.
+/// We stop writing this long before others may start, to be safe from slow requests.
 const MARGIN: Duration = Duration::from_secs(5);
 /// A request for the lease that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -40,22 +39,34 @@ pub async fn lead(
 ) {
     let leases: Api<Lease> = Api::namespaced(client, namespace);
     tokio::pin!(stop);
+    let mut contender = Contender::new(identity);
     let mut held_until: Option<Instant> = None;
     loop {
         let asked = Instant::now();
-        let answer = tokio::time::timeout(PATIENCE, take(&leases, identity)).await;
+        let answer = tokio::time::timeout(PATIENCE, seek(&leases, &mut contender)).await;
+        let mut next = Instant::now() + RENEW;
         match answer {
-            Ok(Ok(true)) => {
+            Ok(Ok(Answer::Ours)) => {
                 let until = asked + DURATION.saturating_sub(MARGIN);
                 held_until = Some(until);
                 fence.open_until(until);
                 led.send_replace(true);
             }
-            Ok(Ok(false)) if held_until.is_some() => {
+            Ok(Ok(Answer::Lost)) => {
                 tracing::error!("another process took the lease");
                 break;
             }
-            Ok(Ok(false)) => tracing::debug!("another process leads"),
+            Ok(Ok(Answer::Theirs(until))) => {
+                tracing::debug!("another process leads");
+                next = next.min(until);
+            }
+            Ok(Ok(Answer::Changed)) => {
+                tracing::debug!("the lease changed meanwhile");
+                if contender.has_held() {
+                    // Perhaps somebody only labelled it.
+                    next = Instant::now();
+                }
+            }
             Ok(Err(error)) => tracing::warn!(%error, "the lease could not be asked for"),
             Err(_) => tracing::warn!("the API server does not answer about the lease"),
         }
@@ -64,11 +75,12 @@ pub async fn lead(
             break;
         }
         tokio::select! {
-            () = tokio::time::sleep(RENEW) => {}
+            () = tokio::time::sleep_until(next.into()) => {}
             () = &mut stop => {
-                if held_until.is_some() {
+                // In this order: whoever takes it next finds nobody who still writes.
+                fence.close();
+                if contender.has_held() {
                     release(&leases, identity).await;
-                    fence.close();
                 }
                 return;
             }
@@ -77,31 +89,41 @@ pub async fn lead(
     fence.close();
 }
 
-/// Takes or renews the lease. `false` if somebody else holds it.
-async fn take(leases: &Api<Lease>, identity: &str) -> kube::Result<bool> {
-    let now = Timestamp::now();
-    let Some(current) = leases.get_opt(NAME).await? else {
-        let fresh = Lease {
-            metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
-            spec: Some(spec(identity, now, None)),
-        };
-        return won(leases.create(&PostParams::default(), &fresh).await);
-    };
-    let spec_now = current.spec.clone().unwrap_or_default();
-    let mine = spec_now.holder_identity.as_deref() == Some(identity);
-    let free = spec_now.holder_identity.as_deref().unwrap_or_default().is_empty() || expired(&spec_now, now);
-    if !mine && !free {
-        return Ok(false);
-    }
-    // The resource version in the metadata makes this a compare-and-swap.
-    let next = Lease { spec: Some(spec(identity, now, Some(&spec_now))), ..current };
-    won(leases.replace(NAME, &PostParams::default(), &next).await)
+/// What came of asking for the lease.
+enum Answer {
+    /// It is ours, from now on or still.
+    Ours,
+    /// Somebody else has it, until this moment at least.
+    Theirs(Instant),
+    /// Somebody else wrote it at the same moment.
+    Changed,
+    /// It was ours.
+    Lost,
 }
 
-fn won(result: kube::Result<Lease>) -> kube::Result<bool> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+/// Takes or renews the lease, if that may be.
+async fn seek(leases: &Api<Lease>, contender: &mut Contender) -> kube::Result<Answer> {
+    let current = leases.get_opt(NAME).await?;
+    let record = current.as_ref().and_then(|lease| lease.spec.as_ref());
+    match contender.decide(record, Instant::now()) {
+        Move::Take | Move::Renew => {}
+        Move::Wait(until) => return Ok(Answer::Theirs(until)),
+        Move::Lost => return Ok(Answer::Lost),
+    }
+    let spec = Some(spec(contender.identity(), Timestamp::now(), record));
+    let written = if let Some(current) = current {
+        // The resource version in the metadata makes this a compare-and-swap.
+        leases.replace(NAME, &PostParams::default(), &Lease { spec, ..current }).await
+    } else {
+        let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
+        leases.create(&PostParams::default(), &Lease { metadata, spec }).await
+    };
+    match written {
+        Ok(_) => {
+            contender.won();
+            Ok(Answer::Ours)
+        }
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Answer::Changed),
         Err(error) => Err(error),
     }
 }
@@ -117,12 +139,6 @@ fn spec(identity: &str, now: Timestamp, before: Option<&LeaseSpec>) -> LeaseSpec
         lease_transitions: Some(if same.is_some() || before.is_none() { transitions } else { transitions + 1 }),
         ..LeaseSpec::default()
     }
-}
-
-fn expired(spec: &LeaseSpec, now: Timestamp) -> bool {
-    let Some(renewed) = &spec.renew_time else { return true };
-    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(0));
-    now.as_second() - renewed.0.as_second() > duration
 }
 
 /// Gives the lease back, so that another process need not wait for it to expire.

@@ -25,6 +25,7 @@ pub mod depth;
 pub mod environment;
 pub mod explain;
 pub mod git_sync;
+pub mod lease;
 pub mod merge;
 pub mod milestones;
 pub mod names;
