@@ -141,6 +141,7 @@ impl Context {
     pub fn new(
         client: Client,
         events: Events,
+        traces: Traces,
         metrics: Arc<Metrics>,
         servers: Servers,
         environment: Environment,
@@ -159,7 +160,7 @@ impl Context {
             remote: Remote::default(),
             servers,
             looks: LastLooks::default(),
-            traces: Traces::start(),
+            traces,
             parts: Parts::default(),
             applied: Applied::default(),
             made: Made::default(),

@@ -14,7 +14,9 @@ use kube::{
     Client, Resource, ResourceExt as _,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+
+use crate::aside::{Aside, ended, unless_ended};
 
 /// Events that wait to be written; more are dropped.
 const BACKLOG: usize = 1024;
@@ -37,25 +39,11 @@ pub struct Events(mpsc::Sender<(Instant, Event, ObjectReference)>);
 
 impl Events {
     /// Starts to write events in the name of `instance`.
-    pub fn start(client: Client, instance: String) -> Self {
-        let (sender, mut queue) = mpsc::channel::<(Instant, Event, ObjectReference)>(BACKLOG);
+    pub fn start(client: Client, instance: String) -> (Self, Aside) {
+        let (sender, queue) = mpsc::channel(BACKLOG);
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
         let recorder = Recorder::new(client, reporter);
-        tokio::spawn(async move {
-            let mut said = Said::default();
-            while let Some((at, event, about)) = queue.recv().await {
-                if !said.is_news(&event, &about, at) {
-                    continue;
-                }
-                tokio::time::sleep_until((at + LATER).into()).await;
-                let begin = Instant::now();
-                if let Err(error) = recorder.publish(&event, &about).await {
-                    tracing::debug!(%error, reason = %event.reason, "an event was not written");
-                }
-                tokio::time::sleep((begin.elapsed() * PAUSE).min(LONGEST_PAUSE)).await;
-            }
-        });
-        Self(sender)
+        (Self(sender), Aside::start("events", |ending| write(recorder, queue, ending)))
     }
 
     /// Something went as it should.
@@ -76,6 +64,35 @@ impl Events {
         if self.0.try_send((Instant::now(), event, reference)).is_err() {
             tracing::debug!(object = %about.name_any(), reason, "too many events: one was dropped");
         }
+    }
+}
+
+/// Writes events until it is time to end, and then what is left, without giving way any more.
+async fn write(
+    recorder: Recorder,
+    mut queue: mpsc::Receiver<(Instant, Event, ObjectReference)>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let mut said = Said::default();
+    loop {
+        let next = tokio::select! {
+            next = queue.recv() => next,
+            () = ended(&mut ending), if !queue.is_closed() => {
+                queue.close();
+                continue;
+            }
+        };
+        let Some((at, event, about)) = next else { return };
+        if !said.is_news(&event, &about, at) {
+            continue;
+        }
+        unless_ended(&mut ending, tokio::time::sleep_until((at + LATER).into())).await;
+        let begin = Instant::now();
+        if let Err(error) = recorder.publish(&event, &about).await {
+            tracing::debug!(%error, reason = %event.reason, "an event was not written");
+        }
+        let pause = (begin.elapsed() * PAUSE).min(LONGEST_PAUSE);
+        unless_ended(&mut ending, tokio::time::sleep(pause)).await;
     }
 }
 

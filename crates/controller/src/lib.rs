@@ -19,6 +19,7 @@
 
 pub mod agent;
 pub mod apply;
+pub mod aside;
 pub mod bindings;
 pub mod config;
 pub mod context;
@@ -55,6 +56,7 @@ use events::Events;
 use fence::{Fence, FenceLayer};
 use metrics::Metrics;
 use store::Archive;
+use traces::Traces;
 
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -107,13 +109,14 @@ pub async fn run(
     let unfenced = Client::new(readable.clone(), namespace.clone());
     let client = Client::new(layer.layer(readable), namespace);
     let identity = identity(&options.environment);
-    let events = Events::start(client.clone(), identity.clone());
+    let (events, events_left) = Events::start(client.clone(), identity.clone());
+    let (traces, traces_left) = Traces::start();
     // Whoever comes first chooses for the process; kube chooses the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let servers = Servers::new()?;
     let environment = options.environment.clone();
     let archive = options.log_archive;
-    let ctx = Arc::new(Context::new(client, events, Arc::clone(&metrics), servers, environment, archive));
+    let ctx = Arc::new(Context::new(client, events, traces, Arc::clone(&metrics), servers, environment, archive));
 
     let (ready, is_ready) = signal::channel(false);
     if let Some(addresses) = options.listen {
@@ -141,13 +144,10 @@ pub async fn run(
 
     let (ending, is_ending) = signal::channel(false);
     let (led, mut is_led) = signal::channel(options.lease_namespace.is_none());
+    let (finished, mut is_finished) = signal::channel(false);
     let lease = async {
         let Some(namespace) = &options.lease_namespace else { return std::future::pending().await };
-        let mut ending = is_ending.clone();
-        lease::lead(unfenced, namespace, &identity, &fence, &led, async move {
-            let _ = ending.wait_for(|ending| *ending).await;
-        })
-        .await;
+        lease::lead(unfenced, namespace, &identity, &fence, &led, aside::ended(&mut is_finished)).await;
     };
     tokio::pin!(lease);
     tokio::select! {
@@ -162,20 +162,35 @@ pub async fn run(
         ctx.work.sweeps.add(Key::of(&*agent));
     }
     let mut workers = workers::work_all(&ctx, options.concurrency, &is_ending);
-    let outcome = tokio::select! {
-        () = &mut stop => Ok(()),
-        () = &mut lease => Err(Error::LeaseLost),
+    let asked_to_end = tokio::select! {
+        () = &mut stop => true,
+        () = &mut lease => false,
     };
     tracing::info!("ending");
     ending.send_replace(true);
-    let finish = async { while workers.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, finish).await.is_err() {
-        tracing::warn!("some passes did not end in time");
+    let finish = async {
+        let passes = async { while workers.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, passes).await.is_err() {
+            tracing::warn!("some passes did not end in time");
+        }
+        tokio::join!(events_left.drain(), traces_left.drain());
+    };
+    tokio::pin!(finish);
+    // The lease is kept until the last event is written.
+    let led_to_the_end = asked_to_end
+        && tokio::select! {
+            () = &mut finish => true,
+            () = &mut lease => false,
+        };
+    if !led_to_the_end {
+        finish.await;
+        return Err(Error::LeaseLost);
     }
-    if outcome.is_ok() && options.lease_namespace.is_some() {
+    finished.send_replace(true);
+    if options.lease_namespace.is_some() {
         lease.await;
     }
-    outcome
+    Ok(())
 }
 
 /// Who we are: the Pod's name, or the machine's and a number.

@@ -13,9 +13,12 @@ use std::{collections::BTreeMap, time::Duration};
 use api::{Task, TaskStatus};
 use kubeopencode_core::{platform::Platform, trace};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use crate::Environment;
+use crate::{
+    Environment,
+    aside::{Aside, ended},
+};
 
 /// Runs that may wait to be sent. A collector that does not answer costs traces, never memory.
 const WAITING: usize = 1024;
@@ -61,10 +64,9 @@ pub struct Traces(mpsc::Sender<(Collector, Vec<Value>)>);
 
 impl Traces {
     /// Starts to send.
-    pub fn start() -> Self {
+    pub fn start() -> (Self, Aside) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        tokio::spawn(send(receiver));
-        Self(sender)
+        (Self(sender), Aside::start("traces", |ending| send(receiver, ending)))
     }
 
     /// A run ended with `status`.
@@ -76,11 +78,22 @@ impl Traces {
     }
 }
 
-async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>) {
+/// Sends runs until it is time to end, and then what is left.
+async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>, mut ending: watch::Receiver<bool>) {
     let mut batch = Vec::new();
     // Made when there is something to send: it brings the certificates of all the world into memory.
     let mut made = None;
-    while runs.recv_many(&mut batch, BATCH).await > 0 {
+    loop {
+        let taken = tokio::select! {
+            taken = runs.recv_many(&mut batch, BATCH) => taken,
+            () = ended(&mut ending), if !runs.is_closed() => {
+                runs.close();
+                continue;
+            }
+        };
+        if taken == 0 {
+            return;
+        }
         if made.is_none() {
             made = client().inspect_err(|error| tracing::warn!(%error, "no traces: no HTTP client")).ok();
         }

@@ -1,18 +1,38 @@
 //! Events: what `kubectl describe` shows. Each thing once, and no secret in it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use api::{Agent, Task};
-use blackbox::{cases, runner::Case, stub_kubelet::Act};
-use k8s_openapi::api::{core::v1::Secret, events::v1::Event};
-use kube::api::{ListParams, PostParams};
+use axum::{Router, routing::post};
+use blackbox::{
+    cases,
+    controller::{Controller, Options},
+    runner::Case,
+    stub_kubelet::Act,
+};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Secret, events::v1::Event};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use rustix::process::Signal;
 use serde_json::json;
+use tokio::{net::TcpListener, sync::Semaphore};
 
-use crate::world::{World, condition, shared};
+use crate::world::{Alone, World, condition, explain, shared};
 
-pub const CASES: &[Case] =
-    cases![the_end_of_a_task_is_told_once_and_without_secrets, an_agent_that_stays_wrong_is_told_once];
+pub const CASES: &[Case] = cases![
+    the_end_of_a_task_is_told_once_and_without_secrets,
+    an_agent_that_stays_wrong_is_told_once,
+    what_is_left_to_tell_is_told_before_the_controller_ends,
+];
 
 /// Type and note of the events about an object with this reason.
 async fn told(world: &World, name: &str, reason: &str) -> anyhow::Result<Vec<(String, String)>> {
@@ -113,4 +133,48 @@ async fn an_agent_that_stays_wrong_is_told_once() -> anyhow::Result<()> {
         Ok(())
     })
     .await
+}
+
+async fn what_is_left_to_tell_is_told_before_the_controller_ends() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    // A collector that takes its time with the first run, so that the second waits.
+    let (exports, answers) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let collect = {
+        let (exports, answers) = (Arc::clone(&exports), Arc::clone(&answers));
+        move || async move {
+            exports.fetch_add(1, Ordering::SeqCst);
+            drop(answers.acquire().await);
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    let collector = Router::new().route("/v1/traces", post(collect));
+    let server = tokio::spawn(async move { axum::serve(listener, collector).await });
+    world.configure(json!({"observability": {"openTelemetry": {"enabled": true, "endpoint": endpoint}}})).await?;
+    world.template("t", json!({})).await?;
+    let controller = Controller::start(world.cluster, Options { leader: Some("told"), ..Options::default() }).await?;
+    let outcome = async {
+        for name in ["first", "second"] {
+            world.task(name, json!({"templateRef": {"name": "t"}})).await?;
+            world.succeeds(name).await?;
+        }
+        // The last status is written; its event and its trace are not.
+        controller.send(Signal::TERM)?;
+        controller.says("ending").await?;
+        answers.add_permits(Semaphore::MAX_PERMITS);
+        let status = controller.exit().await?;
+        ensure!(status.success(), "it ended with {status}");
+        let found = told(world, "second", "Succeeded").await?;
+        ensure!(found.len() == 1, "the event: {found:?}");
+        ensure!(exports.load(Ordering::SeqCst) == 2, "{} runs were exported", exports.load(Ordering::SeqCst));
+        // Everything was written while it led, and then it gave the lease back.
+        let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+        let lease = leases.get("kubeopencode.io").await?.spec.context("the lease is empty")?;
+        ensure!(lease.holder_identity.is_none(), "{lease:?}");
+        Ok(())
+    };
+    let outcome = outcome.await;
+    server.abort();
+    explain(outcome, world, &[&controller])
 }
