@@ -13,7 +13,7 @@ use api::{
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
-use kubeopencode_core::status;
+use kubeopencode_core::{assets::ImageReference, status};
 use observe::{Key, Next, Seen};
 use serde_json::Value;
 
@@ -171,11 +171,10 @@ async fn image_login(ctx: &Context, key: &Key, secret: Option<&String>, image: &
     let data = read_secret(ctx, key, name).await?;
     let config: Value =
         data.get(".dockerconfigjson").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
-    let entry = config["auths"].as_object().into_iter().flatten().find(|(host, _)| {
-        let host = host.trim_start_matches("https://").split('/').next().unwrap_or_default();
-        image.starts_with(&format!("{host}/"))
-    });
-    Ok(entry.map(|(_, entry)| login_of(entry)))
+    let (Some(auths), Some(image)) = (config["auths"].as_object(), ImageReference::parse(image)) else {
+        return Ok(None);
+    };
+    Ok(image.login_key(auths.keys().map(String::as_str)).map(|key| login_of(&auths[key])))
 }
 
 /// A login as kubectl writes it, or, as Docker does, in one encoded word.

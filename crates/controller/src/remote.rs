@@ -2,7 +2,6 @@
 //! none comes from a link-local address: users name the places, and the metadata service of a cloud is none of them.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -123,39 +122,46 @@ impl Remote {
         let place = ImageReference::parse(image)
             .ok_or_else(|| Error::Unsupported(format!("'{image}' is not the name of an image")))?;
         let url = place.manifest_url();
-        let mut answer = self.manifest(&url, None).await?;
+        let mut answer = ask(self.manifest(&url)?).await?;
         if answer.status() == StatusCode::UNAUTHORIZED {
-            let token = self.registry_token(&answer, login, &place.registry).await?;
-            answer = self.manifest(&url, Some(&token)).await?;
+            let refused = || Error::Refused { host: place.registry.clone(), status: StatusCode::UNAUTHORIZED };
+            let wanted = challenge(&answer).ok_or_else(refused)?;
+            let request = self.manifest(&url)?;
+            answer = ask(match (wanted, login) {
+                (Challenge::Basic, None) => return Err(refused()),
+                (Challenge::Basic, Some(login)) => request.basic_auth(&login.username, Some(&login.password)),
+                (Challenge::Bearer { realm, service, scope }, login) => {
+                    let query = [("service", service), ("scope", scope)];
+                    let token = self.registry_token(&realm, &query, login).await?;
+                    request.bearer_auth(token.ok_or_else(refused)?)
+                }
+            })
+            .await?;
         }
         let answer = accepted(answer)?;
         let digest = answer.headers().get("docker-content-digest").and_then(|value| value.to_str().ok());
         digest.map(str::to_owned).ok_or_else(|| Error::Missing(format!("{} did not tell the digest", place.registry)))
     }
 
-    async fn manifest(&self, url: &str, authorization: Option<&str>) -> Result<Response, Error> {
-        let mut request = self.client()?.head(url).header(header::ACCEPT, MANIFESTS);
-        if let Some(authorization) = authorization {
-            request = request.header(header::AUTHORIZATION, authorization);
-        }
-        ask(request).await
+    fn manifest(&self, url: &str) -> Result<RequestBuilder, Error> {
+        Ok(self.client()?.head(url).header(header::ACCEPT, MANIFESTS))
     }
 
-    async fn registry_token(&self, answer: &Response, login: Option<&Login>, host: &str) -> Result<String, Error> {
-        let asked = answer.headers().get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        let refused = || Error::Refused { host: host.to_owned(), status: StatusCode::UNAUTHORIZED };
-        let challenge = asked.and_then(Challenge::parse).ok_or_else(refused)?;
-        let mut query = BTreeMap::new();
-        query.extend(challenge.service.map(|service| ("service", service)));
-        query.extend(challenge.scope.map(|scope| ("scope", scope)));
-        let mut request = self.client()?.get(&challenge.realm).query(&query);
+    async fn registry_token(
+        &self,
+        realm: &str,
+        query: &[(&str, Option<String>)],
+        login: Option<&Login>,
+    ) -> Result<Option<String>, Error> {
+        let query: Vec<_> = query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+        let mut request = self.client()?.get(realm).query(&query);
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
         let answer = accepted(ask(request).await?)?;
         let body: Value = serde_json::from_slice(&bounded(answer).await?).unwrap_or_default();
-        let token = body["token"].as_str().or_else(|| body["access_token"].as_str()).ok_or_else(refused)?;
-        Ok(format!("Bearer {token}"))
+        let token = body["token"].as_str().or_else(|| body["access_token"].as_str());
+        Ok(token.map(str::to_owned))
     }
 
     /// The commit that a ref of a repository stands for.
@@ -182,7 +188,7 @@ impl Remote {
         let about: Value = serde_json::from_slice(&bounded(answer).await?)
             .map_err(|_| Error::Missing(format!("the registry's answer about '{name}' cannot be read")))?;
         npm_version(&about, wanted)
-            .ok_or_else(|| Error::Missing(format!("'{name}' has no version '{}'", wanted.unwrap_or("latest"))))
+            .ok_or_else(|| Error::Missing(format!("'{name}' has no version for '{}'", wanted.unwrap_or("latest"))))
     }
 }
 
@@ -199,6 +205,13 @@ async fn ask(request: RequestBuilder) -> Result<Response, Error> {
     let url = request.url().clone();
     reach::check_url(&url, LOOPBACK).map_err(|refused| Error::Forbidden(format!("{} {refused}", host_of(&url))))?;
     client.execute(request).await.map_err(|error| unreachable_host(&url, &error))
+}
+
+/// What a registry wants before it answers: a token, if it takes one.
+fn challenge(answer: &Response) -> Option<Challenge> {
+    let headers = answer.headers().get_all(header::WWW_AUTHENTICATE).iter();
+    let all = headers.filter_map(|value| Challenge::parse(value.to_str().ok()?));
+    all.min_by_key(|challenge| *challenge == Challenge::Basic)
 }
 
 fn accepted(answer: Response) -> Result<Response, Error> {

@@ -1,6 +1,13 @@
 //! Reading what registries and repositories answer: image references, Git refs, npm versions.
 
-use serde_json::Value;
+mod npm;
+
+pub use npm::{npm_version, package};
+
+/// Where images without a registry in their name are.
+const DOCKER_HUB: &str = "registry-1.docker.io";
+/// Its other names.
+const DOCKER_HUB_TOO: [&str; 2] = ["docker.io", "index.docker.io"];
 
 /// Where an image is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +33,11 @@ impl ImageReference {
             _ => (name, None),
         };
         let (registry, repository) = match name.split_once('/') {
-            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest.to_owned()),
-            Some(_) => ("registry-1.docker.io", name.to_owned()),
-            None => ("registry-1.docker.io", format!("library/{name}")),
+            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host_of(host), rest),
+            _ => (DOCKER_HUB, name),
         };
+        let own = registry == DOCKER_HUB && !repository.is_empty() && !repository.contains('/');
+        let repository = if own { format!("library/{repository}") } else { repository.to_owned() };
         let reference = digest.or(tag).unwrap_or("latest");
         let fine = !repository.is_empty()
             && !reference.is_empty()
@@ -41,6 +49,23 @@ impl ImageReference {
         fine.then(|| Self { registry: registry.to_owned(), repository, reference: reference.to_owned() })
     }
 
+    /// The key of `auths` in a Docker configuration that is meant for this image: the one that says most of where it is.
+    ///
+    /// As the kubelet reads them: a key is a host, with or without a scheme, may go on with the beginning of a path, and
+    /// may have stars in the name of the host.
+    pub fn login_key<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+        let fitting = keys.filter_map(|key| {
+            let place = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
+            let (host, path) = place.split_once('/').unwrap_or((place, ""));
+            // The version of a registry's API, as Docker writes it.
+            let path = if matches!(path, "v1" | "v2") { "" } else { path };
+            let below = self.repository.strip_prefix(path).is_some_and(|rest| path.is_empty() || rest.starts_with('/'));
+            let here = below || self.repository == path;
+            (here && same_host(host_of(host), &self.registry)).then_some(((path.len(), !host.contains('*')), key))
+        });
+        fitting.max_by_key(|(says, _)| *says).map(|(_, key)| key)
+    }
+
     /// Address of its manifest. Registries on this machine speak plain HTTP.
     pub fn manifest_url(&self) -> String {
         let host = self.registry.split(':').next().unwrap_or_default();
@@ -49,27 +74,53 @@ impl ImageReference {
     }
 }
 
+/// The host that answers under a name: Docker's registry has several.
+fn host_of(name: &str) -> &str {
+    if DOCKER_HUB_TOO.contains(&name) { DOCKER_HUB } else { name }
+}
+
+/// Whether a host is meant, in whose name a star stands for whatever there is between two dots.
+fn same_host(pattern: &str, host: &str) -> bool {
+    let (pattern, host): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), host.split('.').collect());
+    let fits = |(pattern, part): (&&str, &&str)| match pattern.split_once('*') {
+        Some((before, after)) => {
+            part.len() >= before.len() + after.len() && part.starts_with(before) && part.ends_with(after)
+        }
+        None => pattern == part,
+    };
+    pattern.len() == host.len() && pattern.iter().zip(&host).all(fits)
+}
+
 /// What a registry wants before it answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Challenge {
-    /// Where tokens are.
-    pub realm: String,
-    /// For which service.
-    pub service: Option<String>,
-    /// For what.
-    pub scope: Option<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// A token.
+    Bearer {
+        /// Where tokens are.
+        realm: String,
+        /// For which service.
+        service: Option<String>,
+        /// For what.
+        scope: Option<String>,
+    },
+    /// User name and password.
+    Basic,
 }
 
 impl Challenge {
-    /// Reads a `WWW-Authenticate: Bearer …` header.
+    /// Reads a `WWW-Authenticate` header.
     pub fn parse(header: &str) -> Option<Self> {
-        let rest = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("bearer "))?;
+        let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
         let value = |name: &str| {
             let start = rest.find(&format!("{name}=\""))? + name.len() + 2;
             let end = rest[start..].find('"')? + start;
             Some(rest[start..end].to_owned())
         };
-        Some(Self { realm: value("realm")?, service: value("service"), scope: value("scope") })
+        match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => Some(Self::Bearer { realm: value("realm")?, service: value("service"), scope: value("scope") }),
+            "basic" => Some(Self::Basic),
+            _ => None,
+        }
     }
 }
 
@@ -116,32 +167,8 @@ fn advertised_ref(line: &[u8]) -> Option<(String, String)> {
     is_commit(commit).then(|| (commit.to_owned(), name.to_owned()))
 }
 
-/// A package and the version that is asked for: `@scope/name@1.2.3` is (`@scope/name`, `1.2.3`).
-pub fn package(spec: &str) -> (&str, Option<&str>) {
-    match spec.char_indices().skip(1).find(|(_, char)| *char == '@') {
-        Some((at, _)) => (&spec[..at], Some(&spec[at + 1..]).filter(|version| !version.is_empty())),
-        None => (spec, None),
-    }
-}
-
-/// The version that npm would install, from what its registry says about the package.
-pub fn npm_version(about: &Value, wanted: Option<&str>) -> Option<String> {
-    let tag = wanted.unwrap_or("latest");
-    if let Some(version) = about["dist-tags"][tag].as_str() {
-        return Some(version.to_owned());
-    }
-    if about["versions"][tag].is_object() {
-        return Some(tag.to_owned());
-    }
-    // A range: npm prefers the latest version if it fits, and we do not second-guess which others would.
-    let range = tag.starts_with(['^', '~', '>', '<', '=']) || tag.contains(['x', '*', ' ', '|']);
-    range.then(|| about["dist-tags"]["latest"].as_str().map(str::to_owned)).flatten()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[track_caller]
@@ -155,6 +182,9 @@ mod tests {
     fn image_names_are_read_as_docker_does() {
         image("busybox", Some(("registry-1.docker.io", "library/busybox", "latest")));
         image("a/b:1", Some(("registry-1.docker.io", "a/b", "1")));
+        image("docker.io/a/b:1", Some(("registry-1.docker.io", "a/b", "1")));
+        image("docker.io/busybox", Some(("registry-1.docker.io", "library/busybox", "latest")));
+        image("index.docker.io/a/b", Some(("registry-1.docker.io", "a/b", "latest")));
         image("quay.io/a/b", Some(("quay.io", "a/b", "latest")));
         image("localhost:5000/a:2", Some(("localhost:5000", "a", "2")));
         image("quay.io/a/b:1@sha256:00", Some(("quay.io", "a/b", "sha256:00")));
@@ -166,10 +196,45 @@ mod tests {
     #[test]
     fn a_challenge_says_where_tokens_are() {
         let header = r#"Bearer realm="https://auth.example/token",service="example",scope="repository:a/b:pull""#;
-        let challenge = Challenge::parse(header).unwrap();
-        assert_eq!(challenge.realm, "https://auth.example/token");
-        assert_eq!(challenge.scope.as_deref(), Some("repository:a/b:pull"));
-        assert_eq!(Challenge::parse("Basic realm=\"x\""), None);
+        let bearer = |header: &str| match Challenge::parse(header) {
+            Some(Challenge::Bearer { realm, service, scope }) => Some((realm, service, scope)),
+            _ => None,
+        };
+        let text = |text: &str| text.to_owned();
+        let all = (text("https://auth.example/token"), Some(text("example")), Some(text("repository:a/b:pull")));
+        assert_eq!(bearer(header), Some(all));
+        assert_eq!(bearer("bearer realm=\"x\""), Some((text("x"), None, None)));
+        assert_eq!(Challenge::parse("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(Challenge::parse("BASIC"), Some(Challenge::Basic));
+        assert_eq!(Challenge::parse("Bearer"), None);
+        assert_eq!(Challenge::parse("Negotiate"), None);
+    }
+
+    #[test]
+    fn a_login_is_for_the_registry_that_it_names() {
+        let check = |image: &str, keys: &[&str], expected: Option<&str>| {
+            let found = ImageReference::parse(image).unwrap();
+            assert_eq!(found.login_key(keys.iter().copied()), expected, "{image} {keys:?}");
+        };
+        // As `kubectl create secret docker-registry` and `docker login` write Docker's own registry.
+        for hub in ["https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"] {
+            for image in ["org/app", "docker.io/org/app:1", "index.docker.io/org/app", "busybox"] {
+                check(image, &["quay.io", hub], Some(hub));
+            }
+            check("quay.io/org/app", &[hub], None);
+        }
+        check("quay.io/a/b", &["https://quay.io"], Some("https://quay.io"));
+        check("quay.io/a/b", &["https://quay.io/v2/"], Some("https://quay.io/v2/"));
+        check("quay.io/a/b", &["quay"], None);
+        check("localhost:5000/a", &["localhost:5000"], Some("localhost:5000"));
+        check("localhost:5000/a", &["localhost"], None);
+        // The more is said of where, the better it fits.
+        check("quay.io/a/b", &["quay.io", "quay.io/a", "quay.io/ab", "quay.io/c"], Some("quay.io/a"));
+        check("quay.io/ab", &["quay.io/a"], None);
+        check("r.example.com/a", &["*.example.com"], Some("*.example.com"));
+        check("r.example.com/a", &["*.example.com", "r.example.com"], Some("r.example.com"));
+        check("r.example.com/a", &["*.com"], None);
+        check("r.example.com/a", &[], None);
     }
 
     #[test]
@@ -191,22 +256,5 @@ mod tests {
         }
         assert_eq!(commit_of(all.as_bytes(), &"D".repeat(40)), Some("d".repeat(40)));
         assert_eq!(commit_of(b"<html>not git</html>", "main"), None);
-    }
-
-    #[test]
-    fn npm_versions_are_resolved() {
-        let about =
-            json!({"dist-tags": {"latest": "2.1.0", "next": "3.0.0-rc"}, "versions": {"1.0.0": {}, "2.1.0": {}}});
-        for (wanted, version) in [
-            (None, Some("2.1.0")),
-            (Some("next"), Some("3.0.0-rc")),
-            (Some("1.0.0"), Some("1.0.0")),
-            (Some("^2.0.0"), Some("2.1.0")),
-            (Some("9.9.9"), None),
-        ] {
-            assert_eq!(npm_version(&about, wanted).as_deref(), version, "{wanted:?}");
-        }
-        assert_eq!(package("@scope/name@1.2.3"), ("@scope/name", Some("1.2.3")));
-        assert_eq!(package("name"), ("name", None));
     }
 }

@@ -28,6 +28,7 @@ use crate::world::{World, condition, shared};
 pub const CASES: &[Case] = cases![
     a_registry_tells_digests_commits_and_versions_and_what_is_missing,
     a_registry_is_looked_at_as_often_as_was_asked_and_no_oftener,
+    logins_and_ranges_of_versions_are_read_as_docker_and_npm_do,
 ];
 
 const PASSWORD: &str = "heliotrope";
@@ -41,7 +42,7 @@ struct Shops {
 
 struct Stock {
     address: String,
-    /// Digests by `repository:tag`; those below `private/` need a token.
+    /// Digests by `repository:tag`; those below `private/` need a token, those below `basic/` a password.
     digests: Mutex<HashMap<String, String>>,
     /// How often a manifest was asked for and given.
     looks: AtomicUsize,
@@ -104,6 +105,9 @@ async fn manifest(
             stock.address
         );
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response();
+    }
+    if owner == "basic" && given != Some(&format!("Basic {}", basic(&format!("somebody:{PASSWORD}")))) {
+        return (StatusCode::UNAUTHORIZED, [("www-authenticate", "Basic realm=\"shop\"")]).into_response();
     }
     if owner == "moved" {
         return Redirect::temporary("http://169.254.169.254/latest/meta-data").into_response();
@@ -279,6 +283,40 @@ async fn a_registry_is_looked_at_as_often_as_was_asked_and_no_oftener() -> anyho
         let pause =
             at(&second.status.clone().unwrap_or_default()).zip(at(&first)).map(|(second, first)| second - first);
         ensure!(pause.is_some_and(|pause| pause.get_seconds() >= 9), "{pause:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn logins_and_ranges_of_versions_are_read_as_docker_and_npm_do() -> anyhow::Result<()> {
+    shared(async |world| {
+        let shops = Shops::start().await?;
+        let (shop, npm) = (&shops.address, format!("http://{}/npm", shops.address));
+        shops.sell("basic/app:1", "sha256:cc");
+        // As `docker login` names some registries.
+        let place = format!("http://{shop}/v1/");
+        pull_secret(&world, "login", &place, json!({"username": "somebody", "password": PASSWORD})).await?;
+        pull_secret(&world, "elsewhere", "quay.io", json!({"username": "somebody", "password": PASSWORD})).await?;
+        let image = |name: &str, secret: &str| {
+            json!({"name": name, "image": format!("{shop}/basic/app:1"), "secretRef": {"name": secret}})
+        };
+        let plugin = |name: &str, range: &str| json!({"name": name, "plugin": {"name": format!("@team/audit@{range}")}});
+        let spec = json!({
+            "npmRegistryURL": npm,
+            "images": [image("closed", "login"), image("refused", "elsewhere")],
+            "plugins": [plugin("one", "^1.0.0"), plugin("major", "2"), plugin("none", "^9"), plugin("tag", "beta")],
+        });
+        let registries = world.record::<Registry>();
+        world.create::<Registry>("r", spec).await?;
+        let status = looked_at(&world, &registries, "False AssetsUnavailable").await?;
+        let images = status.images.iter().flatten();
+        let images: Vec<_> = images.filter_map(|asset| asset.digest.clone().or(asset.message.clone())).collect();
+        let refused = format!("{shop} answered 401 Unauthorized: check secretRef");
+        ensure!(images == ["sha256:cc", &refused], "{images:?}");
+        let plugins = status.plugins.iter().flatten();
+        let plugins: Vec<_> = plugins.filter_map(|a| a.resolved_version.clone().or(a.message.clone())).collect();
+        let none = |range: &str| format!("'@team/audit' has no version for '{range}'");
+        ensure!(plugins == ["1.0.0", "2.1.0", &none("^9"), &none("beta")], "{plugins:?}");
         Ok(())
     })
     .await
