@@ -13,10 +13,7 @@ use futures::{StreamExt as _, pin_mut};
 use kube::{
     Api, Client, Resource,
     core::{ApiResource, PartialObjectMeta},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use observe::Key;
 use tokio::sync::watch;
@@ -72,7 +69,7 @@ impl Parts {
         let parts = self.clone();
         async move {
             let all: Api<PartialObjectMeta> = Api::all_with(client, &of);
-            let events = watcher::watcher(all, watcher::Config::default()).default_backoff();
+            let events = observe::watch(all, watcher::Config::default());
             pin_mut!(events);
             let part_of = |object: &PartialObjectMeta| Part { kind: of.kind.clone(), key: Key::of(object) };
             let mut list = HashMap::new();

@@ -12,15 +12,12 @@ use futures::{StreamExt as _, pin_mut};
 use kube::{
     Api, Client, Resource,
     core::{ApiResource, ObjectMeta},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::watch as signal;
 
-use crate::raw::Raw;
+use crate::{raw::Raw, watch::watch};
 
 /// Namespace and name of an object. The namespace of a cluster-wide object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,7 +111,7 @@ fn readable<K>(seen: Option<&Seen<K>>) -> Option<&Arc<K>> {
 #[derive(Debug)]
 pub struct Kind<K> {
     known: Arc<RwLock<Known<K>>>,
-    complete: watch::Sender<bool>,
+    complete: signal::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -136,7 +133,7 @@ impl<K> Clone for Kind<K> {
 impl<K> Default for Kind<K> {
     fn default() -> Self {
         let known = Known { objects: BTreeMap::new(), told: None, unsaid: BTreeMap::new() };
-        Self { known: Arc::new(RwLock::new(known)), complete: watch::Sender::new(false) }
+        Self { known: Arc::new(RwLock::new(known)), complete: signal::Sender::new(false) }
     }
 }
 
@@ -277,7 +274,7 @@ where
         let kind = self.clone();
         async move {
             let objects: Api<Raw> = Api::all_with(client, &ApiResource::erase::<K>(&()));
-            let events = watcher::watcher(objects, config).default_backoff();
+            let events = watch(objects, config);
             pin_mut!(events);
             let mut list: BTreeMap<Key, Seen<K>> = BTreeMap::new();
             while let Some(event) = events.next().await {
@@ -328,15 +325,22 @@ where
         let mut known = self.write();
         known.told = known.told.max(told_of);
         let mut before = std::mem::replace(&mut known.objects, list.clone());
-        let unsaid = std::mem::take(&mut known.unsaid);
+        // What we wrote since the list was made is not taken back. The watch tells of it later.
+        let is_behind = |key: &Key, seen: &Seen<K>| before.get(key).is_some_and(|written| is_older(seen, written));
+        let behind: BTreeSet<&Key> =
+            list.iter().filter(|(key, seen)| is_behind(key, seen)).map(|(key, _)| key).collect();
+        let ahead: Vec<_> = behind.iter().filter_map(|key| before.remove_entry(key)).collect();
+        known.objects.extend(ahead);
+        let (later, unsaid) = std::mem::take(&mut known.unsaid).into_iter().partition(|(key, _)| behind.contains(key));
+        known.unsaid = later;
         drop(known);
-        before.extend(unsaid);
+        before.extend::<BTreeMap<_, _>>(unsaid);
         for (key, old) in &before {
             if !list.contains_key(key) {
                 told(&Change { key, before: Some(old), now: None, first_list });
             }
         }
-        for (key, seen) in list {
+        for (key, seen) in list.iter().filter(|(key, _)| !behind.contains(key)) {
             told(&Change { key, before: before.get(key), now: Some(seen), first_list });
         }
     }
@@ -500,6 +504,21 @@ mod tests {
         // What an earlier watch told of is no news for a later one either.
         told.kind.learn(map(4, &[]));
         assert_eq!(told.version(), None);
+    }
+
+    #[test]
+    fn a_new_list_takes_nothing_back_that_we_wrote_since_it_was_made() {
+        let told = Told::default();
+        told.watch(1, Some(map(1, &[])));
+        // The list is made at 2, and comes when we have written already.
+        told.kind.learn(map(3, &["trigger"]));
+        let list = [(Key::new("n", "a"), Seen::Object(Arc::new(map(2, &["trigger"]))))];
+        let changes = RefCell::new(0);
+        told.kind.replace(&BTreeMap::from(list), &|_| *changes.borrow_mut() += 1);
+        assert_eq!((told.version().as_deref(), *changes.borrow()), (Some("3"), 0));
+        // What somebody else changed is still told.
+        told.watch(3, Some(map(3, &["trigger"])));
+        assert_eq!(told.changes.borrow().last(), Some(&(vec![], vec!["trigger".to_owned()])));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub const CASES: &[Case] = cases![
 ];
 
 /// Checks that every run had one Pod, and that every Task got one final status.
-fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
+pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
     world.each_run_has_one_pod()?;
     let mut ends: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for task in world.tasks.versions() {

@@ -15,12 +15,14 @@ mod events;
 mod fire;
 mod flows;
 mod follows;
+mod gateway;
 mod lease;
 mod proxy;
 mod queue;
 mod registry;
 mod restart;
 mod stop;
+mod watches;
 mod world;
 mod writes;
 
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ends::CASES,
         lease::CASES,
         fire::CASES,
+        watches::CASES,
         restart::CASES,
         delivered::CASES,
         follows::CASES,

@@ -73,6 +73,11 @@ impl Request {
         let opened = self.api.store.watch(&self.resource.shelf, &prefix, revision);
         let watcher = match opened {
             Ok(watcher) => watcher,
+            // As Kubernetes has it: a watch may be asked for, and its first event says that it is over.
+            Err(error @ PastError::TooOld { .. }) => {
+                let last = event("ERROR", gone(error).to_status().to_string().as_bytes());
+                return Ok(answers::stream("application/json", stream::iter([last])));
+            }
             Err(error) => return Err(gone(error)),
         };
         let mut watch = Watch {
