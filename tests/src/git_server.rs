@@ -127,6 +127,12 @@ impl GitServer {
         self.served.requests.load(Ordering::SeqCst)
     }
 
+    /// Makes a branch of the repository of [`GitServer::start`], which stays where `main` is now.
+    pub async fn branch(&self, name: &str) -> anyhow::Result<()> {
+        let work = self.own.as_ref().context("the repositories are somebody else's")?.path().join("repo.git");
+        git(&work, &["branch", name]).await.map(drop)
+    }
+
     /// Commits a file to the repository of [`GitServer::start`], and answers the commit.
     pub async fn commit(&self, file: &str, content: &str) -> anyhow::Result<String> {
         let work = self.own.as_ref().context("the repositories are somebody else's")?.path().join("repo.git");

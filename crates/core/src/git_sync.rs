@@ -32,6 +32,37 @@ pub enum LastLook {
     },
 }
 
+/// A repository and what of it is followed. What was found at one place says nothing about another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    repository: String,
+    reference: String,
+}
+
+impl Place {
+    /// Where a context looks.
+    pub fn of(mount: &GitMount) -> Self {
+        Self { repository: mount.repository.clone(), reference: mount.reference.clone() }
+    }
+}
+
+/// What is known of the repository of a context, and how the last look at it ended: nothing, if that look was at another
+/// place than the context names now. So the new place is looked at before the Pods are made for it, and they are made
+/// once.
+pub fn recall<'a>(
+    mount: &GitMount,
+    known: Option<&'a GitSyncStatus>,
+    last: Option<(Place, LastLook)>,
+    otherwise: &LastLook,
+) -> (Option<&'a GitSyncStatus>, LastLook) {
+    match last {
+        Some((place, last)) if place == Place::of(mount) => (known, last),
+        Some(_) => (None, LastLook::default()),
+        // This process has not looked yet; what the one before it found is in the status.
+        None => (known, otherwise.clone()),
+    }
+}
+
 /// Whether an Agent follows a repository by restarting.
 pub fn rolls_out(mount: &GitMount) -> bool {
     mount.sync.as_ref().is_some_and(|sync| sync.enabled && sync.policy == GitSyncPolicy::Rollout)
@@ -128,21 +159,46 @@ mod tests {
         }
     }
 
+    fn mount(repository: &str, reference: &str, interval: &str) -> GitMount {
+        let sync = json!({"enabled": true, "policy": "Rollout", "interval": interval});
+        GitMount {
+            name: "docs".into(),
+            repository: repository.into(),
+            reference: reference.into(),
+            depth: 1,
+            recurse_submodules: false,
+            secret: None,
+            target: GitTarget::Parts(Vec::new()),
+            optional: false,
+            sync: serde_json::from_value(sync).ok(),
+        }
+    }
+
+    #[test]
+    fn another_place_is_looked_at_at_once_and_taken_whoever_is_busy() {
+        let now = at(1100);
+        let status = known(Some("a"), 1000);
+        let failed = LastLook::Failed { at: at(1090), problem: "no".into() };
+        for last in [LastLook::Taken, LastLook::Waits, failed] {
+            let looked = (Place::of(&mount("r", "main", "1h")), last.clone());
+            let same = mount("r", "main", "10m");
+            let found = recall(&same, Some(&status), Some(looked.clone()), &LastLook::Taken);
+            assert_eq!(found, (Some(&status), last.clone()), "the interval is no place");
+            for other in [mount("r", "next", "1h"), mount("s", "main", "1h")] {
+                let (known, last) = recall(&other, Some(&status), Some(looked.clone()), &LastLook::Waits);
+                assert_eq!(next_look(&other, known, &last, false, now), now, "{other:?}");
+                let (taken, last) = take("docs", known, "b", false, now);
+                assert_eq!((taken.commit_hash.as_deref(), last), (Some("b"), LastLook::Taken), "{other:?}");
+            }
+        }
+        let first = mount("r", "main", "1h");
+        assert_eq!(recall(&first, Some(&status), None, &LastLook::Waits), (Some(&status), LastLook::Waits));
+    }
+
     #[test]
     fn a_repository_is_looked_at_as_often_as_was_asked() {
         let check = |interval: &str, last: &LastLook, may_take: bool, expected: i64| {
-            let sync = serde_json::from_value(json!({"enabled": true, "policy": "Rollout", "interval": interval})).ok();
-            let mount = GitMount {
-                name: "docs".into(),
-                repository: String::new(),
-                reference: String::new(),
-                depth: 1,
-                recurse_submodules: false,
-                secret: None,
-                target: GitTarget::Parts(Vec::new()),
-                optional: false,
-                sync,
-            };
+            let mount = mount("", "", interval);
             let next = next_look(&mount, Some(&known(Some("a"), 1000)), last, may_take, at(1100));
             assert_eq!(next, at(expected), "{interval} {last:?} {may_take}");
         };

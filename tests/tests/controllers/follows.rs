@@ -19,6 +19,7 @@ pub const CASES: &[Case] = cases![
     a_new_commit_is_rolled_out_as_soon_as_no_task_runs,
     a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again,
     a_repository_is_asked_by_way_of_the_agents_own_proxy,
+    another_ref_is_rolled_out_once,
 ];
 
 fn follows(repository: &str, interval: &str) -> Value {
@@ -121,6 +122,29 @@ async fn a_repository_is_asked_by_way_of_the_agents_own_proxy() -> anyhow::Resul
         world.agent("a", json!({"contexts": contexts, "proxy": {"httpProxy": proxy}})).await?;
         agents.until_object("a", "synced", |agent| pending(agent).0 == "False Synced").await?;
         ensure!(server.requests() == 1, "it was asked {} times", server.requests());
+        Ok(())
+    })
+    .await
+}
+
+async fn another_ref_is_rolled_out_once() -> anyhow::Result<()> {
+    shared(async |world| {
+        let server = GitServer::start(Ipv4Addr::LOCALHOST, &[]).await?;
+        let stable = server.commit("README.md", "one").await?;
+        server.branch("stable").await?;
+        let newest = server.commit("README.md", "two").await?;
+        let (agents, deployments) = (world.record::<Agent>(), world.record::<Deployment>());
+        let mut contexts = follows(&server.url(), "1h");
+        world.agent("a", json!({ "contexts": contexts })).await?;
+        deployments.until_object("a-server", "the commit", |d| commit(d).as_ref() == Some(&newest)).await?;
+        agents.until_object("a", "synced", |agent| pending(agent).0 == "False Synced").await?;
+        let before = world.deployment("a").await?.metadata.generation;
+
+        contexts[0]["git"]["ref"] = json!("stable");
+        let agent = change(&world, &agents, json!({"spec": {"contexts": contexts}})).await?;
+        let after = world.deployment("a").await?;
+        ensure!(commit(&after) == Some(stable), "it has {:?}: {:?}", commit(&after), pending(&agent));
+        ensure!(after.metadata.generation == before.map(|before| before + 1), "{before:?} {:?}", after.metadata);
         Ok(())
     })
     .await

@@ -13,7 +13,7 @@ use api::{
 use jiff::Timestamp;
 use kubeopencode_core::{
     contexts::{ContextPlan, GitMount},
-    git_sync::{LastLook, may_take, next_look, rolls_out, take},
+    git_sync::{LastLook, Place, may_take, next_look, recall, rolls_out, take},
     resolved::ResolvedAgent,
     status,
 };
@@ -29,14 +29,17 @@ use crate::{
 
 /// How the last looks at the repositories of all Agents ended. What a restart forgets is found by the next look.
 #[derive(Debug, Default)]
-pub struct LastLooks(Mutex<HashMap<Key, BTreeMap<String, LastLook>>>);
+pub struct LastLooks(Mutex<HashMap<Key, Looks>>);
+
+/// The last looks at the repositories of an Agent, by the name of the context.
+type Looks = BTreeMap<String, (Place, LastLook)>;
 
 impl LastLooks {
-    fn of(&self, agent: &Key, repository: &str) -> Option<LastLook> {
-        self.lock().get(agent)?.get(repository).cloned()
+    fn of(&self, agent: &Key, context: &str) -> Option<(Place, LastLook)> {
+        self.lock().get(agent)?.get(context).cloned()
     }
 
-    fn note(&self, agent: &Key, looks: BTreeMap<String, LastLook>) {
+    fn note(&self, agent: &Key, looks: Looks) {
         if looks.is_empty() {
             self.lock().remove(agent);
         } else {
@@ -49,7 +52,7 @@ impl LastLooks {
         self.lock().remove(agent);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<String, LastLook>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Looks>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,7 +110,7 @@ pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: 
     let mut looks = BTreeMap::new();
     for mount in plan.git.iter().filter(|mount| rolls_out(mount)) {
         let known = status.git_sync_statuses.iter().flatten().find(|known| known.name == mount.name);
-        let mut last = ctx.looks.of(&key, &mount.name).unwrap_or_else(|| remembered.clone());
+        let (known, mut last) = recall(mount, known, ctx.looks.of(&key, &mount.name), &remembered);
         let mut seen = known.cloned();
         if next_look(mount, known, &last, may_take, begun) <= begun {
             match newest(ctx, &key, resolved, mount).await {
@@ -128,7 +131,7 @@ pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: 
         let again = next_look(mount, seen.as_ref(), &last, may_take, now());
         followed.next_look = Some(followed.next_look.map_or(again, |earlier| earlier.min(again)));
         followed.statuses.extend(seen);
-        looks.insert(mount.name.clone(), last);
+        looks.insert(mount.name.clone(), (Place::of(mount), last));
     }
     ctx.looks.note(&key, looks);
     followed
