@@ -7,8 +7,9 @@
 #[cfg(debug_assertions)]
 const VARIABLE: &str = "KUBEOPENCODE_FAILPOINT";
 
-/// A place at which the process may die: `labelled`, `claimed`, `contexts-made`, `pod-made`, `run-ended`,
-/// `run-recorded`, `finished`.
+/// A place at which the process may die: `start-recorded`, `labelled`, `claimed`, `contexts-made`, `pod-made`,
+/// `told-to-end`, `run-ended`, `run-recorded`, `retry-decided`, `put-back`, `finished`, `stop-taken-back`,
+/// `rerun-noted`.
 #[cfg(debug_assertions)]
 pub fn reach(place: &str) {
     if std::env::var(VARIABLE).is_ok_and(|wanted| wanted == place) {

@@ -10,6 +10,7 @@ mod config;
 mod contexts;
 mod cron;
 mod delivered;
+mod dies;
 mod ends;
 mod events;
 mod fire;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ends::CASES,
         lease::CASES,
         fire::CASES,
+        dies::CASES,
         watches::CASES,
         restart::CASES,
         delivered::CASES,

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     agent::standby,
     context::{Context, instant, now},
-    metrics,
+    failpoint, metrics,
 };
 
 /// Decides who of those that wait for `target` may start, and tells them.
@@ -40,6 +40,7 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
     }
     if let Some(history) = &decided.decisions.history {
         record_starts(ctx, target, &json!(history)).await?;
+        failpoint::reach("start-recorded");
     }
     if decided.decisions.resume {
         standby::wake(ctx, &target.key).await?;

@@ -122,7 +122,9 @@ async fn try_again(ctx: &Context, task: &Task, epoch: i64, ending: &Ending, agai
     (after.start_time, after.pod_uid) = (None, None);
     after.timings.get_or_insert_default().queued_at = Some(Time(again));
     let version = task.resource_version();
+    failpoint::reach("retry-decided");
     let written = ctx.write_status::<Task>(&key, &before, &after, version.as_deref()).await;
+    failpoint::reach("put-back");
     if let Some(written) = written.inspect_err(|_| record::recheck(ctx, task))? {
         ctx.logs.forget(task, epoch);
         ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     apply::controller_uid,
     context::{Context, instant, now},
+    failpoint,
     logs::Closing,
 };
 
@@ -239,7 +240,10 @@ async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Next, Error> {
             });
             let api = ctx.api::<Pod>(&pod.namespace().unwrap_or_default());
             match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-                Ok(_) => Ok(Next::At(instant(at + PATIENCE))),
+                Ok(_) => {
+                    failpoint::reach("told-to-end");
+                    Ok(Next::At(instant(at + PATIENCE)))
+                }
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(Next::Wait),
                 Err(error) => Err(error.into()),
             }

@@ -36,6 +36,7 @@ use self::{
 };
 use crate::{
     context::{Context, instant, now},
+    failpoint,
     parts::User,
 };
 
@@ -164,6 +165,7 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
         let patch = json!({ "metadata": { "annotations": { annotations::STOP: null } } });
         let api = ctx.api::<Task>(&key.namespace);
         api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        failpoint::reach("stop-taken-back");
     }
     ctx.finished.observe(&key, false);
     // In memory a finished Task is slim: what is not there could not be taken back.
@@ -184,6 +186,7 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
     conditions.retain(|condition| condition.type_ == types::QUEUED);
     after.conditions = Some(conditions);
     ctx.write_status::<Task>(&key, &before, &after, whole.resource_version().as_deref()).await?;
+    failpoint::reach("rerun-noted");
     Ok(Next::Wait)
 }
 
