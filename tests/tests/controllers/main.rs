@@ -2,6 +2,7 @@
 //! own: every case runs on both, and none knows on which.
 
 mod agent_changes;
+mod again;
 mod agent_server;
 mod agent_states;
 mod agents;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         contexts::CASES,
         approval::CASES,
         registry::CASES,
+        again::CASES,
         writes::CASES,
     ];
     // Side by side: a case waits most of the time.
