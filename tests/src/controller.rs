@@ -59,6 +59,7 @@ pub struct Controller {
     child: Mutex<Child>,
     id: Pid,
     metrics: SocketAddr,
+    health: SocketAddr,
     dir: TempDir,
     /// When the pipe closes, the watchdog kills what is left of the child.
     _leash: PipeWriter,
@@ -92,8 +93,9 @@ impl Controller {
         let (reader, leash) = pipe()?;
         let script = format!("read -r _; kill -KILL {}", id.as_raw_nonzero());
         let watchdog = Command::new("sh").args(["-c", &script]).stdin(reader).stderr(Stdio::null()).spawn()?;
-        let metrics = serving(&log).await?;
-        Ok(Self { child: Mutex::new(child), id, metrics, dir, _leash: leash, watchdog: Mutex::new(watchdog) })
+        let metrics = serving(&log, "metrics").await?;
+        let health = serving(&log, "health").await?;
+        Ok(Self { child: Mutex::new(child), id, metrics, health, dir, _leash: leash, watchdog: Mutex::new(watchdog) })
     }
 
     /// Ends it at once.
@@ -142,9 +144,20 @@ impl Controller {
         all.lines().filter(|line| line.contains(part)).collect::<Vec<_>>().join("\n")
     }
 
+    /// Everything that it tells Prometheus: headers and lines.
+    pub async fn numbers(&self) -> anyhow::Result<String> {
+        get(self.metrics, "/metrics").await
+    }
+
+    /// What it answers to a probe, such as `200`.
+    pub async fn probe(&self, path: &str) -> anyhow::Result<String> {
+        let answer = get(self.health, path).await?;
+        Ok(answer.split_whitespace().nth(1).context("no answer")?.to_owned())
+    }
+
     /// How many writes it made so far, by verb and resource. Events about objects are not counted.
     pub async fn writes(&self) -> anyhow::Result<BTreeMap<String, u64>> {
-        let page = get(self.metrics, "/metrics").await?;
+        let page = self.numbers().await?;
         let mut writes = BTreeMap::new();
         for line in page.lines() {
             let Some(rest) = line.strip_prefix("kubeopencode_api_writes_total{") else { continue };
@@ -158,7 +171,7 @@ impl Controller {
 
     /// Whether it leads.
     pub async fn leads(&self) -> anyhow::Result<bool> {
-        Ok(get(self.metrics, "/metrics").await?.lines().any(|line| line == "kubeopencode_leading 1"))
+        Ok(self.numbers().await?.lines().any(|line| line == "kubeopencode_leading 1"))
     }
 }
 
@@ -216,9 +229,9 @@ fn newest(directory: &Path) -> anyhow::Result<SystemTime> {
     Ok(latest)
 }
 
-/// Where it serves metrics, as its log tells.
-async fn serving(log: &Path) -> anyhow::Result<SocketAddr> {
-    let address = find(log, |line| line["fields"]["metrics"].as_str().map(str::to_owned)).await;
+/// Where it serves something, as its log tells.
+async fn serving(log: &Path, what: &str) -> anyhow::Result<SocketAddr> {
+    let address = find(log, |line| line["fields"][what].as_str().map(str::to_owned)).await;
     Ok(address.with_context(|| fs::read_to_string(log).unwrap_or_default())?.parse()?)
 }
 

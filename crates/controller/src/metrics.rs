@@ -1,12 +1,19 @@
 //! Numbers for Prometheus.
 
-use std::{sync::atomic::AtomicI64, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicI64},
+    time::{Duration, Instant},
+};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+
+/// The numbers of a namespace are told this long after its last Task is gone: whoever collects them comes by meanwhile.
+const TOLD_AFTERWARDS: Duration = Duration::from_hours(1);
 
 /// Every number of the controller.
 #[derive(Debug)]
@@ -19,6 +26,8 @@ pub struct Metrics {
     wait_seconds: Histogram,
     task_seconds: Family<Namespace, Histogram, fn() -> Histogram>,
     outcomes: Family<Outcome, Counter>,
+    /// Namespaces with numbers of their own.
+    namespaces: Mutex<HashMap<String, Told>>,
     writes: Family<Write, Counter>,
     passes: Family<Pass, Counter>,
     errors: Family<Failure, Counter>,
@@ -51,6 +60,14 @@ struct Outcome {
     reason: String,
 }
 
+/// What is told of a namespace, which may not exist any more.
+#[derive(Debug, Default)]
+struct Told {
+    outcomes: HashSet<Outcome>,
+    /// Since when it has no Tasks.
+    empty_since: Option<Instant>,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Write {
     verb: String,
@@ -77,6 +94,7 @@ impl Default for Metrics {
             wait_seconds: seconds(),
             task_seconds: Family::new_with_constructor(seconds),
             outcomes: Family::default(),
+            namespaces: Mutex::default(),
             writes: Family::default(),
             passes: Family::default(),
             errors: Family::default(),
@@ -148,10 +166,37 @@ impl Metrics {
         self.task_seconds.get_or_create(&Namespace { namespace: namespace.into() }).observe(took.as_secs_f64());
         let outcome = Outcome { namespace: namespace.into(), phase: phase.into(), reason: reason.into() };
         self.outcomes.get_or_create(&outcome).inc();
+        self.namespaces().entry(namespace.into()).or_default().outcomes.insert(outcome);
+    }
+
+    /// A namespace has Tasks, or none any more: one that stays empty needs no lines.
+    pub fn has_tasks(&self, namespace: &str, any: bool, now: Instant) {
+        if let Some(told) = self.namespaces().get_mut(namespace) {
+            told.empty_since = if any { None } else { told.empty_since.or(Some(now)) };
+        }
+        self.forget_empty(now);
+    }
+
+    fn forget_empty(&self, now: Instant) {
+        self.namespaces().retain(|namespace, told| {
+            let keep = told.empty_since.is_none_or(|since| now.saturating_duration_since(since) < TOLD_AFTERWARDS);
+            if !keep {
+                self.task_seconds.remove(&Namespace { namespace: namespace.clone() });
+                for outcome in &told.outcomes {
+                    self.outcomes.remove(outcome);
+                }
+            }
+            keep
+        });
+    }
+
+    fn namespaces(&self) -> MutexGuard<'_, HashMap<String, Told>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All numbers in Prometheus' text format.
     pub fn render(&self) -> String {
+        self.forget_empty(Instant::now());
         let mut page = String::new();
         // Writing to a string cannot fail.
         let _ = text::encode(&mut page, &self.registry);
@@ -162,4 +207,27 @@ impl Metrics {
 /// From 50 ms to about a day.
 fn seconds() -> Histogram {
     Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_tasks_is_forgotten_after_a_while() {
+        let metrics = Metrics::default();
+        let start = Instant::now();
+        let told = |namespace: &str| metrics.render().matches(&format!("namespace=\"{namespace}\"")).count() > 0;
+        for namespace in ["gone", "back", "used"] {
+            metrics.ended(namespace, "Completed", "Succeeded", Duration::from_secs(1));
+            metrics.ended(namespace, "Failed", "ModelError", Duration::from_secs(1));
+        }
+        metrics.has_tasks("gone", false, start);
+        metrics.has_tasks("back", false, start);
+        metrics.has_tasks("gone", false, start + TOLD_AFTERWARDS / 2);
+        assert!(told("gone"), "whoever collects numbers had no time to");
+        metrics.has_tasks("back", true, start + TOLD_AFTERWARDS / 2);
+        metrics.has_tasks("other", false, start + TOLD_AFTERWARDS);
+        assert_eq!((told("gone"), told("back"), told("used"), told("other")), (false, true, true, false));
+    }
 }

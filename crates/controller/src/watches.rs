@@ -1,6 +1,6 @@
 //! Who is to look when something in the cluster changes.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Instant};
 
 use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -144,6 +144,10 @@ pub async fn all_complete(ctx: &Context) {
 fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
     delivered::task_changed(ctx, change);
     ctx.observe_task(change.key);
+    if change.before.is_none() || change.now.is_none() {
+        let namespace = &change.key.namespace;
+        ctx.metrics.has_tasks(namespace, ctx.seen.tasks.has_any_in(namespace), Instant::now());
+    }
     for dependant in ctx.queues.dependants(change.key) {
         ctx.observe_task(&dependant);
     }

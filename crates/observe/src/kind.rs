@@ -163,6 +163,12 @@ impl<K> Kind<K> {
         all.filter_map(|(_, seen)| readable(Some(seen))).filter(|object| wanted(object)).cloned().collect()
     }
 
+    /// Whether a namespace holds any object.
+    pub fn has_any_in(&self, namespace: &str) -> bool {
+        let known = self.read();
+        known.objects.range(Key::new(namespace, "")..).next().is_some_and(|(key, _)| key.namespace == namespace)
+    }
+
     /// Every readable object that is wanted, by its key too.
     pub fn filter(&self, wanted: impl Fn(&Key, &K) -> bool) -> Vec<Arc<K>> {
         self.look(|objects| {
@@ -531,5 +537,7 @@ mod tests {
             kind.learn(object);
         }
         assert_eq!(kind.in_namespace("b", |_| true).len(), 2);
+        let held = ["a", "b", "ba", "bb", "c"].map(|namespace| kind.has_any_in(namespace));
+        assert_eq!(held, [true, true, false, true, false]);
     }
 }

@@ -19,6 +19,7 @@ mod flows;
 mod follows;
 mod gateway;
 mod lease;
+mod numbers;
 mod proxy;
 mod queue;
 mod registry;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         approval::CASES,
         registry::CASES,
         again::CASES,
+        numbers::CASES,
         writes::CASES,
     ];
     // Side by side: a case waits most of the time.
