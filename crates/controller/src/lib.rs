@@ -35,6 +35,7 @@ pub mod parts;
 pub mod registry;
 pub mod remote;
 pub mod secret;
+pub mod ssh;
 pub mod task;
 pub mod template;
 mod tls;

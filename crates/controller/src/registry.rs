@@ -19,7 +19,8 @@ use serde_json::Value;
 
 use crate::{
     context::{Context, instant, now},
-    remote::{Error, Login, Remote},
+    remote::{Error, GitLogin, Login, Remote},
+    ssh::SshKey,
     way::Way,
 };
 
@@ -96,7 +97,7 @@ async fn image(ctx: &Context, remote: &Remote, key: &Key, asset: &ImageAsset) ->
 
 async fn skill(ctx: &Context, remote: &Remote, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
     let found = match git_login(ctx, key, asset.git.secret_ref.as_ref().map(|secret| &secret.name)).await {
-        Ok(login) => remote.commit(&asset.git.repository, &asset.git.reference, login.as_ref()).await,
+        Ok(login) => remote.commit(&asset.git.repository, &asset.git.reference, &login).await,
         Err(error) => Err(error),
     };
     let (phase, latest_commit, message) = verdict(found);
@@ -157,12 +158,20 @@ fn verdict(found: Result<String, Error>) -> (AssetPhase, Option<String>, Option<
     }
 }
 
-/// User name and password of a Git repository.
-pub async fn git_login(ctx: &Context, key: &Key, secret: Option<&String>) -> Result<Option<Login>, Error> {
-    let Some(name) = secret else { return Ok(None) };
+/// What a Secret has for a Git repository: user name and password, or a key for ssh.
+pub async fn git_login(ctx: &Context, key: &Key, secret: Option<&String>) -> Result<GitLogin, Error> {
+    let Some(name) = secret else { return Ok(GitLogin::default()) };
     let data = read_secret(ctx, key, name).await?;
-    let text = |key: &str| data.get(key).map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default();
-    Ok(Some(Login { username: text("username"), password: text("password") }))
+    let text = |key: &str| data.get(key).map(|value| String::from_utf8_lossy(value).into_owned());
+    let login = match (text("username"), text("password")) {
+        (None, None) => None,
+        (username, password) => {
+            Some(Login { username: username.unwrap_or_default(), password: password.unwrap_or_default() })
+        }
+    };
+    let private = text("ssh-privatekey");
+    let key = private.map(|private| SshKey { private, known_hosts: text("ssh-known-hosts") });
+    Ok(GitLogin { login, key })
 }
 
 /// User name and password of an image's registry, from a Secret of type dockerconfigjson.

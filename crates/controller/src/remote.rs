@@ -7,20 +7,25 @@ use std::{
 };
 
 use futures::StreamExt as _;
-use kubeopencode_core::assets::{Challenge, ImageReference, commit_of, npm_version, package};
+use kubeopencode_core::assets::{
+    Challenge, ImageReference, SshRepository, commit_listed, commit_of, npm_version, package,
+};
 use reach::{CarefulResolver, Loopback, RefusedTarget, careful_redirects};
 use reqwest::{Certificate, Client, ClientBuilder, NoProxy, RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::Value;
 
-use crate::way::Way;
+use crate::{
+    ssh::{self, SshKey},
+    way::Way,
+};
 
 /// A sidecar may serve the controller. Nothing else listens there but our own numbers.
-const LOOPBACK: Loopback = Loopback::Allowed;
+pub(crate) const LOOPBACK: Loopback = Loopback::Allowed;
 
 /// Nobody waits longer for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A larger answer is no answer. The refs of very large repositories and the versions of old packages take megabytes.
-const MOST_BYTES: usize = 64 << 20;
+pub(crate) const MOST_BYTES: usize = 64 << 20;
 /// Kinds of manifest that an image may have.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
@@ -72,6 +77,15 @@ pub struct Login {
     pub username: String,
     /// Password or token.
     pub password: String,
+}
+
+/// What a Secret has for a Git repository.
+#[derive(Clone, Default)]
+pub struct GitLogin {
+    /// For https and http.
+    pub login: Option<Login>,
+    /// For ssh.
+    pub key: Option<SshKey>,
 }
 
 /// Looks at what lies outside. By default it follows the process's proxy settings.
@@ -165,18 +179,25 @@ impl Remote {
     }
 
     /// The commit that a ref of a repository stands for.
-    pub async fn commit(&self, repository: &str, reference: &str, login: Option<&Login>) -> Result<String, Error> {
+    pub async fn commit(&self, repository: &str, reference: &str, login: &GitLogin) -> Result<String, Error> {
+        let missing = || Error::Missing(format!("the repository has no '{reference}'"));
+        if let Some(repository) = SshRepository::parse(repository) {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let listing = ssh::list(&repository, login.key.as_ref(), &path).await?;
+            return commit_listed(&listing, reference).ok_or_else(missing);
+        }
         if !repository.starts_with("https://") && !repository.starts_with("http://") {
-            return Err(Error::Unsupported("only https and http repositories can be looked at; use such a URL".into()));
+            let advice = "the repository cannot be looked at: use https://, http://, ssh:// or git@host:path";
+            return Err(Error::Unsupported(advice.into()));
         }
         let url = format!("{}/info/refs", repository.trim_end_matches('/'));
         let mut request = self.client()?.get(&url).query(&[("service", "git-upload-pack")]);
-        if let Some(login) = login {
+        if let Some(login) = &login.login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
         let answer = accepted(ask(request).await?)?;
         let refs = bounded(answer).await?;
-        commit_of(&refs, reference).ok_or_else(|| Error::Missing(format!("the repository has no '{reference}'")))
+        commit_of(&refs, reference).ok_or_else(missing)
     }
 
     /// The version of a package that npm would install.

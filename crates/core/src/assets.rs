@@ -1,7 +1,9 @@
 //! Reading what registries and repositories answer: image references, Git refs, npm versions.
 
+mod git;
 mod npm;
 
+pub use git::{SshRepository, commit_listed, commit_of};
 pub use npm::{npm_version, package};
 
 /// Where images without a registry in their name are.
@@ -124,49 +126,6 @@ impl Challenge {
     }
 }
 
-/// The commit that `wanted` names in what `GET …/info/refs?service=git-upload-pack` answered.
-///
-/// A branch wins over a tag of the same name, as in git; an annotated tag is followed to its commit.
-pub fn commit_of(advertised: &[u8], wanted: &str) -> Option<String> {
-    let refs: Vec<(String, String)> = packet_lines(advertised).filter_map(advertised_ref).collect();
-    let find = |name: &str| refs.iter().find(|(_, known)| known == name).map(|(commit, _)| commit.clone());
-    if wanted == "HEAD" {
-        return find("HEAD");
-    }
-    find(&format!("refs/heads/{wanted}"))
-        .or_else(|| find(&format!("refs/tags/{wanted}^{{}}")))
-        .or_else(|| find(&format!("refs/tags/{wanted}")))
-        .or_else(|| find(wanted))
-        .or_else(|| is_commit(wanted).then(|| wanted.to_ascii_lowercase()))
-}
-
-fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// Lines of git's wire format: four hexadecimal digits of length, then that much text.
-fn packet_lines(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        loop {
-            let length = usize::from_str_radix(std::str::from_utf8(bytes.get(..4)?).ok()?, 16).ok()?;
-            if length < 4 {
-                // A flush between two sections.
-                bytes = &bytes[4..];
-                continue;
-            }
-            let line = bytes.get(4..length)?;
-            bytes = &bytes[length..];
-            return Some(line);
-        }
-    })
-}
-
-fn advertised_ref(line: &[u8]) -> Option<(String, String)> {
-    let text = std::str::from_utf8(line.split(|byte| *byte == 0).next()?).ok()?.trim_end();
-    let (commit, name) = text.split_once(' ')?;
-    is_commit(commit).then(|| (commit.to_owned(), name.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,26 +194,5 @@ mod tests {
         check("r.example.com/a", &["*.example.com", "r.example.com"], Some("r.example.com"));
         check("r.example.com/a", &["*.com"], None);
         check("r.example.com/a", &[], None);
-    }
-
-    #[test]
-    fn refs_are_found_in_what_git_advertises() {
-        let line = |text: &str| format!("{:04x}{text}", text.len() + 4);
-        let (a, b, c) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
-        let all = [
-            line("# service=git-upload-pack\n"),
-            "0000".into(),
-            line(&format!("{a} HEAD\0multi_ack symref=HEAD:refs/heads/main\n")),
-            line(&format!("{a} refs/heads/main\n")),
-            line(&format!("{b} refs/tags/v1\n")),
-            line(&format!("{c} refs/tags/v1^{{}}\n")),
-            "0000".into(),
-        ]
-        .concat();
-        for (wanted, commit) in [("HEAD", Some(&a)), ("main", Some(&a)), ("v1", Some(&c)), ("gone", None)] {
-            assert_eq!(commit_of(all.as_bytes(), wanted).as_ref(), commit, "{wanted}");
-        }
-        assert_eq!(commit_of(all.as_bytes(), &"D".repeat(40)), Some("d".repeat(40)));
-        assert_eq!(commit_of(b"<html>not git</html>", "main"), None);
     }
 }

@@ -20,6 +20,7 @@ pub const CASES: &[Case] = cases![
     a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again,
     a_repository_is_asked_by_way_of_the_agents_own_proxy,
     another_ref_is_rolled_out_once,
+    a_repository_over_ssh_is_asked_too,
 ];
 
 fn follows(repository: &str, interval: &str) -> Value {
@@ -145,6 +146,23 @@ async fn another_ref_is_rolled_out_once() -> anyhow::Result<()> {
         let after = world.deployment("a").await?;
         ensure!(commit(&after) == Some(stable), "it has {:?}: {:?}", commit(&after), pending(&agent));
         ensure!(after.metadata.generation == before.map(|before| before + 1), "{before:?} {:?}", after.metadata);
+        Ok(())
+    })
+    .await
+}
+
+async fn a_repository_over_ssh_is_asked_too() -> anyhow::Result<()> {
+    shared(async |world| {
+        let agents = world.record::<Agent>();
+        // Nobody listens there, and there may be no ssh here; either way it was tried.
+        world.agent("a", json!({"contexts": follows("ssh://git@127.0.0.1:9/repo.git", "1h")})).await?;
+        let failed = |agent: &Agent| pending(agent).0 == "True ReferenceNotFound";
+        let agent = agents.until_object("a", "its word", failed).await?;
+        let tried = [
+            "context 'docs': no answer from 127.0.0.1: it cannot be reached",
+            "context 'docs': the controller has no ssh; use an https repository",
+        ];
+        ensure!(tried.contains(&pending(&agent).1.as_str()), "{:?}", pending(&agent));
         Ok(())
     })
     .await

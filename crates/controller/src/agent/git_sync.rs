@@ -141,5 +141,5 @@ pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: 
 async fn newest(ctx: &Context, key: &Key, agent: &ResolvedAgent, mount: &GitMount) -> Result<String, Error> {
     let login = git_login(ctx, key, mount.secret.as_ref()).await?;
     let way = Way::of_agent(ctx, key, agent).await?;
-    ctx.remote.through(&way)?.commit(&mount.repository, &mount.reference, login.as_ref()).await
+    ctx.remote.through(&way)?.commit(&mount.repository, &mount.reference, &login).await
 }
