@@ -1,9 +1,9 @@
 //! What every reconciler shares.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::BTreeSet,
     fmt::Debug,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -38,7 +38,7 @@ use crate::{
     metrics::Metrics,
     parts::Parts,
     remote::Remote,
-    task::{self, cleanup::Finished, queues::Queues, target::Target},
+    task::{self, cleanup::Finished, made::Made, queues::Queues, target::Target},
     traces::{Collector, Traces},
 };
 
@@ -72,7 +72,7 @@ pub struct Context {
     pub logs: Logs,
     /// What was applied.
     pub applied: Applied,
-    /// Runs whose Pod was seen.
+    /// Runs whose Pod was seen, and that Pod.
     pub made: Made,
     /// Finished Tasks, oldest first.
     pub finished: Finished,
@@ -322,31 +322,6 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         (old, new) if old == new => None,
         (_, new) => Some(new.clone()),
     }
-}
-
-/// Runs whose Pod was seen or made by this process: if the Pod is not there, it is lost, not late.
-#[derive(Debug, Default)]
-pub struct Made(Mutex<HashSet<(String, i64)>>);
-
-impl Made {
-    /// The Pod of this run exists.
-    pub fn note(&self, task: &Task, epoch: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run(task, epoch));
-    }
-
-    /// Whether the Pod of this run ever existed.
-    pub fn has(&self, task: &Task, epoch: i64) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run(task, epoch))
-    }
-
-    /// The run is over.
-    pub fn forget(&self, task: &Task, epoch: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run(task, epoch));
-    }
-}
-
-fn run(task: &Task, epoch: i64) -> (String, i64) {
-    (task.metadata.uid.clone().unwrap_or_default(), epoch)
 }
 
 /// The time now; the only place that asks for it.

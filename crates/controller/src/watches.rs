@@ -8,7 +8,6 @@ use kube::{Client, Resource, ResourceExt as _, core::ApiResource, runtime::watch
 use kubeopencode_core::{queue::TaskKey, rollout};
 use observe::{Change, Key, Kind, Queue, Seen};
 use serde::de::DeserializeOwned;
-use store::Owner;
 use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
@@ -154,8 +153,11 @@ fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
     if let Some(cron) = ctx.children.observe(change) {
         ctx.work.crons.add(cron);
     }
-    if let Some(gone) = gone(change).filter(|_| ctx.logs.are_kept()) {
-        ctx.work.logs.add(gone);
+    if let Some(gone) = gone(change) {
+        ctx.made.forget_task(gone.metadata.uid.as_deref().unwrap_or_default());
+        if let Some(owner) = logs::owner(gone).filter(|_| ctx.logs.are_kept()) {
+            ctx.work.logs.add(owner);
+        }
     }
     let Some(task) = change.object() else {
         ctx.work.tasks.add(change.key.clone());
@@ -168,14 +170,17 @@ fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
     }
 }
 
-/// The Task that went with a change, as its logs know it. Another one of its name may be there by now.
-fn gone(change: &Change<'_, Task>) -> Option<Owner> {
+/// The Task that went with a change. Another one of its name may be there by now.
+fn gone<'a>(change: &'a Change<'_, Task>) -> Option<&'a Task> {
     let was = change.was()?;
     let replaced = change.object().is_some_and(|now| now.metadata.uid != was.metadata.uid);
-    (change.now.is_none() || replaced).then(|| logs::owner(was)).flatten()
+    (change.now.is_none() || replaced).then_some(was)
 }
 
 fn pod_changed(ctx: &Context, change: &Change<'_, Pod>) {
+    if let Some(Seen::Object(pod)) = change.now.or(change.before) {
+        ctx.made.changed(pod);
+    }
     let Some(pod) = change.last() else { return };
     let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else {
         // Its Deployment tells of most changes. What is wrong with a Pod only the Pod says, and only if that changed

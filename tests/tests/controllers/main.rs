@@ -14,6 +14,7 @@ mod delivered;
 mod dies;
 mod ends;
 mod events;
+mod evidence;
 mod fire;
 mod flows;
 mod follows;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         dies::CASES,
         watches::CASES,
         restart::CASES,
+        evidence::CASES,
         delivered::CASES,
         follows::CASES,
         config::CASES,

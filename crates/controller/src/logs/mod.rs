@@ -99,8 +99,8 @@ impl Logs {
         }
     }
 
-    /// The run is over, or is about to be ended by force; `pod` is what is left of it.
-    pub async fn close(&self, task: &Task, epoch: i64, pod: Option<&Pod>) -> Closing {
+    /// The run is over, or is about to be ended by force; `pod` is what was last seen of it, and may be `gone`.
+    pub async fn close(&self, task: &Task, epoch: i64, pod: Option<&Pod>, gone: bool) -> Closing {
         let (Some(archive), Some(run)) = (&self.archive, run(task, epoch)) else { return Closing::Over(None) };
         let progress = pod.map(Progress::of).unwrap_or_default();
         let on_record = task.status.as_ref().is_some_and(|status| status.start_time.is_some());
@@ -110,7 +110,7 @@ impl Logs {
         let stage = match pod {
             // Nothing was ever printed.
             Some(_) if !started => return Closing::Over(None),
-            Some(pod) if progress.ended_at.is_some() || !still_runs(pod) => Stage::Ended,
+            Some(pod) if !gone && (progress.ended_at.is_some() || !still_runs(pod)) => Stage::Ended,
             _ => Stage::Gone,
         };
         self.ensure(task, epoch, stage);

@@ -179,13 +179,13 @@ async fn a_run_is_over_when_its_log_is_closed() {
     }))
     .unwrap();
     let waiting = pod(json!({"waiting": {}}), "Pending");
-    assert_eq!(logs.close(&task, 1, Some(&waiting)).await, Closing::Over(None), "it never started");
+    assert_eq!(logs.close(&task, 1, Some(&waiting), false).await, Closing::Over(None), "it never started");
     let times = json!({"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:09Z", "exitCode": 0});
     let ended = pod(json!({"terminated": times}), "Succeeded");
-    assert!(matches!(logs.close(&task, 1, Some(&ended)).await, Closing::Until(_)));
+    assert!(matches!(logs.close(&task, 1, Some(&ended), false).await, Closing::Until(_)));
     let closed = loop {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        if let Closing::Over(closed) = logs.close(&task, 1, Some(&ended)).await {
+        if let Closing::Over(closed) = logs.close(&task, 1, Some(&ended), false).await {
             break closed.unwrap();
         }
     };

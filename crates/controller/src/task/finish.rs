@@ -9,7 +9,11 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
 use kubeopencode_core::{
-    approval, milestones, names, outcome::Ending, pod_progress::Progress, retry::retry_after, status,
+    approval, milestones, names,
+    outcome::{Ending, Evidence},
+    pod_progress::Progress,
+    retry::retry_after,
+    status,
 };
 use observe::{Key, Next};
 
@@ -25,9 +29,16 @@ use crate::{
 };
 
 /// A run ended.
-pub async fn ended(ctx: &Context, task: &Task, epoch: i64, pod: Option<&Pod>, ending: Ending) -> Result<Next, Error> {
+pub async fn ended(
+    ctx: &Context,
+    task: &Task,
+    epoch: i64,
+    evidence: &Evidence<'_>,
+    ending: Ending,
+) -> Result<Next, Error> {
+    let pod = evidence.pod;
     // The status is final once the log is durable.
-    let logs = match ctx.logs.close(task, epoch, pod).await {
+    let logs = match ctx.logs.close(task, epoch, pod, evidence.gone).await {
         Closing::Until(at) => return Ok(Next::At(at)),
         Closing::Over(logs) => logs,
     };

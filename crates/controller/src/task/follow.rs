@@ -23,6 +23,7 @@ use super::{
     approval, finish,
     standing::stop_requested,
     start::{self, Error},
+    still_runs,
     target::{Target, TargetKind},
 };
 use crate::{
@@ -46,13 +47,14 @@ const REPLAY: u32 = 1;
 /// One look at a run.
 pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
     let admitted_at = admitted_at.unwrap_or_else(now);
-    let pod = match find(ctx, task, epoch).await? {
-        Found::Pod(pod) => Some(pod),
-        Found::Gone => None,
+    let (pod, gone) = match find(ctx, task, epoch).await? {
+        Found::Pod(pod) => (Some(pod), false),
+        // What it told last still counts.
+        Found::Gone(last) => (last, true),
         // Nobody needs it any more.
-        Found::NeverMade if stop_requested(task) => None,
+        Found::NeverMade if stop_requested(task) => (None, true),
         Found::NeverMade => match Box::pin(start::resume(ctx, task, epoch)).await {
-            Ok(pod) => Some(pod),
+            Ok(pod) => (Some(pod), false),
             Err(error) if error.is_permanent() => {
                 return finish::refused(ctx, task, epoch, error.reason(), &error.to_string()).await;
             }
@@ -61,34 +63,26 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
     };
     let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
     let stop = why_stop(ctx, task, pod.as_deref(), &progress, now());
-    let evidence = Evidence {
-        pod: pod.as_deref(),
-        gone: pod.is_none(),
-        stop: stop.as_ref(),
-        report_required: ctx.leaves_a_report(task),
-    };
+    let evidence =
+        Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required: ctx.leaves_a_report(task) };
     if let Some(ending) = classify(&evidence) {
-        return finish::ended(ctx, task, epoch, pod.as_deref(), ending).await;
+        return finish::ended(ctx, task, epoch, &evidence, ending).await;
     }
-    let Some(pod) = pod else { return Ok(Next::Wait) };
+    let Some(pod) = pod.clone() else { return Ok(Next::Wait) };
     ctx.logs.follow(task, epoch, &pod);
     if let Some(stop) = &stop {
-        return end(ctx, &pod, stop).await;
+        return match end(ctx, &pod, stop).await? {
+            Told::At(at) => Ok(Next::At(instant(at))),
+            Told::Deleted => Ok(Next::Wait),
+            Told::InVain => give_up(ctx, task, epoch, &pod, evidence).await,
+        };
     }
     if let Some(deadline) = &pod.metadata.deletion_timestamp {
         let given_up = deadline.0 + UNREACHABLE;
         if now() < given_up {
             return Ok(Next::At(instant(given_up)));
         }
-        // What can be read of its log is read before nobody has it any more.
-        if let Closing::Until(at) = ctx.logs.close(task, epoch, Some(&pod)).await {
-            return Ok(Next::At(at));
-        }
-        delete(ctx, &pod).await?;
-        return match classify(&Evidence { gone: true, ..evidence_of(&pod) }) {
-            Some(ending) => finish::ended(ctx, task, epoch, Some(&pod), ending).await,
-            None => Ok(Next::Retry),
-        };
+        return give_up(ctx, task, epoch, &pod, evidence).await;
     }
     match startup(Some(&pod), admitted_at, ctx.startup_timeout(task), now()) {
         Startup::Started(at) => {
@@ -109,10 +103,11 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
             Ok(Next::At(instant(next_look)))
         }
         Startup::Failed(trouble) => {
-            delete(ctx, &pod).await?;
+            // Its Pod is deleted once the status is written: who takes over in between sees the same as we do.
             let stop = Stop::Startup(trouble);
-            match classify(&Evidence { gone: true, stop: Some(&stop), ..evidence_of(&pod) }) {
-                Some(ending) => finish::ended(ctx, task, epoch, Some(&pod), ending).await,
+            let evidence = Evidence { gone: true, stop: Some(&stop), ..evidence };
+            match classify(&evidence) {
+                Some(ending) => finish::ended(ctx, task, epoch, &evidence, ending).await,
                 None => Ok(Next::Retry),
             }
         }
@@ -131,14 +126,40 @@ async fn not_made(ctx: &Context, task: &Task, epoch: i64, admitted_at: Timestamp
     Err(error)
 }
 
-/// A Pod that left no report.
-fn evidence_of(pod: &Pod) -> Evidence<'_> {
-    Evidence { pod: Some(pod), gone: false, stop: None, report_required: false }
+/// Ends a run whose Pod is on a node that does not answer. The Pod is deleted when the status is written, because what it
+/// told goes with it.
+async fn give_up(ctx: &Context, task: &Task, epoch: i64, pod: &Pod, evidence: Evidence<'_>) -> Result<Next, Error> {
+    // What can be read of its log is read before nobody has it any more.
+    if let Closing::Until(at) = ctx.logs.close(task, epoch, Some(pod), false).await {
+        return Ok(Next::At(at));
+    }
+    let evidence = Evidence { gone: true, ..evidence };
+    let Some(ending) = classify(&evidence) else { return Ok(Next::Retry) };
+    let next = finish::ended(ctx, task, epoch, &evidence, ending).await?;
+    delete(ctx, pod).await?;
+    Ok(next)
+}
+
+/// Deletes the Pod of a run that is over, if its task never started: nobody waits for it any more.
+pub async fn discard_unstarted(ctx: &Context, task: &Task, epoch: i64) -> Result<(), Error> {
+    let key = Key::new(task.namespace().unwrap_or_default(), names::task_pod(&task.name_any(), epoch));
+    let unstarted = |pod: &Arc<Pod>| {
+        let progress = Progress::of(pod);
+        let over = progress.started_at.or(progress.ended_at).is_some() || !still_runs(pod);
+        !over && pod.metadata.deletion_timestamp.is_none() && controller_uid(&**pod) == task.metadata.uid.as_deref()
+    };
+    match ctx.seen.pods.object(&key).filter(unstarted) {
+        Some(pod) => delete(ctx, &pod).await,
+        None => Ok(()),
+    }
 }
 
 enum Found {
+    /// It is there.
     Pod(Arc<Pod>),
-    Gone,
+    /// It was made and is not there any more; this was seen of it last, if anything was.
+    Gone(Option<Arc<Pod>>),
+    /// It was never made.
     NeverMade,
 }
 
@@ -148,17 +169,19 @@ async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
     let key = Key::new(task.namespace().unwrap_or_default(), names::task_pod(&task.name_any(), epoch));
     let ours = |pod: &Pod| controller_uid(pod) == uid;
     if let Some(pod) = ctx.seen.pods.object(&key).filter(|pod| ours(pod)) {
-        ctx.made.note(task, epoch);
+        ctx.made.note(task, epoch, &pod);
         return Ok(Found::Pod(pod));
     }
     if let Some(pod) = ctx.api::<Pod>(&key.namespace).get_opt(&key.name).await?.filter(ours) {
-        ctx.made.note(task, epoch);
         ctx.seen.pods.learn(pod.clone());
-        return Ok(Found::Pod(Arc::new(pod)));
+        let pod = Arc::new(pod);
+        ctx.made.note(task, epoch, &pod);
+        return Ok(Found::Pod(pod));
     }
+    let last = ctx.made.last_seen(task, epoch);
     let recorded = task.status.as_ref().is_some_and(|status| status.pod_uid.is_some());
-    let gone = recorded || ctx.made.has(task, epoch) || was_made(ctx, task, &key).await?;
-    Ok(if gone { Found::Gone } else { Found::NeverMade })
+    let gone = last.is_some() || recorded || was_made(ctx, task, &key).await?;
+    Ok(if gone { Found::Gone(last) } else { Found::NeverMade })
 }
 
 /// Whether the Pod `key` of a run was made, although none is there and none is on record: the process that claimed the
@@ -197,7 +220,8 @@ fn why_stop(ctx: &Context, task: &Task, pod: Option<&Pod>, progress: &Progress, 
     if stop_requested(task) || told(reasons::USER_STOPPED) {
         return Some(Stop::User);
     }
-    if let (Some(timeout), Some(started)) = (task.spec.timeout, progress.started_at) {
+    let on_record = task.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    if let (Some(timeout), Some(started)) = (task.spec.timeout, progress.started_at.or(on_record)) {
         let limit = timeout.to_std();
         if progress.ended_at.unwrap_or(now) >= later(started, limit) {
             return Some(Stop::Timeout(limit));
@@ -214,21 +238,28 @@ fn why_stop(ctx: &Context, task: &Task, pod: Option<&Pod>, progress: &Progress, 
     None
 }
 
+/// What became of a Pod that is to end.
+enum Told {
+    /// It was told, and has until then.
+    At(Timestamp),
+    /// It was told, and did not end in time.
+    InVain,
+    /// Nobody had it.
+    Deleted,
+}
+
 /// Ends a Pod so that its log stays: the kubelet stops its containers when its deadline has passed, as gently as it stops
 /// those of a Pod that is deleted. A Pod that no kubelet has is deleted.
-async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Next, Error> {
+async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Told, Error> {
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     if !scheduled {
         delete(ctx, pod).await?;
-        return Ok(Next::Wait);
+        return Ok(Told::Deleted);
     }
     let told = pod.annotations().get(annotations::ENDED_AT).and_then(|at| at.parse::<Timestamp>().ok());
     match told {
-        Some(at) if now() >= at + PATIENCE => {
-            delete(ctx, pod).await?;
-            Ok(Next::Wait)
-        }
-        Some(at) => Ok(Next::At(instant(at + PATIENCE))),
+        Some(at) if now() >= at + PATIENCE => Ok(Told::InVain),
+        Some(at) => Ok(Told::At(at + PATIENCE)),
         None => {
             let at = now();
             let patch = json!({
@@ -242,9 +273,9 @@ async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Next, Error> {
             match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
                 Ok(_) => {
                     failpoint::reach("told-to-end");
-                    Ok(Next::At(instant(at + PATIENCE)))
+                    Ok(Told::At(at + PATIENCE))
                 }
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Next::Wait),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Told::Deleted),
                 Err(error) => Err(error.into()),
             }
         }

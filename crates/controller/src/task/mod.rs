@@ -1,15 +1,16 @@
 //! Tasks: from waiting to a final status.
 //!
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
-//! [`admission`] (who may start), [`start`] (claim and Pod), [`follow`] (while it runs), [`approval`] (while its agent
-//! asks a person), [`finish`] (the final status) and [`record`] (what outlives the next run), [`cleanup`] (when it goes
-//! away).
+//! [`admission`] (who may start), [`start`] (claim and Pod), [`made`] (what its
+//! Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person), [`finish`] (the final status) and
+//! [`record`] (what outlives the next run), [`cleanup`] (when it goes away).
 
 pub mod admission;
 pub mod approval;
 pub mod cleanup;
 pub mod finish;
 pub mod follow;
+pub mod made;
 pub mod queues;
 pub mod record;
 pub mod standing;
@@ -65,6 +66,11 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
     if task.metadata.deletion_timestamp.is_some() {
         // Kubernetes deletes the Pod with it; its helper aborts the session when it is told to end.
         return Ok(Next::Wait);
+    }
+    match Standing::of(&task) {
+        Standing::Waiting { epoch } => follow::discard_unstarted(ctx, &task, epoch - 1).await?,
+        Standing::Running { .. } => {}
+        Standing::Finished { epoch } => follow::discard_unstarted(ctx, &task, epoch).await?,
     }
     match Standing::of(&task) {
         Standing::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(ctx, &task, epoch).await,

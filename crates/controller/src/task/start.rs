@@ -339,9 +339,10 @@ async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) ->
     failpoint::reach("contexts-made");
     let pod = create_once::<Pod>(ctx, &namespace, task, pod).await?;
     failpoint::reach("pod-made");
-    ctx.made.note(task, epoch);
     ctx.seen.pods.learn(pod.clone());
-    Ok(Arc::new(pod))
+    let pod = Arc::new(pod);
+    ctx.made.note(task, epoch, &pod);
+    Ok(pod)
 }
 
 /// What to merge into some data to get other data.

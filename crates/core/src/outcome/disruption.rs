@@ -1,7 +1,8 @@
 //! Ends that the cluster caused: the Pod is innocent, and another try may well succeed.
 
 use api::{TaskPhase, conditions::reasons, run::RetryCause};
-use k8s_openapi::api::core::v1::Pod;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
 use super::{Ending, Evidence, quote};
 use crate::{
@@ -25,10 +26,19 @@ pub(super) fn find(evidence: &Evidence<'_>, report: Option<&RunReport>) -> Optio
         let detail = quote(detail(pod));
         return Some(disrupted(reason, format!("{message}{detail}")));
     }
-    if pod.metadata.deletion_timestamp.is_some() && !by_own_fault(report) {
+    if is_deleted(pod, ended) && !by_own_fault(report) {
         return Some(lost("somebody deleted its Pod while it ran"));
     }
-    (evidence.gone && ended.is_none()).then(|| lost("its Pod vanished; the node may be gone, or somebody deleted it"))
+    let vanished = evidence.gone && ended.is_none() && phase(pod) != Some("Failed");
+    vanished.then(|| lost("its Pod vanished; the node may be gone, or somebody deleted it"))
+}
+
+/// Whether somebody deleted the Pod before its task ended, as far as seconds can tell.
+fn is_deleted(pod: &Pod, ended: Option<&ContainerStateTerminated>) -> bool {
+    let Some(gone_by) = &pod.metadata.deletion_timestamp else { return false };
+    let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+    let asked_at = gone_by.0.checked_sub(grace).unwrap_or(gone_by.0);
+    ended.and_then(|state| state.finished_at.as_ref()).is_none_or(|end| end.0 >= asked_at)
 }
 
 /// A run that reports a failure of its own did not fail because of the deletion that followed.

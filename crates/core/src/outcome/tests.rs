@@ -251,6 +251,27 @@ fn a_vanished_pod_ends_the_task() {
 }
 
 #[test]
+fn a_run_that_ended_before_its_pod_went_has_its_own_reason() {
+    // Its Pod was deleted at 11:59:30, with 30 seconds to go.
+    let at = |second: &str| {
+        let mut pod = ended(3, "Error", "");
+        pod["metadata"] = json!({"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 30});
+        let end = format!("2026-01-01T11:59:{second}Z");
+        pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = end.into();
+        pod
+    };
+    for gone in [false, true] {
+        let message = "the task command failed with exit code 3";
+        check_failed(Case { gone, ..case(at("29")) }, reasons::NON_ZERO_EXIT, message);
+        let message = "somebody deleted its Pod while it ran";
+        check_failed(Case { gone, ..case(at("30")) }, reasons::POD_LOST, message);
+    }
+    let message = "cloning a repository (git-init-0) failed with exit code 128";
+    let unprepared = unprepared("git-init-0", 128, "Error", "");
+    check_failed(case(unprepared).gone(), reasons::PREPARATION_FAILED, message);
+}
+
+#[test]
 fn what_the_agent_finished_is_finished() {
     let done = reported(0, "Succeeded", "Succeeded", "");
     for pod in [targeted(done.clone(), "EvictionByEvictionAPI"), deleted(done)] {
