@@ -38,7 +38,7 @@ use crate::{
     metrics::Metrics,
     parts::Parts,
     remote::Remote,
-    task::{self, cleanup::Finished, made::Made, queues::Queues, target::Target},
+    task::{self, cleanup::Finished, made::Made, needs::KeyNames, queues::Queues, target::Target},
     traces::{Collector, Traces},
 };
 
@@ -72,6 +72,8 @@ pub struct Context {
     pub logs: Logs,
     /// What was applied.
     pub applied: Applied,
+    /// Keys of what runs need and others own.
+    pub key_names: KeyNames,
     /// Runs whose Pod was seen, and that Pod.
     pub made: Made,
     /// Finished Tasks, oldest first.
@@ -163,6 +165,7 @@ impl Context {
             traces,
             parts: Parts::default(),
             applied: Applied::default(),
+            key_names: KeyNames::default(),
             made: Made::default(),
             finished: Finished::default(),
             children: Children::default(),

@@ -30,6 +30,7 @@ pub mod merge;
 pub mod milestones;
 pub mod names;
 pub mod not_yet;
+pub mod needs;
 pub mod opencode;
 pub mod origin;
 pub mod outcome;

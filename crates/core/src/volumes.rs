@@ -17,6 +17,8 @@ use crate::{
     environment::{self, CA_DIRECTORY},
 };
 
+/// Name of the volume with certificate authorities.
+pub(crate) const CA_BUNDLE: &str = "ca-bundle";
 /// Permission bits of credential files.
 const PRIVATE: i32 = 0o600;
 
@@ -51,7 +53,7 @@ pub(crate) fn config_map(name: &str, config_map: &str, optional: bool) -> Volume
 /// The certificates of a bundle, as one file `tls.crt`.
 pub(crate) fn authorities(bundle: &CaBundle) -> Option<Volume> {
     let item = |key| Some(vec![KeyToPath { key, path: "tls.crt".to_owned(), mode: None }]);
-    let mut volume = Volume { name: "ca-bundle".to_owned(), ..Volume::default() };
+    let mut volume = Volume { name: CA_BUNDLE.to_owned(), ..Volume::default() };
     match bundle.place()? {
         CaBundlePlace::ConfigMap { name, key } => {
             volume.config_map =
@@ -67,7 +69,7 @@ pub(crate) fn authorities(bundle: &CaBundle) -> Option<Volume> {
 
 /// Where containers see the certificates.
 pub(crate) fn authorities_mount() -> VolumeMount {
-    VolumeMount { read_only: Some(true), ..mount("ca-bundle", CA_DIRECTORY) }
+    VolumeMount { read_only: Some(true), ..mount(CA_BUNDLE, CA_DIRECTORY) }
 }
 
 /// A volume at a path.

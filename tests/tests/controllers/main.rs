@@ -25,6 +25,7 @@ mod proxy;
 mod queue;
 mod registry;
 mod restart;
+mod secrets;
 mod stop;
 mod watches;
 mod world;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         flows::CASES,
         stop::CASES,
         contexts::CASES,
+        secrets::CASES,
         approval::CASES,
         registry::CASES,
         again::CASES,

@@ -1,7 +1,7 @@
 //! Tasks: from waiting to a final status.
 //!
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
-//! [`admission`] (who may start), [`start`] (claim and Pod), [`made`] (what its
+//! [`admission`] (who may start), [`needs`] (what must be there first), [`start`] (claim and Pod), [`made`] (what its
 //! Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person), [`finish`] (the final status) and
 //! [`record`] (what outlives the next run), [`cleanup`] (when it goes away).
 
@@ -11,6 +11,7 @@ pub mod cleanup;
 pub mod finish;
 pub mod follow;
 pub mod made;
+pub mod needs;
 pub mod queues;
 pub mod record;
 pub mod standing;

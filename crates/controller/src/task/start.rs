@@ -30,7 +30,10 @@ use kubeopencode_core::{
 use observe::{Key, Next};
 use serde_json::json;
 
-use super::target::{Target, TargetKind};
+use super::{
+    needs,
+    target::{Target, TargetKind},
+};
 use crate::{
     apply::controller_uid,
     bindings,
@@ -60,6 +63,14 @@ pub enum Error {
     /// Its Pod cannot be built.
     #[error(transparent)]
     Build(#[from] kubeopencode_core::build::BuildError),
+    /// A Secret or ConfigMap that its Pod needs is not there.
+    #[error("{message}")]
+    Lacks {
+        /// Stable word.
+        reason: &'static str,
+        /// What is missing.
+        message: String,
+    },
     /// Its Agent or template vanished after it was admitted.
     #[error("{0} does not exist any more")]
     Gone(String),
@@ -91,6 +102,7 @@ impl Error {
             Self::Bindings(error) => error.reason(),
             Self::Config(error) => error.reason(),
             Self::Build(error) => error.reason(),
+            Self::Lacks { reason, .. } => reason,
             Self::Gone(_) => reasons::AGENT_GONE,
             Self::Taken { .. } | Self::Leaving { .. } => reasons::NAME_CONFLICT,
         }
@@ -101,6 +113,7 @@ impl Error {
         match self {
             Self::Context(error) => error.is_missing(),
             Self::Bindings(error) => !matches!(error, bindings::Error::Api(_)),
+            Self::Lacks { .. } => true,
             _ => false,
         }
     }
@@ -118,6 +131,7 @@ impl Error {
             | Self::Context(_)
             | Self::Config(_)
             | Self::Build(_)
+            | Self::Lacks { .. }
             | Self::Gone(_)
             | Self::Taken { .. } => true,
         }
@@ -221,6 +235,7 @@ async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> R
         let bindings = bindings::read(ctx, &key.namespace, &resolved.agent, uses).await?;
         own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
     };
+    needs::check(ctx, &key.namespace, &made.pod, &plan, uses).await?;
     if let Some(target) = Target::of(task) {
         made.pod.annotations_mut().insert(annotations::RUNS_ON.into(), target.to_string());
     }
