@@ -38,7 +38,7 @@ use crate::{
     metrics::Metrics,
     parts::Parts,
     remote::Remote,
-    task::{self, cleanup::Finished, made::Made, needs::KeyNames, queues::Queues, target::Target},
+    task::{self, cleanup::Finished, made::Made, needs::KeyNames, queues::Queues, session::LeftBehind, target::Target},
     traces::{Collector, Traces},
 };
 
@@ -134,6 +134,8 @@ pub struct Work {
     pub logs: Queue<Owner>,
     /// Agents on which a Task may ask a person.
     pub approvals: Queue<Key>,
+    /// Runs that are over and whose session may go on.
+    pub sessions: Queue<LeftBehind>,
     /// Agents whose workspace may hold what Tasks delivered that are gone.
     pub sweeps: Queue<Key>,
 }

@@ -196,12 +196,18 @@ fn pod_changed(ctx: &Context, change: &Change<'_, Pod>) {
         && let Some(target) = Target::of_pod(pod)
     {
         delivered::left(ctx, &target);
+        task::session::pod_gone(ctx, pod, &Key::new(&change.key.namespace, task), epoch_of(pod));
     }
     if change.object().is_some_and(task::still_runs) {
         ctx.hold_slot(pod);
     } else if let Some(target) = apply::controller_uid(pod).and_then(|uid| ctx.queues.pod_gone(uid)) {
         ctx.work.admissions.add(target);
     }
+}
+
+/// Number of the run whose Pod this is.
+fn epoch_of(pod: &Pod) -> i64 {
+    pod.labels().get(labels::RUN_EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(1)
 }
 
 /// An object that an Agent owns changed: look at the Agent.
@@ -238,7 +244,7 @@ impl Context {
             return;
         }
         let Some(target) = Target::of_pod(pod) else { return };
-        let epoch = labels.get(labels::RUN_EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(1);
+        let epoch = epoch_of(pod);
         let task = TaskKey { namespace: key.namespace, name: key.name, uid: uid.to_owned() };
         self.queues.linger(task, epoch, target, self.platform().reference_grace_period);
     }

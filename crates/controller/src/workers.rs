@@ -56,6 +56,9 @@ pub fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<
     workers.spawn(drive(ctx, &work.approvals, 8, stop, "approval", async |ctx, key| {
         task::approval::pass(&ctx, &key).await.map_err(Failure::from)
     }));
+    workers.spawn(drive(ctx, &work.sessions, 16, stop, "session", async |ctx, left| {
+        task::session::pass(&ctx, &left).await.map_err(Failure::from)
+    }));
     workers.spawn(drive(ctx, &work.sweeps, 16, stop, "sweep", async |ctx, key| {
         delivered::pass(&ctx, &key).await.map_err(Failure::from)
     }));

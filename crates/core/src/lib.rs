@@ -48,6 +48,7 @@ pub mod rollout;
 pub mod runs;
 pub mod secrets;
 mod security;
+pub mod session;
 pub mod share;
 mod span;
 pub mod stamp;

@@ -125,7 +125,7 @@ pub fn classify(evidence: &Evidence<'_>) -> Option<Ending> {
         return None;
     }
     let terminated = evidence.pod.and_then(task_ended);
-    let report = terminated.and_then(|state| state.message.as_deref()).and_then(RunReport::read);
+    let report = evidence.pod.and_then(RunReport::of);
     let mut ending = evidence
         .stop
         .map(by_us)

@@ -7,7 +7,10 @@ use api::{
     conditions::reasons,
     kinds::task::{Session, SessionSummary, TokenUsage, Usage},
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
+
+use crate::pod_progress::task_ended;
 
 /// What a run said about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +103,11 @@ const WORDS: [(&str, &str); 20] = [
 ];
 
 impl RunReport {
+    /// What the task container of a Pod left, if it has ended.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        task_ended(pod).and_then(|state| state.message.as_deref()).and_then(Self::read)
+    }
+
     /// Reads a termination message; `None` if it is something else, such as the last words of a custom command.
     pub fn read(message: &str) -> Option<Self> {
         serde_json::from_str(message.trim()).ok()

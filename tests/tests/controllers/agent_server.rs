@@ -40,6 +40,8 @@ struct Seen {
     authorization: Mutex<Option<String>>,
     asked: Mutex<Vec<Value>>,
     sessions: Mutex<HashMap<String, Value>>,
+    /// Sessions that it works for.
+    busy: Mutex<BTreeSet<String>>,
     /// Method and path of each request.
     requests: Mutex<Vec<String>>,
 }
@@ -56,6 +58,7 @@ impl AgentServer {
             authorization: Mutex::default(),
             asked: Mutex::default(),
             sessions: Mutex::default(),
+            busy: Mutex::default(),
             requests: Mutex::default(),
         });
         let router = Router::new()
@@ -66,6 +69,8 @@ impl AgentServer {
             .route("/session/{id}", get(session))
             .route("/session/{id}", delete(async || Json(json!(true))))
             .route("/session/{id}/shell", post(shell))
+            .route("/session/status", get(status))
+            .route("/session/{id}/abort", post(abort))
             .route("/file", get(list))
             .layer(middleware::from_fn_with_state(Arc::clone(&seen), note))
             .with_state(Arc::clone(&seen));
@@ -110,6 +115,30 @@ impl AgentServer {
         let metadata = task.map(|uid| json!({"task": {"uid": uid}}));
         let about = json!({"id": id, "metadata": metadata, "parentID": parent});
         lock(&self.seen.sessions).insert(id.to_owned(), about);
+    }
+
+    /// A session that it works for, of a run of the Task with this UID.
+    pub fn works_for(&self, id: &str, task: &str, epoch: i64) {
+        let metadata = json!({"task": {"uid": task, "epoch": epoch.to_string()}});
+        lock(&self.seen.sessions).insert(id.to_owned(), json!({"id": id, "metadata": metadata}));
+        self.works_on(id);
+    }
+
+    /// It works for a session that is there.
+    pub fn works_on(&self, id: &str) {
+        lock(&self.seen.busy).insert(id.to_owned());
+    }
+
+    /// Waits until it works for these sessions only.
+    pub async fn until_busy(&self, wanted: &[&str]) -> anyhow::Result<()> {
+        let wanted: BTreeSet<String> = wanted.iter().map(|&id| id.to_owned()).collect();
+        for _ in 0..1200 {
+            if *lock(&self.seen.busy) == wanted {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        anyhow::bail!("it works not for {wanted:?} but {:?}; it was asked {:?}", self.seen.busy, self.requests())
     }
 
     /// What waits for an answer now: session, permission, pattern.
@@ -178,6 +207,15 @@ async fn session(State(seen): State<Arc<Seen>>, Path(id): Path<String>) -> Respo
         Some(about) => Json(about.clone()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
+}
+
+async fn status(State(seen): State<Arc<Seen>>) -> Json<Value> {
+    let busy = lock(&seen.busy);
+    Json(busy.iter().map(|id| (id.clone(), json!({"type": "busy"}))).collect::<serde_json::Map<_, _>>().into())
+}
+
+async fn abort(State(seen): State<Arc<Seen>>, Path(id): Path<String>) -> Json<bool> {
+    Json(lock(&seen.busy).remove(&id))
 }
 
 async fn list(State(seen): State<Arc<Seen>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {

@@ -26,6 +26,7 @@ mod queue;
 mod registry;
 mod restart;
 mod secrets;
+mod sessions;
 mod stop;
 mod watches;
 mod world;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         contexts::CASES,
         secrets::CASES,
         approval::CASES,
+        sessions::CASES,
         registry::CASES,
         again::CASES,
         numbers::CASES,

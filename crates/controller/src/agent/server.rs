@@ -1,5 +1,5 @@
-//! The OpenCode server of an Agent, as far as the controllers talk to it: what its sessions ask, and what Tasks left in
-//! its workspace.
+//! The OpenCode server of an Agent, as far as the controllers talk to it: what its sessions ask, which of them outlived
+//! their runs, and what Tasks left in its workspace.
 //!
 //! It is reached at the address of its own Pod, never through a proxy: that needs no DNS and works wherever Pods can be
 //! reached. Every call is bounded in time and size, and no text holds the password.
@@ -147,6 +147,18 @@ impl Server {
             Err(Error::Refused(StatusCode::NOT_FOUND)) => Ok(None),
             other => other.map(Some),
         }
+    }
+
+    /// Sessions that the server works for now.
+    pub async fn busy(&self) -> Result<Vec<String>, Error> {
+        let all: serde_json::Map<String, Value> = self.get("/session/status").await?;
+        Ok(all.into_iter().filter(|(_, state)| state["type"] != "idle").map(|(id, _)| id).collect())
+    }
+
+    /// Ends what the server does for a session.
+    pub async fn abort(&self, session: &str) -> Result<(), Error> {
+        let path = format!("/session/{}/abort", plain(session));
+        self.send::<Value>(Method::POST, &path, Some(&json!({})), LIMIT).await.map(drop)
     }
 
     /// Names of the directories in a directory of the workspace; none if it does not exist.

@@ -9,6 +9,7 @@ use api::{Task, conditions::types};
 use kube::ResourceExt as _;
 use kubeopencode_core::{
     approval::{self, Asked},
+    session::opened_by,
     status,
 };
 use observe::{Key, Next};
@@ -78,15 +79,18 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
 
 /// UID of the Task whose session this is, or whose session started it.
 async fn task_of(server: &Server, session: &str) -> Result<Option<String>, Error> {
+    let about = opened(server, session).await?;
+    Ok(about.as_ref().and_then(opened_by).map(|opened| opened.uid.to_owned()))
+}
+
+/// The session that a client opened and that `session` is, or came from.
+pub(super) async fn opened(server: &Server, session: &str) -> Result<Option<Value>, Error> {
     let mut id = session.to_owned();
     for _ in 0..DEEPEST {
         let Some(about) = server.session(&id).await? else { return Ok(None) };
-        if let Some(uid) = about.pointer("/metadata/task/uid").and_then(Value::as_str) {
-            return Ok(Some(uid.to_owned()));
-        }
-        match about["parentID"].as_str() {
+        match about["parentID"].as_str().filter(|_| opened_by(&about).is_none()) {
             Some(parent) => parent.clone_into(&mut id),
-            None => break,
+            None => return Ok(Some(about)),
         }
     }
     Ok(None)

@@ -19,7 +19,7 @@ use observe::{Key, Next};
 
 use super::{
     follow::{later, time},
-    record,
+    record, session,
     start::Error,
 };
 use crate::{
@@ -37,12 +37,13 @@ pub async fn ended(
     ending: Ending,
 ) -> Result<Next, Error> {
     let pod = evidence.pod;
+    let progress = pod.map(Progress::of).unwrap_or_default();
+    session::ended(ctx, task, epoch, &ending, &progress);
     // The status is final once the log is durable.
     let logs = match ctx.logs.close(task, epoch, pod, evidence.gone).await {
         Closing::Until(at) => return Ok(Next::At(at)),
         Closing::Over(logs) => logs,
     };
-    let progress = pod.map(Progress::of).unwrap_or_default();
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();

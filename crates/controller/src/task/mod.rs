@@ -3,7 +3,7 @@
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
 //! [`admission`] (who may start), [`needs`] (what must be there first), [`start`] (claim and Pod), [`made`] (what its
 //! Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person), [`finish`] (the final status) and
-//! [`record`] (what outlives the next run), [`cleanup`] (when it goes away).
+//! [`record`] (what outlives the next run), [`session`] (what must not outlive a run), [`cleanup`] (when it goes away).
 
 pub mod admission;
 pub mod approval;
@@ -14,6 +14,7 @@ pub mod made;
 pub mod needs;
 pub mod queues;
 pub mod record;
+pub mod session;
 pub mod standing;
 pub mod start;
 pub mod target;
