@@ -6,6 +6,7 @@ use std::{
 };
 
 use api::{CronTask, CronTaskStatus, Task, conditions::reasons, names::annotations};
+use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
@@ -69,7 +70,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
         .filter(|task| controller_uid(&**task) == uid)
         .map(|task| ChildTask::of(&task))
         .collect();
-    let CronPlan { stop, clear_trigger, create, status, next_wake } = plan(&cron, &children, now());
+    let plan = plan(&cron, &children, now());
+    let CronPlan { stop, accept_trigger, create, clear_trigger, refusal, status, next_wake } = plan;
 
     let tasks = ctx.api::<Task>(&key.namespace);
     for name in stop {
@@ -80,11 +82,10 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
             Err(error) => return Err(error),
         }
     }
-    if clear_trigger {
-        let patch = json!({ "metadata": { "annotations": { annotations::TRIGGER: null } } });
-        let crons = ctx.api::<CronTask>(&key.namespace);
-        let written = crons.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        ctx.seen.crons.learn(written);
+    if let Some(at) = accept_trigger
+        && !set_trigger(ctx, key, &cron, Some(at)).await?
+    {
+        return Ok(Next::Retry);
     }
     if let Some(task) = create {
         let made = match tasks.create(&PostParams::default(), &task).await {
@@ -106,7 +107,40 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
         }
     }
     say(ctx, key, &cron, &status).await?;
+    if clear_trigger && !set_trigger(ctx, key, &cron, None).await? {
+        return Ok(Next::Retry);
+    }
+    if let Some(refusal) = refusal {
+        ctx.events.warning(&*cron, refusal.reason, refusal.message);
+    }
     Ok(next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
+}
+
+/// Writes into the trigger when it was seen, or removes it. Answers whether it was still as it was when `cron` was seen:
+/// somebody who pulls it again must not be overlooked.
+async fn set_trigger(
+    ctx: &Context,
+    key: &Key,
+    cron: &CronTask,
+    seen_at: Option<Timestamp>,
+) -> Result<bool, kube::Error> {
+    let trigger = |cron: &CronTask| cron.annotations().get(annotations::TRIGGER).cloned();
+    let Some(latest) = ctx.seen.crons.object(key).filter(|latest| trigger(latest) == trigger(cron)) else {
+        return Ok(false);
+    };
+    let patch = json!({ "metadata": {
+        "resourceVersion": latest.resource_version(),
+        "annotations": { annotations::TRIGGER: seen_at.map(|at| at.to_string()) },
+    } });
+    let crons = ctx.api::<CronTask>(&key.namespace);
+    match crons.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(written) => {
+            ctx.seen.crons.learn(written);
+            Ok(true)
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 async fn say(ctx: &Context, key: &Key, cron: &CronTask, status: &CronTaskStatus) -> Result<(), kube::Error> {

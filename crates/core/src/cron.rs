@@ -21,7 +21,7 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-pub use plan::{ChildTask, CronPlan, plan, refused};
+pub use plan::{ChildTask, CronPlan, Refusal, plan, refused};
 
 /// The time zones of the world, as built into this binary.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

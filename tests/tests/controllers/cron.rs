@@ -13,7 +13,10 @@ use blackbox::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::world::{Alone, World, condition, explain, reason, shared};
+use crate::{
+    events::until_told,
+    world::{Alone, World, condition, explain, reason, shared},
+};
 
 pub const CASES: &[Case] = cases![
     a_time_that_has_come_creates_a_task,
@@ -27,6 +30,8 @@ pub const CASES: &[Case] = cases![
     no_more_tasks_exist_than_are_retained,
     a_schedule_that_cannot_be_read_is_said_so,
     a_task_that_the_api_server_refuses_is_said_so,
+    a_trigger_whose_task_is_refused_is_tried_again,
+    a_time_that_was_skipped_stays_skipped_when_its_task_is_gone,
     what_came_while_no_controller_ran_is_made_up_for,
 ];
 
@@ -136,6 +141,11 @@ async fn forbid_lets_a_running_task_be() -> anyhow::Result<()> {
     shared(async |world| {
         let first = occupied(&world, "Forbid").await?;
         refuses(&world, "c", "True ActiveTaskExists").await?;
+        let (kind, note) = until_told(&world, "c", "ActiveTaskExists").await?;
+        ensure!(kind == "Warning" && note.starts_with("the trigger created no Task: Task 'c-"), "{kind} {note}");
+        // And it stays said as long as it is so.
+        let status = world.api::<CronTask>().get("c").await?.status.unwrap_or_default();
+        ensure!(ready(&status) == "True ActiveTaskExists", "{status:?}");
         tasks(&world, 1).await?;
         world.finish(&first);
         world.succeeds(&first).await?;
@@ -285,6 +295,44 @@ async fn a_task_that_the_api_server_refuses_is_said_so() -> anyhow::Result<()> {
         let task = tasks(&world, 1).await?.remove(0);
         world.succeeds(&name(&task)).await?;
         until(&world, "c", "its repair", |status| ready(status) == "True Scheduled").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_trigger_whose_task_is_refused_is_tried_again() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let spec = json!({"description": "say hello", "templateRef": {"name": "t"}});
+        let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
+        world.create::<CronTask>("c", json!({"schedule": "0 0 1 1 *", "taskTemplate": template})).await?;
+        world.annotate::<CronTask>("c", TRIGGER, "true").await?;
+        until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
+        let labels = json!({"team": "a"});
+        world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;
+        let task = tasks(&world, 1).await?.remove(0);
+        world.succeeds(&name(&task)).await?;
+        let pulled = |cron: &CronTask| cron.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TRIGGER));
+        world.record::<CronTask>().until_object("c", "its trigger to be gone", |cron| !pulled(cron)).await?;
+        let status = until(&world, "c", "its repair", |status| ready(status) == "True Scheduled").await?;
+        ensure!(status.total_executions == Some(1), "{status:?}");
+        tasks(&world, 1).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_time_that_was_skipped_stays_skipped_when_its_task_is_gone() -> anyhow::Result<()> {
+    shared(async |world| {
+        let first = occupied(&world, "Forbid").await?;
+        let years_ago = Timestamp::now() - SignedDuration::from_hours(24 * 700);
+        world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(years_ago)})).await?;
+        let status = until(&world, "c", "a time that is skipped", |status| status.last_skipped_time.is_some()).await?;
+        ensure!(ready(&status) == "True ActiveTaskExists", "{status:?}");
+        world.delete::<Task>(&first).await?;
+        world.tasks.until_gone(&first).await?;
+        let status = until(&world, "c", "nothing to do", |status| ready(status) == "True Scheduled").await?;
+        ensure!(status.active == Some(0) && world.tasks.all().is_empty(), "it was made up for: {status:?}");
         Ok(())
     })
     .await

@@ -108,6 +108,8 @@ pub struct CronTaskStatus {
     pub active_refs: Option<Vec<ObjectReference>>,
     /// The time for which a Task was created last.
     pub last_schedule_time: Option<Time>,
+    /// The time that was let pass last, because a Task still ran and `concurrencyPolicy` is Forbid.
+    pub last_skipped_time: Option<Time>,
     /// When a Task of it succeeded last.
     pub last_successful_time: Option<Time>,
     /// When it is due next.

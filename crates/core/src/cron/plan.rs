@@ -64,15 +64,37 @@ impl ChildTask {
 pub struct CronPlan {
     /// Annotate these Tasks with `kubeopencode.io/stop=true`.
     pub stop: Vec<String>,
-    /// Remove the annotation `kubeopencode.io/trigger` with the object's resource version. First, because a Task must
-    /// rather be missing than be created twice.
-    pub clear_trigger: bool,
+    /// Write this time into the annotation `kubeopencode.io/trigger`, on the version that was seen, and plan again. The
+    /// name of the Task follows from it: whatever fails from here on, it is created, and once.
+    pub accept_trigger: Option<Timestamp>,
     /// Create this Task. One of that name that exists and belongs to the CronTask is as good.
     pub create: Option<Task>,
     /// Write this status if it differs.
     pub status: CronTaskStatus,
+    /// Remove the annotation `kubeopencode.io/trigger`, on the version that was seen: its Task exists, or is refused.
+    pub clear_trigger: bool,
+    /// Tell why nothing is created although somebody pulled the trigger.
+    pub refusal: Option<Refusal>,
     /// Plan again at this time even if nothing happens before.
     pub next_wake: Option<Timestamp>,
+}
+
+/// Why no Task is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Stable word.
+    pub reason: &'static str,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+/// What somebody who wants a Task now has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trigger {
+    /// It was pulled.
+    Pulled,
+    /// It was seen, and its Task has the name of this time.
+    Accepted(Timestamp),
 }
 
 /// Plans the next step of `cron`. `children` are all Tasks that it owns, finished ones included.
@@ -119,11 +141,20 @@ impl<'a> Planner<'a> {
             // A Task that is cleaned up was still a success.
             last_successful_time: ended_well.max().map(Time).max(old.last_successful_time),
             last_schedule_time: old.last_schedule_time,
+            last_skipped_time: old.last_skipped_time,
             next_schedule_time: None,
             total_executions: Some(old.total_executions.unwrap_or(0)),
             conditions: old.conditions,
         };
-        let plan = CronPlan { stop: Vec::new(), clear_trigger: false, create: None, status, next_wake: None };
+        let plan = CronPlan {
+            stop: Vec::new(),
+            accept_trigger: None,
+            create: None,
+            clear_trigger: false,
+            refusal: None,
+            status,
+            next_wake: None,
+        };
         Self { cron, children, now, plan }
     }
 
@@ -137,9 +168,9 @@ impl<'a> Planner<'a> {
                 Err(error) => self.ready(false, error.reason(), &error.to_string()),
             }
         }
-        if self.is_triggered() {
+        if let Some(trigger) = self.triggered() {
             if self.plan.create.is_none() {
-                self.trigger();
+                self.trigger(trigger);
             } else {
                 // The time came and somebody pulled the trigger: one Task now, the other in the next look.
                 self.plan.next_wake = Some(self.now);
@@ -153,11 +184,14 @@ impl<'a> Planner<'a> {
         let next = timetable.next_after(self.now);
         self.plan.status.next_schedule_time = next.map(Time);
         self.plan.next_wake = next;
-        self.ready(true, reasons::SCHEDULED, "waits for its next time");
+        if !self.still_refuses() {
+            self.ready(true, reasons::SCHEDULED, "waits for its next time");
+        }
 
         let status = &self.plan.status;
         let created = self.cron.metadata.creation_timestamp.as_ref();
-        let last = status.last_schedule_time.as_ref().or(created).map_or(self.now, |time| time.0);
+        let last = status.last_schedule_time.as_ref().max(status.last_skipped_time.as_ref());
+        let last = last.or(created).map_or(self.now, |time| time.0);
         let Some(due) = timetable.most_recent_due(last, self.now) else { return };
         let name = self.name_at(due.at);
         if self.children.iter().any(|child| child.name == name) {
@@ -172,29 +206,63 @@ impl<'a> Planner<'a> {
             }
             self.ready(true, reasons::MISSED_DEADLINE, &message);
         } else if !self.was_skipped(due) {
-            self.make_room(&name, due.at);
+            match self.make_room() {
+                Room::Free => {
+                    self.plan.create = Some(self.task(&name));
+                    self.record(due.at);
+                }
+                // Skipped is skipped, also when the Task that ran is gone.
+                Room::Occupied(_) => self.plan.status.last_skipped_time = Some(Time(due.at)),
+                Room::Full | Room::Clearing(_) => {}
+            }
         }
     }
 
     /// Creates a Task because somebody wants one now.
-    fn trigger(&mut self) {
-        let mut at = Timestamp::from_second(self.now.as_second()).unwrap_or(self.now);
-        while self.children.iter().any(|child| child.name == self.name_at(at)) {
-            at = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
+    fn trigger(&mut self, trigger: Trigger) {
+        if let Trigger::Accepted(at) = trigger
+            && self.children.iter().any(|child| child.name == self.name_at(at))
+        {
+            // It was created, but the trigger does not say so yet.
+            self.record_once(at);
+            self.plan.clear_trigger = true;
+            return;
         }
-        let name = self.name_at(at);
-        self.make_room(&name, at);
-        // While an old Task is being stopped, the trigger stays pulled.
-        self.plan.clear_trigger = self.plan.create.is_some() || !self.is_clearing();
+        match (self.make_room(), trigger) {
+            (Room::Free, Trigger::Accepted(at)) => {
+                self.plan.create = Some(self.task(&self.name_at(at)));
+                self.plan.clear_trigger = true;
+                self.record_once(at);
+            }
+            (Room::Free, Trigger::Pulled) => {
+                let mut at = Timestamp::from_second(self.now.as_second()).unwrap_or(self.now);
+                while self.children.iter().any(|child| child.name == self.name_at(at)) {
+                    at = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
+                }
+                self.plan.accept_trigger = Some(at);
+                self.plan.next_wake = Some(self.now);
+            }
+            (Room::Full | Room::Occupied(_), _) => {
+                self.plan.clear_trigger = true;
+                let conditions = self.plan.status.conditions.as_deref().unwrap_or_default();
+                let said = status::find(conditions, types::READY).map(|ready| ready.message.clone());
+                let reason = match self.room() {
+                    Room::Full => reasons::MAX_RETAINED_TASKS_REACHED,
+                    _ => reasons::ACTIVE_TASK_EXISTS,
+                };
+                let message = format!("the trigger created no Task: {}", said.unwrap_or_default());
+                self.plan.refusal = Some(Refusal { reason, message });
+            }
+            // While an old Task is being stopped, the trigger stays pulled.
+            (Room::Clearing(_), _) => {}
+        }
     }
 
-    /// Creates the Task if limit and policy allow it, stops old ones first if the policy says so.
-    fn make_room(&mut self, name: &str, at: Timestamp) {
-        match self.room() {
-            Room::Free => {
-                self.plan.create = Some(self.task(name));
-                self.record(at);
-            }
+    /// Whether limit and policy allow one more Task. If not, that is said; old ones are stopped if the policy says so.
+    fn make_room(&mut self) -> Room {
+        let room = self.room();
+        match &room {
+            Room::Free => {}
             Room::Full => {
                 let most = self.cron.spec.max_retained_tasks;
                 let message = format!(
@@ -213,6 +281,18 @@ impl<'a> Planner<'a> {
                 self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
             }
         }
+        room
+    }
+
+    /// Whether it was said why nothing is created, and that still holds.
+    fn still_refuses(&self) -> bool {
+        let conditions = self.plan.status.conditions.as_deref().unwrap_or_default();
+        let said = status::find(conditions, types::READY).map(|ready| ready.reason.as_str());
+        match self.room() {
+            Room::Free => false,
+            Room::Full => said == Some(reasons::MAX_RETAINED_TASKS_REACHED),
+            Room::Occupied(_) | Room::Clearing(_) => said == Some(reasons::ACTIVE_TASK_EXISTS),
+        }
     }
 
     fn room(&self) -> Room {
@@ -225,10 +305,6 @@ impl<'a> Planner<'a> {
             (ConcurrencyPolicy::Replace, Some(task)) => Room::Clearing(task),
             _ => Room::Free,
         }
-    }
-
-    fn is_clearing(&self) -> bool {
-        matches!(self.room(), Room::Clearing(_))
     }
 
     fn active(&self) -> impl Iterator<Item = &ChildTask> {
@@ -253,9 +329,19 @@ impl<'a> Planner<'a> {
             && self.children.iter().any(ran_then)
     }
 
-    fn is_triggered(&self) -> bool {
-        let value = self.cron.metadata.annotations.as_ref().and_then(|all| all.get(annotations::TRIGGER));
-        value.is_some_and(|value| value == "true")
+    fn triggered(&self) -> Option<Trigger> {
+        let value = self.cron.metadata.annotations.as_ref()?.get(annotations::TRIGGER)?;
+        if value == "true" {
+            return Some(Trigger::Pulled);
+        }
+        value.parse().ok().map(Trigger::Accepted)
+    }
+
+    /// Records a Task that an earlier pass may have recorded.
+    fn record_once(&mut self, at: Timestamp) {
+        if self.plan.status.last_schedule_time.as_ref().is_none_or(|last| last.0 < at) {
+            self.record(at);
+        }
     }
 
     fn record(&mut self, at: Timestamp) {

@@ -38,6 +38,13 @@ fn triggered(mut cron: CronTask) -> CronTask {
     cron
 }
 
+/// The trigger was seen at this time.
+fn accepted(cron: CronTask, time: &str) -> CronTask {
+    let mut cron = triggered(cron);
+    cron.metadata.annotations = Some([(annotations::TRIGGER.to_owned(), at(time).to_string())].into());
+    cron
+}
+
 fn name(time: &str) -> String {
     format!("{NAME}-{}", at(time).as_second())
 }
@@ -62,11 +69,14 @@ fn stopping(created: &str) -> ChildTask {
     ChildTask { stop_requested: true, ..child(created) }
 }
 
-/// Plans and compares what is done, as a line: `create T, stop T, clear; Status Reason`.
+/// Plans and compares what is done, as a line: `accept T, create T, stop T, clear, Status Reason`.
 #[track_caller]
 fn check(cron: &CronTask, children: &[ChildTask], now: &str, expected: &str) -> CronPlan {
     let plan = plan(cron, children, at(now));
     let mut line = String::new();
+    if let Some(time) = plan.accept_trigger {
+        write!(line, "accept {}, ", time.strftime("%H:%M:%S")).unwrap();
+    }
     if let Some(task) = &plan.create {
         let seconds: i64 = task.metadata.name.as_deref().unwrap().rsplit('-').next().unwrap().parse().unwrap();
         let time = Timestamp::from_second(seconds).unwrap();
@@ -146,6 +156,17 @@ fn forbid_skips_the_time_for_good() {
     // It ends: the time that was skipped is not made up.
     check(&cron, &[ended("01:00:00", "02:30:00")], "02:30:00", "True Scheduled");
     check(&cron, &[ended("01:00:00", "02:30:00")], "03:00:00", "create 03:00:00, True Scheduled");
+    // Nor is it when the Task that ran is cleaned up.
+    assert_eq!(plan.status.last_skipped_time, Some(Time(at("02:00:00"))));
+    assert_eq!(
+        (plan.status.last_schedule_time.as_ref(), plan.status.total_executions),
+        (Some(&Time(at("01:00:00"))), Some(0))
+    );
+    let mut later = cron;
+    later.status = Some(plan.status);
+    check(&later, &[child("01:00:00")], "02:10:00", "True ActiveTaskExists");
+    check(&later, &[], "02:30:00", "True Scheduled");
+    check(&later, &[], "03:00:00", "create 03:00:00, True Scheduled");
 }
 
 #[test]
@@ -196,28 +217,59 @@ fn a_schedule_that_cannot_be_read_says_why() {
 
 #[test]
 fn a_trigger_creates_one_now() {
-    let plan = check(&triggered(cron(json!({}))), &[], "00:30:07", "create 00:30:07, clear, True Scheduled");
+    let plan = check(&triggered(cron(json!({}))), &[], "00:30:07", "accept 00:30:07, True Scheduled");
+    assert_eq!((plan.status.total_executions, plan.next_wake), (Some(0), Some(at("00:30:07"))));
+    let seen = |more: Value| accepted(cron(more), "00:30:07");
+    let plan = check(&seen(json!({})), &[], "00:30:07", "create 00:30:07, clear, True Scheduled");
     assert_eq!(plan.status.last_schedule_time, Some(Time(at("00:30:07"))));
     assert_eq!(plan.status.total_executions, Some(1));
-    check(&triggered(cron(json!({"suspend": true}))), &[], "00:30:07", "create 00:30:07, clear, False Suspended");
-    check(&triggered(cron(json!({"schedule": "x"}))), &[], "00:30:07", "create 00:30:07, clear, False InvalidSchedule");
+    check(&seen(json!({"suspend": true})), &[], "00:30:07", "create 00:30:07, clear, False Suspended");
+    check(&seen(json!({"schedule": "x"})), &[], "00:30:07", "create 00:30:07, clear, False InvalidSchedule");
     // The name is taken: a second later.
     let allow = triggered(cron(json!({"concurrencyPolicy": "Allow"})));
-    check(&allow, &[child("00:30:07")], "00:30:07", "create 00:30:08, clear, True Scheduled");
+    check(&allow, &[child("00:30:07")], "00:30:07", "accept 00:30:08, True Scheduled");
+}
+
+#[test]
+fn a_trigger_whose_task_was_not_created_is_tried_again_and_creates_one() {
+    let cron = accepted(cron(json!({})), "00:30:07");
+    check(&cron, &[], "00:35:00", "create 00:30:07, clear, True Scheduled");
+    // It was, and nobody said so.
+    let plan = check(&cron, &[child("00:30:07")], "00:35:00", "clear, True Scheduled");
+    assert_eq!(plan.status.total_executions, Some(1));
+    let mut said = cron;
+    said.status = Some(plan.status);
+    let plan = check(&said, &[child("00:30:07")], "00:35:01", "clear, True Scheduled");
+    assert_eq!(plan.status.total_executions, Some(1));
 }
 
 #[test]
 fn a_trigger_honours_policy_and_limit() {
     let forbid = triggered(cron(json!({})));
-    check(&forbid, &[child("00:10:00")], "00:30:00", "clear, True ActiveTaskExists");
+    let plan = check(&forbid, &[child("00:10:00")], "00:30:00", "clear, True ActiveTaskExists");
+    let message = format!(
+        "the trigger created no Task: Task '{}' still runs, and concurrencyPolicy Forbid allows no other",
+        name("00:10:00")
+    );
+    assert_eq!(plan.refusal, Some(Refusal { reason: reasons::ACTIVE_TASK_EXISTS, message }));
+    assert_eq!(plan.status.last_skipped_time, None);
+    // That stays said as long as it is so.
+    let mut later = cron(json!({}));
+    later.status = Some(plan.status);
+    let plan = check(&later, &[child("00:10:00")], "00:31:00", "True ActiveTaskExists");
+    assert_eq!(plan.refusal, None);
+    check(&later, &[ended("00:10:00", "00:32:00")], "00:33:00", "True Scheduled");
     let full = triggered(cron(json!({"maxRetainedTasks": 1})));
-    check(&full, &[ended("00:10:00", "00:11:00")], "00:30:00", "clear, False MaxRetainedTasksReached");
+    let plan = check(&full, &[ended("00:10:00", "00:11:00")], "00:30:00", "clear, False MaxRetainedTasksReached");
+    assert_eq!(plan.refusal.map(|refusal| refusal.reason), Some(reasons::MAX_RETAINED_TASKS_REACHED));
+    // It was seen when there was room.
+    check(&accepted(cron(json!({})), "00:29:00"), &[child("00:10:00")], "00:30:00", "clear, True ActiveTaskExists");
     let replace = triggered(cron(json!({"concurrencyPolicy": "Replace"})));
     let stop = format!("stop {}, True ActiveTaskExists", name("00:10:00"));
     check(&replace, &[child("00:10:00")], "00:30:00", &stop);
     check(&replace, &[stopping("00:10:00")], "00:30:10", "True ActiveTaskExists");
     let old = ChildTask { stop_requested: true, ..ended("00:10:00", "00:30:20") };
-    check(&replace, &[old], "00:30:21", "create 00:30:21, clear, True Scheduled");
+    check(&replace, &[old], "00:30:21", "accept 00:30:21, True Scheduled");
 }
 
 #[test]
@@ -227,7 +279,7 @@ fn a_trigger_at_the_full_hour_does_not_swallow_the_scheduled_task() {
     assert_eq!(plan.next_wake, Some(at("01:00:00")));
     let mut next = cron;
     next.status = Some(plan.status);
-    check(&next, &[child("01:00:00")], "01:00:00", "create 01:00:01, clear, True Scheduled");
+    check(&next, &[child("01:00:00")], "01:00:00", "accept 01:00:01, True Scheduled");
 }
 
 #[test]
