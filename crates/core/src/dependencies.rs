@@ -21,8 +21,8 @@ pub enum Dependencies {
     Waiting {
         /// Their names, in the order of `dependsOn`.
         on: Vec<String>,
-        /// One of them does not exist; the Task fails if that is still so at this time.
-        missing_until: Option<Timestamp>,
+        /// One of them does not exist.
+        absent: Option<Absent>,
     },
     /// Something that it refers to, such as a ConfigMap, does not exist or cannot be used yet.
     Missing(Missing),
@@ -33,6 +33,15 @@ pub enum Dependencies {
         /// The same as a sentence.
         message: String,
     },
+}
+
+/// A Task that another depends on, and that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Its name.
+    pub task: String,
+    /// The other fails if that is still so at this time.
+    pub until: Timestamp,
 }
 
 /// Something that a Task refers to and that is not there yet.
@@ -78,15 +87,18 @@ impl Other {
     }
 }
 
-/// Judges the dependencies of `task`. `find` looks up a Task of the same namespace; one that does not exist is waited
-/// for until `missing_until`. Costs nothing for a Task without dependencies, else one walk over what it reaches.
-pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, missing_until: Timestamp) -> Dependencies {
+/// Judges the dependencies of `task`. `find` looks up a Task of the same namespace; `until` says how long one is waited
+/// for that does not exist. Costs nothing for a Task without dependencies, else one walk over what it reaches.
+pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, until: &dyn Fn(&str) -> Timestamp) -> Dependencies {
     let wanted = task.spec.depends_on.as_deref().unwrap_or_default();
     let mut on = Vec::new();
-    let mut missing = false;
+    let mut absent: Option<Absent> = None;
     for dependency in wanted {
         let other = find(&dependency.task);
-        missing |= other.is_none();
+        if other.is_none() {
+            let this = Absent { task: dependency.task.clone(), until: until(&dependency.task) };
+            absent = Some(absent.filter(|other| other.until <= this.until).unwrap_or(this));
+        }
         match other.and_then(|other| other.end) {
             None => on.push(dependency.task.clone()),
             Some(end) if good_enough(dependency.condition, end) => {}
@@ -109,7 +121,7 @@ pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, missing_until: T
         let message = format!("the Tasks wait for each other: {}; remove one dependsOn", cycle.join(" -> "));
         return Dependencies::Failed { reason: reasons::INVALID, message };
     }
-    Dependencies::Waiting { on, missing_until: missing.then_some(missing_until) }
+    Dependencies::Waiting { on, absent }
 }
 
 /// Whether an end is one that a dependent may start after.
@@ -160,6 +172,7 @@ mod tests {
     use super::*;
 
     const UNTIL: Timestamp = Timestamp::UNIX_EPOCH;
+    const SOON: Timestamp = Timestamp::MIN;
 
     /// Each line of `others` is `name end: dependencies`, with `-` for a Task that has not ended.
     #[track_caller]
@@ -179,12 +192,13 @@ mod tests {
             };
             Some(Other { end, depends_on: depends_on.split_whitespace().map(ToOwned::to_owned).collect() })
         };
-        assert_eq!(&judge(&task, &find, UNTIL), expected);
+        let until = |name: &str| if name == "soon" { SOON } else { UNTIL };
+        assert_eq!(&judge(&task, &find, &until), expected);
     }
 
-    fn waiting(on: &[&str], missing: bool) -> Dependencies {
+    fn waiting(on: &[&str], absent: Option<(&str, Timestamp)>) -> Dependencies {
         let on = on.iter().map(|name| (*name).to_owned()).collect();
-        Dependencies::Waiting { on, missing_until: missing.then_some(UNTIL) }
+        Dependencies::Waiting { on, absent: absent.map(|(task, until)| Absent { task: task.to_owned(), until }) }
     }
 
     fn failed(reason: &'static str, message: &str) -> Dependencies {
@@ -196,11 +210,13 @@ mod tests {
         use DependencyCondition::{Failed, Finished, Succeeded};
         check(&[], &[], &Dependencies::Met);
         check(&[("a", Succeeded)], &["a ok:"], &Dependencies::Met);
-        check(&[("a", Succeeded)], &["a -:"], &waiting(&["a"], false));
-        check(&[("a", Succeeded), ("b", Succeeded)], &["a ok:", "b -:"], &waiting(&["b"], false));
+        check(&[("a", Succeeded)], &["a -:"], &waiting(&["a"], None));
+        check(&[("a", Succeeded), ("b", Succeeded)], &["a ok:", "b -:"], &waiting(&["b"], None));
         check(&[("a", Failed)], &["a bad:"], &Dependencies::Met);
         check(&[("a", Finished), ("b", Finished)], &["a bad:", "b ok:"], &Dependencies::Met);
-        check(&[("a", Succeeded)], &[], &waiting(&["a"], true));
+        check(&[("a", Succeeded)], &[], &waiting(&["a"], Some(("a", UNTIL))));
+        let three = [("a", Succeeded), ("b", Succeeded), ("soon", Succeeded)];
+        check(&three, &["a -:"], &waiting(&["a", "b", "soon"], Some(("soon", SOON))));
     }
 
     #[test]
@@ -224,8 +240,8 @@ mod tests {
         check(&[("me", Succeeded)], &["me -: me"], &circle("me -> me"));
         check(&[("x", Succeeded), ("a", Succeeded)], &["a -: b", "b -: me", "x -:"], &circle("me -> a -> b -> me"));
         // A Task that waits for a circle is not in it.
-        check(&[("a", Succeeded)], &["a -: b", "b -: a"], &waiting(&["a"], false));
+        check(&[("a", Succeeded)], &["a -: b", "b -: a"], &waiting(&["a"], None));
         // A member that has ended waits for nobody.
-        check(&[("a", Succeeded)], &["a -: b", "b ok: me"], &waiting(&["a"], false));
+        check(&[("a", Succeeded)], &["a -: b", "b ok: me"], &waiting(&["a"], None));
     }
 }

@@ -14,23 +14,19 @@ use std::{
     time::Duration,
 };
 
-use api::{
-    Agent, Task,
-    conditions::{reasons, types},
-    kinds::agent::TaskStart,
-    workload::Quota,
-};
+use api::{Task, conditions::reasons, kinds::agent::TaskStart, workload::Quota};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    dependencies::{Dependencies, Missing},
+    dependencies::{Absent, Dependencies, Missing},
     resolved::ResolvedAgent,
     span::{later, signed},
-    standby::Suspension,
 };
 
+mod gate;
 mod history;
 mod wait;
+pub use gate::Gate;
 use history::StartHistory;
 pub use wait::{Wait, shown_position};
 
@@ -78,48 +74,6 @@ impl From<&ResolvedAgent> for Limits {
     }
 }
 
-/// Whether anything may start at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// Yes.
-    Ready,
-    /// Its user suspended the Agent; only its user resumes it.
-    SuspendedByUser,
-    /// The Agent sleeps because nobody used it; a Task wakes it.
-    Standby,
-    /// The Agent's server is not ready.
-    ServerNotReady,
-    /// The Agent's server is about to be replaced by another; what begins on it would end with it.
-    ServerReplaced,
-    /// The Agent or template does not exist.
-    Missing {
-        /// Since when; of repeated reports the queue keeps the first.
-        since: Timestamp,
-    },
-}
-
-impl Gate {
-    /// The gate of an Agent that exists.
-    pub fn of(agent: &Agent) -> Self {
-        let ready = agent.status.as_ref().and_then(|status| status.ready) == Some(true);
-        match Suspension::of(agent) {
-            Suspension::ByUser => Self::SuspendedByUser,
-            Suspension::ByStandby => Self::Standby,
-            Suspension::Awake if !ready => Self::ServerNotReady,
-            Suspension::Awake if is_being_replaced(agent) => Self::ServerReplaced,
-            Suspension::Awake => Self::Ready,
-        }
-    }
-}
-
-/// Whether the server of an Agent that is ready is being replaced, or may have to be: nobody looked at the change yet.
-fn is_being_replaced(agent: &Agent) -> bool {
-    let Some(status) = &agent.status else { return false };
-    let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < agent.metadata.generation);
-    let mut conditions = status.conditions.iter().flatten();
-    unseen || conditions.any(|one| one.type_ == types::PROGRESSING && one.status == "True")
-}
-
 /// A Task that waits for its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
@@ -145,6 +99,7 @@ pub struct Decisions {
     /// Fail these. They are reported until they are gone from the queue.
     pub fail: Vec<Refusal>,
     /// The start history after these admissions, without what left the window; `None` when there is nothing to write.
+    /// It is told until [`Queue::recorded`] says that it was written.
     pub history: Option<Vec<TaskStart>>,
     /// The Agent sleeps and a Task could run: wake it.
     pub resume: bool,
@@ -174,9 +129,6 @@ pub struct Refusal {
     /// The same as a sentence.
     pub message: String,
 }
-
-const NO_SUCH_TASK: &str =
-    "a Task that this one depends on does not exist; create it first, or remove it from dependsOn";
 
 /// Order of the queue: priority, then age, then name.
 type Rank = (Reverse<i32>, Timestamp, TaskKey);
@@ -240,10 +192,11 @@ impl Queue {
             Dependencies::Met => {
                 self.eligible.insert(rank(&task));
             }
-            Dependencies::Waiting { missing_until: Some(until), .. } | Dependencies::Missing(Missing { until, .. }) => {
+            Dependencies::Waiting { absent: Some(Absent { until, .. }), .. }
+            | Dependencies::Missing(Missing { until, .. }) => {
                 self.by_missing.insert((*until, key.clone()));
             }
-            Dependencies::Waiting { missing_until: None, .. } => {}
+            Dependencies::Waiting { absent: None, .. } => {}
             Dependencies::Failed { .. } => {
                 self.doomed.insert(key.clone());
             }
@@ -272,7 +225,7 @@ impl Queue {
     /// A run ended, or its Task gives its slot back. A word about an older run changes nothing.
     pub fn finished(&mut self, key: &TaskKey, epoch: i64) {
         if self.running.get(key).is_some_and(|running| running.epoch <= epoch) {
-            self.running.remove(key);
+            self.give_back(key);
         }
         if self.waiting.get(key).is_some_and(|waiting| waiting.epoch <= epoch) {
             self.forget(key);
@@ -281,8 +234,15 @@ impl Queue {
 
     /// The Task is gone, or no longer waits or runs here.
     pub fn remove(&mut self, key: &TaskKey) {
-        self.running.remove(key);
+        self.give_back(key);
         self.forget(key);
+    }
+
+    /// The run of a Task holds no slot any more. One that was never claimed never started: its start is given back, too.
+    fn give_back(&mut self, key: &TaskKey) {
+        if let Some(Running { admitted_at: Some(at), unconfirmed: Some(_), .. }) = self.running.remove(key) {
+            self.history.remove(key, at);
+        }
     }
 
     /// The run of a Task that may start and was not claimed yet.
@@ -304,8 +264,7 @@ impl Queue {
     pub fn withdraw(&mut self, admission: &Admission) {
         let Some(running) = self.running.get(&admission.key) else { return };
         let Some(task) = running.unconfirmed.clone().filter(|task| task.epoch == admission.epoch) else { return };
-        self.running.remove(&admission.key);
-        self.history.remove(&admission.key, admission.at);
+        self.give_back(&admission.key);
         self.upsert(task);
     }
 
@@ -335,7 +294,7 @@ impl Queue {
 
     /// The Agent may have become ready, gone to sleep, vanished.
     pub fn set_gate(&mut self, gate: Gate) {
-        if !matches!((self.gate, gate), (Gate::Missing { .. }, Gate::Missing { .. })) {
+        if !matches!((&self.gate, &gate), (Gate::Missing { .. }, Gate::Missing { .. })) {
             self.gate = gate;
         }
     }
@@ -343,6 +302,16 @@ impl Queue {
     /// The history in the Agent's or template's status: what it knows and memory does not is added. Set limits first.
     pub fn restore(&mut self, history: &[TaskStart]) {
         self.history.restore(history);
+    }
+
+    /// This history was written to the status.
+    pub fn recorded(&mut self, history: &[TaskStart]) {
+        self.history.set_recorded(history);
+    }
+
+    /// Whether the status does not tell all starts, or tells of some that never were.
+    pub fn has_unrecorded(&self) -> bool {
+        self.history.unrecorded().is_some()
     }
 
     /// Decides. Admitted Tasks hold their slots from now on.
@@ -364,11 +333,13 @@ impl Queue {
                 }
             }
             Gate::Standby => decisions.resume = !self.eligible.is_empty(),
-            Gate::SuspendedByUser | Gate::ServerNotReady | Gate::ServerReplaced | Gate::Missing { .. } => {}
+            Gate::SuspendedByUser
+            | Gate::ServerNotReady
+            | Gate::ServerReplaced
+            | Gate::Unusable { .. }
+            | Gate::Missing { .. } => {}
         }
-        if self.limits.quota.is_some() && !decisions.admit.is_empty() {
-            decisions.history = Some(self.history.starts().to_vec());
-        }
+        decisions.history = self.history.unrecorded().map(<[TaskStart]>::to_vec);
         decisions.next_wake = self.next_wake(now);
         decisions
     }
@@ -423,8 +394,8 @@ impl Queue {
         let Some(task) = self.waiting.remove(key) else { return };
         self.eligible.remove(&rank(&task));
         self.doomed.remove(key);
-        if let Dependencies::Waiting { missing_until: Some(until), .. } | Dependencies::Missing(Missing { until, .. }) =
-            task.dependencies
+        if let Dependencies::Waiting { absent: Some(Absent { until, .. }), .. }
+        | Dependencies::Missing(Missing { until, .. }) = task.dependencies
         {
             self.by_missing.remove(&(until, key.clone()));
         }
@@ -465,7 +436,10 @@ impl Queue {
         for (_, key) in self.by_missing.iter().take_while(|(until, _)| *until <= now) {
             let (reason, message) = match self.waiting.get(key).map(|task| &task.dependencies) {
                 Some(Dependencies::Missing(missing)) => (missing.reason, missing.message.clone()),
-                _ => (reasons::DEPENDENCY_FAILED, NO_SUCH_TASK.to_owned()),
+                Some(Dependencies::Waiting { absent: Some(absent), .. }) => {
+                    (reasons::DEPENDENCY_FAILED, wait::no_such_task(&absent.task))
+                }
+                _ => continue,
             };
             refusals.push(Refusal { key: key.clone(), reason, message });
         }

@@ -12,6 +12,7 @@ mod contexts;
 mod cron;
 mod delivered;
 mod dies;
+mod dependencies;
 mod ends;
 mod events;
 mod evidence;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         watches::CASES,
         restart::CASES,
         evidence::CASES,
+        dependencies::CASES,
         delivered::CASES,
         follows::CASES,
         config::CASES,

@@ -16,6 +16,7 @@ use crate::world::{World, condition, message, reason, shared};
 
 pub const CASES: &[Case] = cases![
     no_more_start_in_a_window_than_the_quota_allows,
+    a_task_that_is_refused_gives_its_start_back,
     a_burst_never_exceeds_what_an_agent_may_run_at_once,
     a_burst_never_exceeds_what_a_template_may_run_at_once,
     tasks_start_by_priority_and_then_by_age,
@@ -160,6 +161,28 @@ async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()>
         }
         let times: Vec<i64> = admitted.keys().copied().collect();
         ensure!(times.last().zip(times.first()).is_some_and(|(last, first)| last - first >= 60), "{admitted:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_that_is_refused_gives_its_start_back() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({"quota": {"maxTaskStarts": 1, "windowSeconds": 3600}})).await?;
+        let item = json!({"type": "Text", "text": "x", "mountPath": "a.txt"});
+        world.task("bad", json!({"templateRef": {"name": "t"}, "contexts": [item, item]})).await?;
+        world.fails("bad", "ContextError").await?;
+        world.task("good", json!({"templateRef": {"name": "t"}})).await?;
+        world.succeeds("good").await?;
+        // It is on record when the next one is told that the quota is used up.
+        world.task("late", json!({"templateRef": {"name": "t"}})).await?;
+        world.waits("late", "QuotaExceeded").await?;
+        let recorded = |template: &AgentTemplate| {
+            let starts = template.status.as_ref().and_then(|status| status.task_start_history.clone());
+            let names: Vec<String> = starts.into_iter().flatten().map(|start| start.task_name).collect();
+            names == ["good"]
+        };
+        world.record::<AgentTemplate>().until_object("t", "the start of good", recorded).await?;
         Ok(())
     })
     .await

@@ -41,6 +41,7 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
     if let Some(history) = &decided.decisions.history {
         record_starts(ctx, target, &json!(history)).await?;
         failpoint::reach("start-recorded");
+        ctx.queues.recorded(target, history);
     }
     if decided.decisions.resume {
         standby::wake(ctx, &target.key).await?;
@@ -68,10 +69,8 @@ fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
             let template = ctx.template_of(&agent);
             let status = agent.status.clone().unwrap_or_default();
             let resolved = resolve_agent(&agent, template.as_deref(), &platform);
-            // An Agent that cannot be resolved has no limits to go by, whatever its server does.
-            let gate = if resolved.is_ok() { Gate::of(&agent) } else { Gate::ServerNotReady };
             Circumstances {
-                gate,
+                gate: Gate::with_settings(&agent, &resolved),
                 limits: resolved.as_ref().map(Limits::from).unwrap_or_default(),
                 history: status.task_start_history.unwrap_or_default(),
                 ..missing

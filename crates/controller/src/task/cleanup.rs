@@ -55,7 +55,20 @@ impl Finished {
 
 /// A Task finished: its namespace may hold too many now.
 pub fn finished(ctx: &Context, key: &Key) {
-    if ctx.finished.observe(key, true) && ctx.platform().cleanup != Cleanup::default() {
+    if ctx.finished.observe(key, true) {
+        plan_soon(ctx, key);
+    }
+}
+
+/// A Task is gone. If it had not finished, those that it depended on may go now.
+pub fn gone(ctx: &Context, key: &Key) {
+    if !ctx.finished.observe(key, false) {
+        plan_soon(ctx, key);
+    }
+}
+
+fn plan_soon(ctx: &Context, key: &Key) {
+    if ctx.platform().cleanup != Cleanup::default() {
         ctx.work.cleanups.add_at(key.namespace.clone(), Instant::now() + PAUSE);
     }
 }

@@ -55,7 +55,7 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
     let task = match ctx.seen.tasks.get(key) {
         None => {
             ctx.observe_task(key);
-            ctx.finished.observe(key, false);
+            cleanup::gone(ctx, key);
             ctx.parts.forget_user(&User::Task(key.clone()));
             return Ok(Next::Wait);
         }

@@ -1,23 +1,29 @@
 //! Who waits for what: the queues of all Agents and templates, fed by the Task watch.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use api::{Task, kinds::agent::TaskStart};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kubeopencode_core::{
     dependencies::{self, Dependencies, Missing, Other},
     queue::{Admission, Decisions, Gate, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
 };
 use observe::Key;
 
+mod needed;
+
+use needed::Needed;
+
 use super::{
+    follow::later,
     standing::{Standing, joins_later, stop_requested},
     target::Target,
 };
+use crate::context::now;
 
 /// Positions in a queue change with every admission; statuses follow this often at most.
 const POSITIONS: Duration = Duration::from_secs(30);
@@ -56,8 +62,7 @@ pub struct Queues(Mutex<State>);
 struct State {
     lines: HashMap<Target, Line>,
     places: HashMap<Key, (TaskKey, Target)>,
-    /// Task -> Tasks that depend on it.
-    dependants: HashMap<Key, BTreeSet<Key>>,
+    needed: Needed,
     refused: HashMap<Key, Refusal>,
     /// What Tasks, by their UIDs, lack of what they refer to.
     lacking: HashMap<Key, (String, Missing)>,
@@ -160,7 +165,7 @@ impl Queues {
 
     /// Tasks that depend on `key`. Observe them again when it changes.
     pub fn dependants(&self, key: &Key) -> Vec<Key> {
-        self.lock().dependants.get(key).into_iter().flatten().cloned().collect()
+        self.lock().needed.by(key).cloned().collect()
     }
 
     /// Every Task that waits or runs. Observe them again when what holds for all of them changes.
@@ -180,7 +185,7 @@ impl Queues {
         let Circumstances { gate, limits, history, grace } = circumstances;
         line.queue.set_grace(grace);
         line.queue.set_limits(limits);
-        line.queue.set_gate(gate);
+        line.queue.set_gate(gate.clone());
         // Once: from then on memory knows better. A start whose claim was lost is on record for a while, and never was.
         if !line.restored {
             line.queue.restore(&history);
@@ -208,10 +213,17 @@ impl Queues {
             concerned.push(key_of(&refusal.key));
             state.refused.insert(key_of(&refusal.key), refusal.clone());
         }
-        if waiting == 0 && running == 0 {
-            state.lines.remove(target);
-        }
+        state.drop_if_idle(target);
         Decided { decisions, concerned, waiting, running }
+    }
+
+    /// The history of a target was written to its status.
+    pub fn recorded(&self, target: &Target, history: &[TaskStart]) {
+        let mut state = self.lock();
+        if let Some(line) = state.lines.get_mut(target) {
+            line.queue.recorded(history);
+        }
+        state.drop_if_idle(target);
     }
 
     /// How many Tasks run on a target or wait only for it.
@@ -319,11 +331,16 @@ impl State {
             line.fresh.remove(key);
             line.told.remove(key);
         }
-        // Usually empty: few Tasks depend on others.
-        self.dependants.retain(|_, waiting| {
-            waiting.remove(key);
-            !waiting.is_empty()
-        });
+        self.needed.release(key);
+    }
+
+    /// Forgets a line in which nobody waits or runs, once its starts are on record.
+    fn drop_if_idle(&mut self, target: &Target) {
+        let idle =
+            |line: &Line| line.queue.is_empty() && line.queue.running_count() == 0 && !line.queue.has_unrecorded();
+        if self.lines.get(target).is_some_and(idle) {
+            self.lines.remove(target);
+        }
     }
 
     fn stand(
@@ -336,25 +353,25 @@ impl State {
         find: &impl Fn(&Key) -> Option<Other>,
     ) {
         let standing = Standing::of(task);
-        if matches!(standing, Standing::Finished { .. }) && !self.lines.contains_key(target) {
-            return;
+        if matches!(standing, Standing::Finished { .. }) {
+            self.needed.release(key);
+            if !self.lines.contains_key(target) {
+                return;
+            }
         }
         self.line(target, grace);
         let Some(line) = self.lines.get_mut(target) else { return };
         match standing {
             Standing::Waiting { .. } if stop_requested(task) => line.queue.remove(&task_key),
             Standing::Waiting { epoch } => {
-                for dependency in task.spec.depends_on.iter().flatten() {
-                    let other = Key::new(&key.namespace, &dependency.task);
-                    self.dependants.entry(other).or_default().insert(key.clone());
-                }
+                let absent = self.needed.note(key, task, find, now());
                 // Whoever waits for the next run has given back the slot of the one before.
                 line.queue.finished(&task_key, epoch - 1);
                 if joins_later(task).is_some() {
                     return;
                 }
                 let lacking = self.lacking.get(key).filter(|(of, _)| *of == task_key.uid).map(|(_, missing)| missing);
-                line.queue.upsert(waiting(task, &task_key, epoch, grace, find, lacking));
+                line.queue.upsert(waiting(task, &task_key, epoch, grace, find, &absent, lacking));
                 line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
@@ -387,6 +404,7 @@ impl State {
         }
         self.refused.remove(key);
         self.lacking.remove(key);
+        self.needed.release(key);
     }
 
     /// The line that a Task waits or runs in.
@@ -396,8 +414,11 @@ impl State {
     }
 
     fn targets_of_dependants(&self, key: &Key) -> Vec<Target> {
-        let waiting = self.dependants.get(key).into_iter().flatten();
-        waiting.filter_map(|dependant| self.places.get(dependant)).map(|(_, target)| target.clone()).collect()
+        self.needed
+            .by(key)
+            .filter_map(|dependant| self.places.get(dependant))
+            .map(|(_, target)| target.clone())
+            .collect()
     }
 }
 
@@ -407,15 +428,15 @@ fn waiting(
     epoch: i64,
     grace: Duration,
     find: &impl Fn(&Key) -> Option<Other>,
+    absent: &BTreeMap<String, Timestamp>,
     lacking: Option<&Missing>,
 ) -> Waiting {
     let created = task.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let queued_at = task.status.as_ref().and_then(|s| s.timings.as_ref()).and_then(|t| t.queued_at.as_ref());
     let since = queued_at.map_or(created, |time| time.0);
-    let patience = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
-    let missing_until = since.checked_add(patience).unwrap_or(Timestamp::MAX);
+    let until = |name: &str| later(absent.get(name).copied().unwrap_or(since), grace);
     let look = |name: &str| find(&Key::new(&key.namespace, name));
-    let dependencies = match (dependencies::judge(task, &look, missing_until), lacking) {
+    let dependencies = match (dependencies::judge(task, &look, &until), lacking) {
         (Dependencies::Met, Some(missing)) => Dependencies::Missing(missing.clone()),
         (dependencies, _) => dependencies,
     };
@@ -444,50 +465,4 @@ fn key_of(task: &TaskKey) -> Key {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const UID: &str = "1";
-
-    fn key() -> Key {
-        Key::new("n", "t")
-    }
-
-    fn task(phase: &str, epoch: i64) -> Task {
-        serde_json::from_value(json!({
-            "metadata": { "namespace": "n", "name": "t", "uid": UID },
-            "spec": { "templateRef": { "name": "x" } },
-            "status": { "phase": phase, "runEpoch": epoch },
-        }))
-        .unwrap()
-    }
-
-    fn observe(queues: &Queues, task: &Task) {
-        let task = Arc::new(task.clone());
-        queues.observe(&key(), Duration::ZERO, |_| Some(Arc::clone(&task)), |_| false);
-    }
-
-    fn decide(queues: &Queues) {
-        let (limits, grace) = (Limits::default(), Duration::ZERO);
-        let circumstances = Circumstances { gate: Gate::Ready, limits, history: Vec::new(), grace };
-        queues.decide(&Target::template(Key::new("n", "x")), circumstances, Timestamp::UNIX_EPOCH);
-    }
-
-    #[test]
-    fn late_news_of_the_last_run_do_not_take_back_that_the_next_may_start() {
-        let queues = Queues::default();
-        observe(&queues, &task("Queued", 1));
-        decide(&queues);
-        queues.finished(&key(), 1);
-        let verdict = queues.verdict(&key(), UID);
-        assert!(matches!(verdict, Verdict::Admitted(Admission { epoch: 2, .. })), "{verdict:?}");
-        observe(&queues, &task("Failed", 1));
-        let verdict = queues.verdict(&key(), UID);
-        assert!(matches!(verdict, Verdict::Admitted(Admission { epoch: 2, .. })), "{verdict:?}");
-        let Verdict::Admitted(admission) = verdict else { unreachable!() };
-        queues.claimed(&key(), &admission);
-        assert!(matches!(queues.verdict(&key(), UID), Verdict::Undecided));
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@ const LONGEST: usize = 8;
 const EVENTS: usize = 3;
 /// Words for waits that the queue sees too. In a status they may be from a moment ago; any other is of the controller,
 /// which looks at more than is known here.
-const OF_THE_QUEUE: [&str; 8] = [
+const OF_THE_QUEUE: [&str; 10] = [
     reasons::AGENT_AT_CAPACITY,
     reasons::TEMPLATE_AT_CAPACITY,
     reasons::QUOTA_EXCEEDED,
@@ -34,6 +34,8 @@ const OF_THE_QUEUE: [&str; 8] = [
     reasons::AGENT_NOT_FOUND,
     reasons::TEMPLATE_NOT_FOUND,
     reasons::WAITING_FOR_DEPENDENCY,
+    reasons::CONFIG_INVALID,
+    reasons::INVALID,
 ];
 
 /// Why `task` is where it is, the first cause being what is seen.
@@ -98,7 +100,13 @@ fn waiting(
     };
     let since = task.status.as_ref().and_then(|status| status.timings.as_ref()?.queued_at.as_ref());
     let whose = queue.lane();
-    chain.push(say(Level::Wait, &wait.message(whose)).reason(wait.reason(whose)).since(since.map(|time| time.0)));
+    let told = task.status.as_ref().filter(|status| status.reason.as_deref() == Some(wait.reason(whose)));
+    let message = match (&wait, told.and_then(|status| status.message.clone())) {
+        // Until when it is waited for only the controller knows.
+        (Wait::NoSuchTask { .. }, Some(told)) => told,
+        _ => wait.message(whose),
+    };
+    chain.push(say(Level::Wait, &message).reason(wait.reason(whose)).since(since.map(|time| time.0)));
     match wait {
         Wait::AtCapacity { .. } => {
             for other in queue.running(around.sight).into_iter().take(NAMED) {
@@ -110,20 +118,24 @@ fn waiting(
         Wait::QuotaExceeded { until, .. } => {
             chain.push(Cause::new(Level::Info, format!("the next Task may start at {until}"), &queue.target()));
         }
-        Wait::Suspended | Wait::Waking | Wait::ServerNotReady | Wait::ServerReplaced if around.sight.target => {
+        Wait::Suspended | Wait::Waking | Wait::Unusable { .. } | Wait::ServerNotReady | Wait::ServerReplaced
+            if around.sight.target =>
+        {
             chain.extend(around.agent.iter().flat_map(|agent| agent::causes(agent, around)));
         }
-        Wait::Dependencies { on } if around.sight.tasks => {
+        Wait::NoSuchTask { on, .. } | Wait::Dependencies { on } if around.sight.tasks => {
             for name in on.iter().take(NAMED) {
                 follow(name, about, others, chain);
             }
         }
         Wait::Suspended
         | Wait::Waking
+        | Wait::Unusable { .. }
         | Wait::ServerNotReady
         | Wait::ServerReplaced
         | Wait::Missing { .. }
         | Wait::Reference(_)
+        | Wait::NoSuchTask { .. }
         | Wait::Dependencies { .. } => {}
     }
     if task.status.is_none() && is_old {

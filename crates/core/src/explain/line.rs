@@ -139,11 +139,11 @@ fn lane(task: &Task) -> Option<Lane> {
 /// Whether anything may start, how much, and what started lately.
 fn circumstances(lane: &Lane, around: &Surroundings) -> (Gate, Limits, Vec<TaskStart>) {
     let (gate, resolved, history) = match (lane, &around.agent, &around.template) {
-        (Lane::Agent(_), Some(agent), template) => (
-            Gate::of(agent),
-            resolve_agent(agent, template.as_deref(), &around.platform),
-            agent.status.as_ref().and_then(|status| status.task_start_history.clone()),
-        ),
+        (Lane::Agent(_), Some(agent), template) => {
+            let resolved = resolve_agent(agent, template.as_deref(), &around.platform);
+            let history = agent.status.as_ref().and_then(|status| status.task_start_history.clone());
+            (Gate::with_settings(agent, &resolved), resolved, history)
+        }
         (Lane::Template(_), _, Some(template)) => (
             Gate::Ready,
             resolve_template(template, &around.platform),
@@ -161,7 +161,9 @@ fn waiting(task: &Task, epoch: i64, others: &HashMap<&str, &Task>, around: &Surr
     let created = task.metadata.creation_timestamp.as_ref().map_or(around.now, |time| time.0);
     let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
     let since = timings.and_then(|timings| timings.queued_at.as_ref()).map_or(created, |time| time.0);
-    let missing_until = later(since, signed(around.platform.reference_grace_period));
+    let grace = signed(around.platform.reference_grace_period);
+    // Since when one that does not exist is missed only the controller knows; its status tells.
+    let until = |_: &str| later(since.max(around.now), grace);
     let find = |name: &str| others.get(name).map(|task| Other::of(task));
     Waiting {
         key: TaskKey::of(task),
@@ -169,7 +171,7 @@ fn waiting(task: &Task, epoch: i64, others: &HashMap<&str, &Task>, around: &Surr
         priority: task.spec.priority,
         created,
         since,
-        dependencies: dependencies::judge(task, &find, missing_until),
+        dependencies: dependencies::judge(task, &find, &until),
     }
 }
 

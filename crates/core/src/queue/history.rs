@@ -13,6 +13,8 @@ pub(super) struct StartHistory {
     quota: Option<Quota>,
     /// Oldest first.
     starts: Vec<TaskStart>,
+    /// What of them is on record, oldest first.
+    recorded: Vec<TaskStart>,
 }
 
 impl StartHistory {
@@ -20,6 +22,20 @@ impl StartHistory {
         self.quota = quota;
         if quota.is_none() {
             self.starts.clear();
+            self.recorded.clear();
+        }
+    }
+
+    /// What is on record must become this, if that is not so already. What only left the window may stay there.
+    pub(super) fn unrecorded(&self) -> Option<&[TaskStart]> {
+        let differs = self.starts.len() != self.recorded.len() || sorted(&self.starts) != self.recorded;
+        differs.then_some(self.starts())
+    }
+
+    /// This is on record now.
+    pub(super) fn set_recorded(&mut self, starts: &[TaskStart]) {
+        if self.quota.is_some() {
+            self.recorded = sorted(starts);
         }
     }
 
@@ -42,8 +58,10 @@ impl StartHistory {
     /// Drops what has left the window.
     pub(super) fn prune(&mut self, now: Timestamp) {
         if let Some(quota) = self.quota {
-            let left = self.starts.partition_point(|start| later(start.start_time.0, window(quota)) <= now);
-            self.starts.drain(..left);
+            for starts in [&mut self.starts, &mut self.recorded] {
+                let left = starts.partition_point(|start| later(start.start_time.0, window(quota)) <= now);
+                starts.drain(..left);
+            }
         }
     }
 
@@ -54,11 +72,16 @@ impl StartHistory {
 
     /// A run is known to have started: its start is there, or is put there.
     pub(super) fn insert(&mut self, key: &TaskKey, at: Timestamp) {
-        self.restore(&[start_of(key, at)]);
+        self.merge(&[start_of(key, at)]);
     }
 
     /// What is on record, each start as often as it is there.
     pub(super) fn restore(&mut self, starts: &[TaskStart]) {
+        self.set_recorded(starts);
+        self.merge(starts);
+    }
+
+    fn merge(&mut self, starts: &[TaskStart]) {
         for start in starts {
             let times = |all: &[TaskStart]| all.iter().filter(|other| *other == start).count();
             let same_second = self.place_before(start)..self.place_after(start);
@@ -90,11 +113,21 @@ impl StartHistory {
     }
 }
 
+/// In an order that does not depend on who came first within a second.
+fn sorted(starts: &[TaskStart]) -> Vec<TaskStart> {
+    let mut starts = starts.to_vec();
+    starts.sort_by(|a, b| {
+        let key = |start: &TaskStart| (start.start_time.0, start.task_namespace.clone(), start.task_name.clone());
+        key(a).cmp(&key(b))
+    });
+    starts
+}
+
 fn start_of(key: &TaskKey, at: Timestamp) -> TaskStart {
     TaskStart { task_name: key.name.clone(), task_namespace: key.namespace.clone(), start_time: Time(at) }
 }
 
-pub(super) fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
+fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
     start.start_time.0 == at && start.task_name == key.name && start.task_namespace == key.namespace
 }
 

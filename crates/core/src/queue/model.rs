@@ -3,16 +3,17 @@
 use proptest::prelude::*;
 
 use super::{
-    history::{is_start, most_starts, window},
+    history::{most_starts, window},
     *,
 };
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Event {
     Waits { task: u8, priority: i32, created: i64, blocked: bool },
     Ends(u8),
     Vanishes(u8),
     LosesClaim,
+    IsRefused,
     Limits { max: Option<u32>, quota: Option<(i32, i32)> },
     Gate(Gate),
     TimePasses(i64),
@@ -28,6 +29,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         5 => task.clone().prop_map(Event::Ends),
         1 => task.prop_map(Event::Vanishes),
         1 => Just(Event::LosesClaim),
+        1 => Just(Event::IsRefused),
         2 => (prop::option::of(1..4_u32), prop::option::of((1..4_i32, 60..120_i32)))
             .prop_map(|(max, quota)| Event::Limits { max, quota }),
         2 => prop_oneof![3 => Just(Gate::Ready), 1 => Just(Gate::Standby), 1 => Just(Gate::ServerNotReady)]
@@ -55,11 +57,11 @@ fn key(task: u8) -> TaskKey {
     TaskKey { namespace: "ns".into(), name: format!("t{task:02}"), uid: "u".into() }
 }
 
-fn fresh(world: &World, limits: Limits, gate: Gate) -> Queue {
+fn fresh(world: &World, limits: Limits, gate: &Gate) -> Queue {
     let mut queue = Queue::new(Lane::Agent("a".into()), Duration::from_mins(1));
     queue.set_limits(limits);
     queue.restore(&world.written);
-    queue.set_gate(gate);
+    queue.set_gate(gate.clone());
     for (key, epoch, at) in &world.running {
         queue.running(key.clone(), *epoch, Some(*at));
     }
@@ -70,8 +72,8 @@ fn fresh(world: &World, limits: Limits, gate: Gate) -> Queue {
 }
 
 /// Who should be admitted now: sort the eligible, take as many as the limits leave.
-fn expected(world: &World, limits: Limits, gate: Gate, history: usize) -> Vec<TaskKey> {
-    if gate != Gate::Ready {
+fn expected(world: &World, limits: Limits, gate: &Gate, history: usize) -> Vec<TaskKey> {
+    if *gate != Gate::Ready {
         return Vec::new();
     }
     let mut eligible: Vec<&Waiting> =
@@ -96,11 +98,16 @@ struct Play {
 impl Play {
     fn new() -> Self {
         let (world, limits, gate) = (World::default(), Limits::default(), Gate::Ready);
-        let queue = fresh(&world, limits, gate);
+        let queue = fresh(&world, limits, &gate);
         Self { world, queue, limits, gate, now: 1000, wake: None, last: None }
     }
 
     fn happens(&mut self, event: Event) {
+        if !matches!(event, Event::LosesClaim | Event::IsRefused)
+            && let Some(admission) = self.last.take()
+        {
+            self.queue.claimed(&admission);
+        }
         match event {
             Event::Waits { task, priority, created, blocked } => self.waits(task, priority, created, blocked),
             Event::Ends(task) => {
@@ -119,12 +126,13 @@ impl Play {
                     self.queue.withdraw(&admission);
                     assert!(self.queue.position(&admission.key).is_some(), "it waits as before");
                     self.queue.remove(&admission.key);
-                    self.leaves(&admission.key);
-                    let written = &mut self.world.written;
-                    if let Some(at) = written.iter().rposition(|start| is_start(start, &admission.key, admission.at)) {
-                        written.remove(at);
-                    }
-                    self.world.starts.pop();
+                    self.never_was(&admission.key);
+                }
+            }
+            Event::IsRefused => {
+                if let Some(admission) = self.last.take() {
+                    self.queue.finished(&admission.key, admission.epoch);
+                    self.never_was(&admission.key);
                 }
             }
             Event::Limits { max, quota } => {
@@ -134,25 +142,22 @@ impl Play {
                 }
                 self.limits = Limits { max_concurrent: max, quota };
                 self.queue.set_limits(self.limits);
-                self.world.written = self.queue.history().to_vec();
+                self.write();
             }
             Event::Gate(gate) => {
-                self.gate = gate;
+                self.gate = gate.clone();
                 self.queue.set_gate(gate);
             }
             Event::TimePasses(seconds) => self.now += seconds,
             Event::WakesUp => self.now = self.wake.map_or(self.now, Timestamp::as_second),
-            Event::Restarts => self.queue = fresh(&self.world, self.limits, self.gate),
+            Event::Restarts => self.queue = fresh(&self.world, self.limits, &self.gate),
         }
     }
 
     fn waits(&mut self, task: u8, priority: i32, created: i64, blocked: bool) {
         let epoch = *self.world.epochs.entry(task).or_insert(1);
-        let dependencies = if blocked {
-            Dependencies::Waiting { on: vec!["x".into()], missing_until: None }
-        } else {
-            Dependencies::Met
-        };
+        let dependencies =
+            if blocked { Dependencies::Waiting { on: vec!["x".into()], absent: None } } else { Dependencies::Met };
         let (created, since) = (Timestamp::from_second(created).unwrap(), Timestamp::UNIX_EPOCH);
         let waiting = Waiting { key: key(task), epoch, priority, created, since, dependencies };
         // A late word of the watch about a run that was admitted: the world does not change.
@@ -163,6 +168,18 @@ impl Play {
         self.queue.upsert(waiting);
     }
 
+    /// A start that was given back goes from the record before anything else happens.
+    fn never_was(&mut self, key: &TaskKey) {
+        self.leaves(key);
+        self.world.starts.pop();
+        self.write();
+    }
+
+    fn write(&mut self) {
+        self.world.written = self.queue.history().to_vec();
+        self.queue.recorded(&self.world.written);
+    }
+
     fn leaves(&mut self, key: &TaskKey) {
         self.world.running.retain(|(other, ..)| other != key);
         self.world.waiting.retain(|other| other.key != *key);
@@ -170,7 +187,7 @@ impl Play {
 
     /// Decides, compares with the model, and lets the world see the result.
     fn decides(&mut self, woken: bool) -> Result<(), TestCaseError> {
-        let (limits, gate) = (self.limits, self.gate);
+        let (limits, gate) = (self.limits, &self.gate);
         let time = Timestamp::from_second(self.now).unwrap();
         let in_window = limits.quota.map_or(0, |quota| {
             self.world.written.iter().filter(|start| later(start.start_time.0, window(quota)) > time).count()
@@ -185,6 +202,10 @@ impl Play {
 
         if let Some(history) = &decisions.history {
             self.world.written.clone_from(history);
+            self.queue.recorded(history);
+        }
+        if let Some((_, others)) = decisions.admit.split_last() {
+            others.iter().for_each(|admission| self.queue.claimed(admission));
         }
         for admission in &decisions.admit {
             self.world.waiting.retain(|task| task.key != admission.key);

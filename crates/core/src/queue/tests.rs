@@ -14,7 +14,7 @@ fn task(name: &str, priority: i32, created: i64) -> Waiting {
 }
 
 fn blocked(name: &str, on: &str) -> Waiting {
-    let dependencies = Dependencies::Waiting { on: vec![on.into()], missing_until: None };
+    let dependencies = Dependencies::Waiting { on: vec![on.into()], absent: None };
     Waiting { dependencies, ..task(name, 0, 0) }
 }
 
@@ -33,6 +33,16 @@ fn check(queue: &mut Queue, now: i64, admitted: &[&str]) -> Decisions {
     let names: Vec<&str> = decisions.admit.iter().map(|admission| admission.key.name.as_str()).collect();
     assert_eq!(names, admitted);
     decisions
+}
+
+/// Claims what was admitted, and writes the history.
+fn take_over(queue: &mut Queue, decisions: &Decisions) {
+    for admission in &decisions.admit {
+        queue.claimed(admission);
+    }
+    if let Some(history) = &decisions.history {
+        queue.recorded(history);
+    }
 }
 
 #[track_caller]
@@ -107,10 +117,67 @@ fn a_lost_claim_gives_slot_and_quota_back() {
 }
 
 #[test]
+fn a_run_that_is_refused_before_its_claim_gives_its_start_back() {
+    for gone in [false, true] {
+        let mut queue = queue(None, Some((1, 60)));
+        queue.upsert(task("a", 0, 1));
+        queue.upsert(task("b", 0, 2));
+        let decisions = check(&mut queue, 10, &["a"]);
+        queue.recorded(&decisions.history.unwrap());
+        if gone {
+            queue.remove(&key("a"))
+        } else {
+            queue.finished(&key("a"), 1)
+        }
+        let decisions = check(&mut queue, 11, &["b"]);
+        take_over(&mut queue, &decisions);
+        queue.upsert(task("c", 0, 3));
+        // A run that was claimed did start, however it ends.
+        queue.finished(&key("b"), 1);
+        check(&mut queue, 12, &[]);
+    }
+}
+
+#[test]
+fn what_is_on_record_follows_what_happened() {
+    let names = |decisions: &Decisions| {
+        let history = decisions.history.as_ref()?;
+        Some(history.iter().map(|start| start.task_name.clone()).collect::<Vec<_>>().join(" "))
+    };
+    let mut queue = queue(None, Some((5, 60)));
+    queue.upsert(task("a", 0, 1));
+    let first = check(&mut queue, 10, &["a"]);
+    assert_eq!(names(&first).as_deref(), Some("a"));
+    // It could not be written: it is told again.
+    assert_eq!(names(&check(&mut queue, 11, &[])).as_deref(), Some("a"));
+    queue.recorded(&first.history.unwrap());
+    assert!(!queue.has_unrecorded());
+    assert_eq!(names(&check(&mut queue, 12, &[])), None);
+    // A claim that is lost goes from the record, too.
+    queue.set_gate(Gate::ServerNotReady);
+    queue.withdraw(&first.admit[0]);
+    let decisions = check(&mut queue, 13, &[]);
+    assert_eq!(names(&decisions).as_deref(), Some(""));
+    take_over(&mut queue, &decisions);
+    // What is on record and what is known from the Tasks may come in any order, and costs no write.
+    queue.set_gate(Gate::Ready);
+    queue.upsert(task("c", 0, 1));
+    let decisions = check(&mut queue, 20, &["a", "c"]);
+    let mut next = self::queue(None, Some((5, 60)));
+    next.running(key("c"), 1, Some(at(20)));
+    next.running(key("a"), 1, Some(at(20)));
+    next.restore(&decisions.history.unwrap());
+    assert_eq!(names(&check(&mut next, 21, &[])), None);
+    // What left the window costs none either.
+    assert_eq!(names(&check(&mut next, 90, &[])), None);
+}
+
+#[test]
 fn a_task_that_runs_twice_in_one_second_starts_twice() {
     let mut queue = queue(None, Some((2, 60)));
     queue.upsert(task("a", 0, 1));
-    check(&mut queue, 10, &["a"]);
+    let decisions = check(&mut queue, 10, &["a"]);
+    take_over(&mut queue, &decisions);
     queue.finished(&key("a"), 1);
     queue.upsert(Waiting { epoch: 2, ..task("a", 0, 1) });
     queue.upsert(task("b", 0, 2));
@@ -133,6 +200,7 @@ fn the_quota_frees_when_its_oldest_record_leaves_the_window() {
         queue.upsert(task(name, 0, 1));
     }
     let decisions = check(&mut queue, 100, &["a", "b"]);
+    take_over(&mut queue, &decisions);
     assert_eq!(decisions.history.unwrap().len(), 2);
     assert_eq!(decisions.next_wake, Some(at(160)));
     check_why(&queue, "c", reasons::QUOTA_EXCEEDED, "Agent 'a' may start 2 Tasks in 1m and has done so");
@@ -215,10 +283,16 @@ fn a_task_whose_dependency_failed_is_refused_until_it_is_gone() {
 #[test]
 fn a_dependency_that_never_appears_fails_the_task() {
     let mut queue = queue(None, None);
-    let dependencies = Dependencies::Waiting { on: vec!["x".into()], missing_until: Some(at(60)) };
+    let absent = Some(Absent { task: "x".into(), until: at(60) });
+    let dependencies = Dependencies::Waiting { on: vec!["x".into()], absent };
     queue.upsert(Waiting { dependencies, ..task("a", 0, 0) });
     assert_eq!(check(&mut queue, 1, &[]).next_wake, Some(at(60)));
-    assert_eq!(check(&mut queue, 60, &[]).fail[0].reason, reasons::DEPENDENCY_FAILED);
+    let sentence =
+        "Task 'x' must end first and does not exist; this Task fails at 1970-01-01T00:01:00Z if it is not created";
+    check_why(&queue, "a", reasons::WAITING_FOR_DEPENDENCY, sentence);
+    let sentence = "Task 'x', which this one depends on, does not exist; create it first, or remove it from dependsOn";
+    let fail = check(&mut queue, 60, &[]).fail;
+    assert_eq!((fail[0].reason, fail[0].message.as_str()), (reasons::DEPENDENCY_FAILED, sentence));
 }
 
 #[test]
@@ -241,13 +315,19 @@ fn a_closed_gate_says_why() {
             false,
         ),
         (
+            Gate::Unusable { reason: reasons::CONFIG_INVALID, message: "config of Agent 'a' is not valid".into() },
+            reasons::CONFIG_INVALID,
+            "config of Agent 'a' is not valid",
+            false,
+        ),
+        (
             Gate::Missing { since: at(5) },
             reasons::AGENT_NOT_FOUND,
             "Agent 'a' does not exist; the Task fails at 1970-01-01T00:01:05Z if it is not created",
             false,
         ),
     ] {
-        queue.set_gate(gate);
+        queue.set_gate(gate.clone());
         assert_eq!(check(&mut queue, 10, &[]).resume, resume, "{gate:?}");
         check_why(&queue, "t", reason, message);
     }

@@ -4,7 +4,7 @@ use api::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Gate, Lane, Queue, TaskKey, history::window};
-use crate::dependencies::{Dependencies, Missing};
+use crate::dependencies::{Absent, Dependencies, Missing};
 
 /// Why a Task waits. The sentences hold no numbers that change while it waits: each change would be a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub enum Wait {
     Suspended,
     /// The Agent sleeps and is being woken.
     Waking,
+    /// The Agent cannot be used as it is written.
+    Unusable {
+        /// Stable word.
+        reason: &'static str,
+        /// The same as a sentence.
+        message: String,
+    },
     /// The Agent's server is not ready.
     ServerNotReady,
     /// The Agent's server is being replaced by another.
@@ -38,6 +45,13 @@ pub enum Wait {
     },
     /// Something that it refers to is not there.
     Reference(Missing),
+    /// A Task that must end first does not exist.
+    NoSuchTask {
+        /// The one that does not exist.
+        absent: Absent,
+        /// Names of all that must end first.
+        on: Vec<String>,
+    },
     /// Other Tasks must end first.
     Dependencies {
         /// Their names.
@@ -51,11 +65,15 @@ impl Queue {
         let task = self.waiting.get(key)?;
         match &task.dependencies {
             Dependencies::Met => {}
-            Dependencies::Waiting { on, .. } => return Some(Wait::Dependencies { on: on.clone() }),
+            Dependencies::Waiting { on, absent: Some(absent) } => {
+                return Some(Wait::NoSuchTask { absent: absent.clone(), on: on.clone() });
+            }
+            Dependencies::Waiting { on, absent: None } => return Some(Wait::Dependencies { on: on.clone() }),
             Dependencies::Missing(missing) => return Some(Wait::Reference(missing.clone())),
             Dependencies::Failed { .. } => return None,
         }
-        match self.gate {
+        match &self.gate {
+            Gate::Unusable { reason, message } => return Some(Wait::Unusable { reason, message: message.clone() }),
             Gate::SuspendedByUser => return Some(Wait::Suspended),
             Gate::Standby => return Some(Wait::Waking),
             Gate::ServerNotReady => return Some(Wait::ServerNotReady),
@@ -87,8 +105,9 @@ impl Wait {
             (Self::ServerNotReady | Self::ServerReplaced, _) => reasons::AGENT_SERVER_NOT_READY,
             (Self::Missing { .. }, Lane::Agent(_)) => reasons::AGENT_NOT_FOUND,
             (Self::Missing { .. }, Lane::Template(_)) => reasons::TEMPLATE_NOT_FOUND,
+            (Self::Unusable { reason, .. }, _) => reason,
             (Self::Reference(missing), _) => missing.reason,
-            (Self::Dependencies { .. }, _) => reasons::WAITING_FOR_DEPENDENCY,
+            (Self::Dependencies { .. } | Self::NoSuchTask { .. }, _) => reasons::WAITING_FOR_DEPENDENCY,
         }
     }
 
@@ -104,11 +123,17 @@ impl Wait {
             }
             Self::Suspended => format!("{who} is suspended; set spec.suspend to false to resume it"),
             Self::Waking => format!("{who} was idle and is waking up"),
+            Self::Unusable { message, .. } => message.clone(),
             Self::ServerNotReady => format!("the server of {who} is not ready"),
             Self::ServerReplaced => format!("the server of {who} is being replaced, because the Agent changed"),
             Self::Missing { until } => format!("{who} does not exist; the Task fails at {until} if it is not created"),
             Self::Reference(Missing { message, until, .. }) => {
                 format!("{message}; the Task fails at {until} if that is still so")
+            }
+            Self::NoSuchTask { absent: Absent { task, until }, .. } => {
+                format!(
+                    "Task '{task}' must end first and does not exist; this Task fails at {until} if it is not created"
+                )
             }
             Self::Dependencies { on } => match on.as_slice() {
                 [one] => format!("Task '{one}' must end first"),
@@ -126,6 +151,11 @@ pub(super) fn gone(lane: &Lane, grace: SignedDuration) -> (&'static str, String)
         Lane::Template(_) => reasons::TEMPLATE_NOT_FOUND,
     };
     (reason, format!("{} does not exist in this namespace and was not created within {grace:#}", who(lane)))
+}
+
+/// Message for a Task that depends on one that did not appear in time.
+pub(super) fn no_such_task(task: &str) -> String {
+    format!("Task '{task}', which this one depends on, does not exist; create it first, or remove it from dependsOn")
 }
 
 fn who(lane: &Lane) -> String {
