@@ -161,9 +161,11 @@ impl Metrics {
         self.wait_seconds.observe(waited.as_secs_f64());
     }
 
-    /// A Task ended after this time.
-    pub fn ended(&self, namespace: &str, phase: &str, reason: &str, took: Duration) {
-        self.task_seconds.get_or_create(&Namespace { namespace: namespace.into() }).observe(took.as_secs_f64());
+    /// A Task ended, after this time if it ran.
+    pub fn ended(&self, namespace: &str, phase: &str, reason: &str, took: Option<Duration>) {
+        if let Some(took) = took {
+            self.task_seconds.get_or_create(&Namespace { namespace: namespace.into() }).observe(took.as_secs_f64());
+        }
         let outcome = Outcome { namespace: namespace.into(), phase: phase.into(), reason: reason.into() };
         self.outcomes.get_or_create(&outcome).inc();
         self.namespaces().entry(namespace.into()).or_default().outcomes.insert(outcome);

@@ -1,7 +1,7 @@
 //! From a Task to its final status.
 
 use anyhow::ensure;
-use api::{Task, TaskPhase, TaskStatus};
+use api::{Agent, Task, TaskPhase, TaskStatus};
 use blackbox::{cases, runner::Case, stub_kubelet::Act};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PostParams;
@@ -16,6 +16,8 @@ pub const CASES: &[Case] = cases![
     a_task_created_before_its_template_runs_once_the_template_is_there,
     a_rerun_has_its_own_number_and_pod_and_leaves_the_first_alone,
     a_rerun_sees_contexts_as_they_are_now,
+    a_rerun_asked_for_before_the_first_run_is_the_first_run,
+    a_task_says_what_is_wrong_with_its_agent,
     a_task_recreated_under_its_name_never_adopts_the_old_pod,
     a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone,
     a_pod_of_an_earlier_task_that_never_goes_does_not_hold_up_its_successor_for_ever,
@@ -163,6 +165,51 @@ async fn a_rerun_sees_contexts_as_they_are_now() -> anyhow::Result<()> {
     .await
 }
 
+async fn a_rerun_asked_for_before_the_first_run_is_the_first_run() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        let metadata = json!({"annotations": {"kubeopencode.io/rerun": "1"}});
+        let spec = json!({"description": "say hello", "templateRef": {"name": "t"}});
+        world.create_with::<Task>("once", metadata.clone(), spec.clone()).await?;
+        let status = world.succeeds("once").await?;
+        ensure!((status.run_epoch, status.observed_rerun.as_deref()) == (Some(1), Some("1")), "{status:?}");
+        // One that can never run is refused once.
+        let twice = json!({"type": "Text", "text": "x", "mountPath": "a.txt"});
+        let mut clash = spec;
+        clash["contexts"] = json!([twice, twice]);
+        world.create_with::<Task>("refused", metadata, clash).await?;
+        let status = world.fails("refused", "ContextError").await?;
+        ensure!(status.observed_rerun.as_deref() == Some("1"), "{status:?}");
+        world.annotate::<Task>("once", "kubeopencode.io/rerun", "2").await?;
+        world.until("once", "its second run", |status| status.run_epoch == Some(2)).await?;
+        world.succeeds("once").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn a_task_says_what_is_wrong_with_its_agent() -> anyhow::Result<()> {
+    shared(async |world| {
+        // Its last good server stays, but nobody knows how a Task should run on it.
+        world.ready_agent("a", json!({})).await?;
+        world.merge::<Agent>("a", json!({"spec": {"config": "no JSON"}})).await?;
+        world.task("on-a", json!({"agentRef": {"name": "a"}})).await?;
+        let status = world.waits("on-a", "ConfigInvalid").await?;
+        ensure!(message(&status).starts_with("config of Agent 'a' is not valid: it is no JSON"), "{status:?}");
+        world.agent("b", json!({"templateRef": {"name": "later"}})).await?;
+        world.task("on-b", json!({"agentRef": {"name": "b"}})).await?;
+        let status = world.waits("on-b", "TemplateNotFound").await?;
+        ensure!(message(&status).starts_with("Agent 'b' uses AgentTemplate 'later'"), "{status:?}");
+
+        world.merge::<Agent>("a", json!({"spec": {"config": null}})).await?;
+        world.succeeds("on-a").await?;
+        world.template("later", json!({})).await?;
+        world.succeeds("on-b").await?;
+        Ok(())
+    })
+    .await
+}
+
 async fn a_task_recreated_under_its_name_never_adopts_the_old_pod() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
@@ -209,7 +256,7 @@ async fn a_pod_of_that_name_that_belongs_to_somebody_else_is_left_alone() -> any
 async fn a_pod_of_an_earlier_task_that_never_goes_does_not_hold_up_its_successor_for_ever() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        for task in ["late", "stopped"] {
+        for task in ["late", "stopped", "retried"] {
             let owner = json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "name": task,
                                "uid": "00000000-0000-0000-0000-000000000000", "controller": true});
             let stuck: Pod = serde_json::from_value(json!({
@@ -225,12 +272,19 @@ async fn a_pod_of_an_earlier_task_that_never_goes_does_not_hold_up_its_successor
         let status = world.fails("late", "NameConflict").await?;
         ensure!(message(&status).starts_with("the task did not start within 3s") && holds(&status), "{status:?}");
 
+        // Its next run has a Pod of another name.
+        let retry = json!({"maxRetries": 1, "causes": ["Startup"], "backoff": "1s"});
+        let spec = json!({"templateRef": {"name": "t"}, "startupTimeout": "2s", "retry": retry});
+        world.task("retried", spec).await?;
+        let status = world.succeeds("retried").await?;
+        ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+
         world.task("stopped", json!({"templateRef": {"name": "t"}})).await?;
         world.until("stopped", "what holds it up", holds).await?;
         world.stop("stopped").await?;
         let status = world.ended("stopped").await?;
         ensure!(reason(&status) == "UserStopped" && status.pod_uid.is_none(), "{status:?}");
-        for task in ["late", "stopped"] {
+        for task in ["late", "stopped", "retried"] {
             world.merge::<Pod>(&format!("{task}-pod"), json!({"metadata": {"finalizers": null}})).await?;
         }
         Ok(())

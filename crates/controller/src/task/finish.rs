@@ -1,5 +1,7 @@
 //! The final status of a run: written once, then its slot is free.
 
+use std::time::Duration;
+
 use api::{
     Task, TaskPhase, TaskStatus,
     conditions::{reasons, types},
@@ -10,7 +12,7 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
 use kubeopencode_core::{
     approval, milestones, names,
-    outcome::{Ending, Evidence},
+    outcome::{Ending, Evidence, Stop},
     pod_progress::Progress,
     retry::retry_after,
     status,
@@ -20,7 +22,7 @@ use observe::{Key, Next};
 use super::{
     follow::{later, time},
     record, session,
-    start::Error,
+    start::{Error, note_rerun},
 };
 use crate::{
     context::{Context, instant, now},
@@ -39,10 +41,15 @@ pub async fn ended(
     let pod = evidence.pod;
     let progress = pod.map(Progress::of).unwrap_or_default();
     session::ended(ctx, task, epoch, &ending, &progress);
-    // The status is final once the log is durable.
-    let logs = match ctx.logs.close(task, epoch, pod, evidence.gone).await {
-        Closing::Until(at) => return Ok(Next::At(at)),
-        Closing::Over(logs) => logs,
+    // The status is final once the log is durable. A run without a Pod has none.
+    let never_made = pod.is_none() && matches!(evidence.stop, Some(Stop::Startup(_)));
+    let logs = if never_made {
+        None
+    } else {
+        match ctx.logs.close(task, epoch, pod, evidence.gone).await {
+            Closing::Until(at) => return Ok(Next::At(at)),
+            Closing::Over(logs) => logs,
+        }
     };
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let key = Key::of(task);
@@ -108,6 +115,7 @@ pub async fn refused(ctx: &Context, task: &Task, epoch: i64, reason: &str, messa
 /// The status of a Task that ends without having run.
 fn closed(task: &Task, phase: TaskPhase, reason: &str, message: &str) -> TaskStatus {
     let mut after = task.status.clone().unwrap_or_default();
+    note_rerun(task, &mut after);
     after.phase = Some(phase);
     after.observed_generation = task.metadata.generation;
     after.agent_ref.clone_from(&task.spec.agent_ref);
@@ -179,14 +187,18 @@ async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, afte
     } else {
         ctx.events.normal(task, &reason, message);
     }
-    let admitted = after.timings.as_ref().and_then(|timings| timings.admitted_at.as_ref());
-    let took = admitted.map(|at| now().duration_since(at.0).try_into().unwrap_or_default()).unwrap_or_default();
     let phase = after.phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
-    ctx.metrics.ended(&key.namespace, &phase, &reason, took);
+    ctx.metrics.ended(&key.namespace, &phase, &reason, took(after).filter(|_| ran));
     if let Some(collector) = ctx.collector() {
         ctx.traces.ended(collector, task, after);
     }
     Ok(Next::Wait)
+}
+
+/// How long the run of a final status took.
+fn took(status: &TaskStatus) -> Option<Duration> {
+    let admitted = status.timings.as_ref()?.admitted_at.as_ref()?;
+    status.completion_time.as_ref()?.0.duration_since(admitted.0).try_into().ok()
 }
 
 /// Puts into a status what its Pod tells.
@@ -200,4 +212,20 @@ pub(super) fn note_progress(status: &mut TaskStatus, pod: Option<&Pod>, progress
     keep(&mut timings.pod_created_at, progress.created_at);
     keep(&mut timings.scheduled_at, progress.scheduled_at);
     keep(&mut timings.prepared_at, progress.prepared_at);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_took_as_long_as_its_status_says() {
+        let took = |status| took(&serde_json::from_value(status).unwrap()).map(|took| took.as_secs());
+        let admitted = json!({"admittedAt": "2026-01-01T00:00:00Z"});
+        let end = "2026-01-01T00:01:30Z";
+        assert_eq!(took(json!({"timings": admitted, "completionTime": end})), Some(90));
+        assert_eq!(took(json!({"timings": {"queuedAt": "2026-01-01T00:00:00Z"}, "completionTime": end})), None);
+    }
 }

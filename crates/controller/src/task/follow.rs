@@ -14,7 +14,7 @@ use kubeopencode_core::{
     milestones, names,
     outcome::{Evidence, Stop, classify},
     pod_progress::Progress,
-    startup::{Startup, startup},
+    startup::{Startup, Trouble, startup},
 };
 use observe::{Key, Next};
 use serde_json::json;
@@ -118,7 +118,11 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
 async fn not_made(ctx: &Context, task: &Task, epoch: i64, admitted_at: Timestamp, error: Error) -> Result<Next, Error> {
     if let Startup::Failed(trouble) = startup(None, admitted_at, ctx.startup_timeout(task), now()) {
         let message = format!("{}: {error}", trouble.message);
-        return finish::refused(ctx, task, epoch, error.reason(), &message).await;
+        let stop = Stop::Startup(Trouble { reason: error.reason(), message });
+        let evidence = Evidence { pod: None, gone: true, stop: Some(&stop), report_required: false };
+        if let Some(ending) = classify(&evidence) {
+            return finish::ended(ctx, task, epoch, &evidence, ending).await;
+        }
     }
     if let Error::Leaving { .. } | Error::Api(kube::Error::Api(_)) = &error {
         tell_trouble(ctx, task, error.reason(), &error.to_string()).await?;

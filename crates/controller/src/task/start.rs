@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
-    Task, TaskPhase,
+    Task, TaskPhase, TaskStatus,
     conditions::{reasons, types},
     kinds::task::TaskTimings,
     names::annotations,
@@ -292,6 +292,7 @@ async fn claim(
     after.observed_generation = task.metadata.generation;
     after.agent_ref = task.spec.agent_ref.as_ref().map(|agent| LocalRef::new(&agent.name));
     after.template_ref = task.spec.template_ref.as_ref().map(|template| LocalRef::new(&template.name));
+    note_rerun(task, &mut after);
     after.run_epoch = Some(admission.epoch);
     after.claimed_from = task.resource_version();
     after.attempt = Some(after.attempt.unwrap_or(0) + 1);
@@ -332,9 +333,19 @@ async fn claim(
     Ok(written.unwrap_or_else(|| task.clone()))
 }
 
+/// What asks for another run of a Task that never ran asks for its first one.
+pub(super) fn note_rerun(task: &Task, status: &mut TaskStatus) {
+    if status.run_epoch.is_none() {
+        status.observed_rerun = task.annotations().get(annotations::RERUN).cloned();
+    }
+}
+
+/// How long a run waited; another run of a Task has not waited since the Task exists.
 fn waited(task: &Task, admission: &Admission) -> std::time::Duration {
-    let created = task.metadata.creation_timestamp.as_ref().map_or(admission.at, |time| time.0);
-    admission.at.duration_since(created).try_into().unwrap_or_default()
+    let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
+    let queued = timings.and_then(|timings| timings.queued_at.as_ref());
+    let since = queued.or(task.metadata.creation_timestamp.as_ref()).map_or(admission.at, |time| time.0);
+    admission.at.duration_since(since).try_into().unwrap_or_default()
 }
 
 /// Creates what a run needs, once. What exists already is ours if its owner is.
@@ -396,4 +407,38 @@ where
         return Err(Error::Leaving { kind, name });
     }
     Err(Error::Taken { kind, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeopencode_core::queue::TaskKey;
+
+    use super::*;
+
+    #[test]
+    fn a_run_waits_from_when_it_was_queued() {
+        let created = "2026-01-01T00:00:00Z";
+        let mut task: Task = serde_json::from_value(json!({
+            "metadata": { "name": "t", "creationTimestamp": created }, "spec": {},
+        }))
+        .unwrap();
+        let at = "2026-01-08T00:00:10Z".parse().unwrap();
+        let admission = Admission { key: TaskKey::of(&task), epoch: 2, at };
+        assert_eq!(waited(&task, &admission).as_secs(), 7 * 24 * 3600 + 10);
+        let queued_at = Some(Time("2026-01-08T00:00:00Z".parse().unwrap()));
+        task.status.get_or_insert_default().timings = Some(TaskTimings { queued_at, ..TaskTimings::default() });
+        assert_eq!(waited(&task, &admission).as_secs(), 10);
+    }
+
+    #[test]
+    fn a_rerun_asked_for_before_the_first_run_is_the_first_run() {
+        let metadata = json!({ "name": "t", "annotations": { annotations::RERUN: "1" } });
+        let task: Task = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
+        let mut status = TaskStatus::default();
+        note_rerun(&task, &mut status);
+        assert_eq!(status.observed_rerun.as_deref(), Some("1"));
+        let mut status = TaskStatus { run_epoch: Some(1), ..TaskStatus::default() };
+        note_rerun(&task, &mut status);
+        assert_eq!(status.observed_rerun, None);
+    }
 }
