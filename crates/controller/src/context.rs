@@ -222,7 +222,7 @@ impl Context {
 
     /// The settings of a run, as far as its Agent or template still exists.
     pub fn resolved(&self, task: &Task) -> Option<ResolvedTask> {
-        task::start::resolve(self, task).ok()
+        task::start::resolve(self, task).ok().map(|(resolved, _)| resolved)
     }
 
     /// How long a Task may take to start.

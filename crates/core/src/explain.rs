@@ -22,6 +22,7 @@ use crate::{
 };
 use line::Line;
 pub use next::Reader;
+pub use settings::settings_of_run;
 pub use told::{
     AgentExplanation, Ahead, Cause, DependencyState, Level, ObjectName, QueueState, QuotaState, Setting,
     TaskExplanation,
@@ -66,6 +67,8 @@ pub struct Run {
     pub pod: Option<Pod>,
     /// What happened to the Task and to its Pod.
     pub events: Vec<Event>,
+    /// What it was made with, as [`settings_of_run`] told it when it started, if that was kept.
+    pub settings: Option<Vec<Setting>>,
 }
 
 impl Surroundings {
@@ -80,7 +83,7 @@ pub fn task(task: &Task, run: &Run, around: &Surroundings) -> TaskExplanation {
     let line = Line::of_task(task, &others, around);
     let mut chain = chain::of_task(task, run, line.as_ref(), &others, around);
     once_each(&mut chain);
-    let (settings, settings_error) = told_or_not(settings::of_task(task, around));
+    let (settings, settings_error) = told_or_not(settings::of_run(task, run, around));
     let status = task.status.clone().unwrap_or_default();
     TaskExplanation {
         task: ObjectName::here(&task.metadata),

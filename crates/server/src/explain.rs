@@ -6,7 +6,7 @@ use api::{Agent, Task, names::labels};
 use axum::{Json, extract::State};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, ResourceExt, api::ListParams};
-use kubeopencode_core::explain::{self, AgentExplanation, Reader, Run, Sight, Surroundings, TaskExplanation};
+use kubeopencode_core::explain::{self, AgentExplanation, Reader, Run, Setting, Sight, Surroundings, TaskExplanation};
 use observe::Key;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -15,6 +15,7 @@ use crate::{
     crud,
     error::Answer,
     extract::At,
+    logs,
     state::Server,
     world::{Target, now},
 };
@@ -112,7 +113,7 @@ async fn run(server: &Server, caller: &Caller, task: &Task) -> Answer<Run> {
     let name = task.status.as_ref().and_then(|status| status.pod_name.clone());
     let (Some(name), Some(uid)) = (name, task.uid()) else { return Ok(Run::default()) };
     let client = server.cluster.client(caller)?;
-    let mut run = Run::default();
+    let mut run = Run { settings: settings(server, task).await, ..Run::default() };
     if server.reviews.may(caller, &core_resource("get", "pods", Some(&namespace), Some(&name))).await? {
         run.pod = Api::<Pod>::namespaced(client.clone(), &namespace).get_opt(&name).await.ok().flatten();
     }
@@ -124,4 +125,14 @@ async fn run(server: &Server, caller: &Caller, task: &Task) -> Answer<Run> {
         }
     }
     Ok(run)
+}
+
+/// What the current or last run of a Task was made with, if the archive has it.
+async fn settings(server: &Server, task: &Task) -> Option<Vec<Setting>> {
+    let status = task.status.as_ref()?;
+    status.resolved.as_ref()?.reference.as_ref()?;
+    let run = store::Run { task: logs::owner(task)?, epoch: status.run_epoch? };
+    let kept = server.options.log_archive.as_ref()?.settings(&run).await;
+    let kept = kept.inspect_err(|error| tracing::warn!(%error, "the settings of a run cannot be read")).ok()??;
+    serde_json::from_slice(&kept).ok()
 }

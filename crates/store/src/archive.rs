@@ -13,7 +13,8 @@ const RECORD_END: &str = ".run.json";
 /// The logs and records of runs.
 ///
 /// A log is a sequence of whole lines, each with the moment at which the node got it in front. It grows by
-/// [`append`](Self::append) and ends with [`close`](Self::close). A record is a text that says how a run ended.
+/// [`append`](Self::append) and ends with [`close`](Self::close). A record is a text that says how a run ended, settings
+/// are one that says what it was made with.
 pub trait Archive: fmt::Debug + Send + Sync {
     /// Adds whole lines to a log that is `at` bytes long. They are durable when it answers.
     ///
@@ -35,7 +36,13 @@ pub trait Archive: fmt::Debug + Send + Sync {
     /// The records of a Task's runs, by the number of the run.
     fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>>;
 
-    /// Removes the logs and records of all runs of a Task. It is no error if there are none.
+    /// Keeps the settings of a run. They are durable when it answers. The first word counts.
+    fn keep_settings(&self, run: &Run, settings: Vec<u8>) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// The settings of a run; nothing if none were kept.
+    fn settings(&self, run: &Run) -> BoxFuture<'_, Result<Option<Vec<u8>>, Error>>;
+
+    /// Removes the logs, records and settings of all runs of a Task. It is no error if there are none.
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The Tasks of which something is kept here.
@@ -90,6 +97,11 @@ impl Run {
     /// Where the record of the run is, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.run.json`.
     pub fn record(&self) -> String {
         format!("{}/{}/{RECORD_START}{}{RECORD_END}", self.task.namespace, self.task.uid, self.epoch)
+    }
+
+    /// Where the settings of the run are, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.settings.json`.
+    pub fn settings(&self) -> String {
+        format!("{}/{}/{RECORD_START}{}.settings.json", self.task.namespace, self.task.uid, self.epoch)
     }
 
     /// The number of the run whose record has this name.

@@ -116,9 +116,10 @@ impl Directory {
         Ok(end)
     }
 
-    fn record_now(&self, run: &Run, record: &[u8]) -> Result<Vec<u8>, Error> {
-        let place = self.base.join(run.record());
-        let folder = self.folder(&run.task);
+    /// Puts a text into its place, unless one is there. Answers the one that is.
+    fn put_once(&self, task: &Owner, place: &str, text: &[u8]) -> Result<Vec<u8>, Error> {
+        let place = self.base.join(place);
+        let folder = self.folder(task);
         if let Some(earlier) = read_if_there(&place)? {
             // Whoever wrote it may have died before its name was durable.
             sync(&folder)?;
@@ -137,7 +138,7 @@ impl Directory {
                 });
             }
             file.set_len(0)?;
-            finish(file, record, &draft, &place)
+            finish(file, text, &draft, &place)
         };
         written().map_err(failed("write", &place))?;
         sync(&folder)?;
@@ -237,7 +238,17 @@ impl Archive for Directory {
 
     fn record(&self, run: &Run, record: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
         let run = run.clone();
-        self.work(move |this| this.record_now(&run, &record))
+        self.work(move |this| this.put_once(&run.task, &run.record(), &record))
+    }
+
+    fn keep_settings(&self, run: &Run, settings: Vec<u8>) -> BoxFuture<'_, Result<(), Error>> {
+        let run = run.clone();
+        self.work(move |this| this.put_once(&run.task, &run.settings(), &settings).map(drop))
+    }
+
+    fn settings(&self, run: &Run) -> BoxFuture<'_, Result<Option<Vec<u8>>, Error>> {
+        let run = run.clone();
+        self.work(move |this| read_if_there(&this.base.join(run.settings())))
     }
 
     fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>> {

@@ -2,7 +2,7 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Archive`] | the logs of runs, written while they run, and how each run ended; readable when their Pods are gone |
+//! | [`Archive`] | the logs of runs, written while they run, what each run was made with, and how it ended; readable when their Pods are gone |
 //! | [`open`] | the archive at a URL |
 //! | [`lines`] | a log line by line, from a node or from an archive |
 //! | [`Places`] | gives each line of a log a place, so that a reader can go on where it broke off |

@@ -191,6 +191,20 @@ async fn the_first_record_of_a_run_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_settings_of_a_run_count_and_are_no_record() {
+    let case = Case::directory();
+    let run = run("u", 2);
+    assert_eq!(case.archive.settings(&run).await.unwrap(), None);
+    case.archive.keep_settings(&run, b"first".to_vec()).await.unwrap();
+    case.archive.keep_settings(&run, b"second".to_vec()).await.unwrap();
+    assert_eq!(case.archive.settings(&run).await.unwrap().as_deref(), Some(&b"first"[..]));
+    assert!(case.archive.records(&run.task).await.unwrap().is_empty());
+    assert_eq!(case.archive.find(&run).await.unwrap(), None);
+    case.archive.remove(&run.task).await.unwrap();
+    assert_eq!(case.archive.settings(&run).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_many_that_record_a_run_at_once_all_are_told_the_same() {
     let case = Case::directory();
     for epoch in 0..20 {

@@ -1,7 +1,9 @@
 //! What a Pod told about its run counts, also when the Pod is gone before the status of its Task is final.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, ensure};
-use api::TaskPhase;
+use api::{AgentTemplate, TaskPhase};
 use blackbox::{
     cases,
     controller::{Controller, Options},
@@ -10,7 +12,8 @@ use blackbox::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::DeleteParams};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::world::{Alone, World, condition, explain, reason, shared};
 
@@ -18,6 +21,7 @@ pub const CASES: &[Case] = cases![
     a_run_that_timed_out_on_a_node_that_does_not_answer_is_not_lost,
     a_run_that_succeeded_is_not_lost_with_its_pod,
     a_run_that_cannot_start_keeps_its_reason_over_a_restart,
+    what_a_run_was_made_with_is_kept_when_its_template_changes,
 ];
 
 async fn vanishes(world: &World, pod: &str) -> anyhow::Result<()> {
@@ -87,4 +91,35 @@ async fn a_run_that_cannot_start_keeps_its_reason_over_a_restart() -> anyhow::Re
         third.terminate().await
     };
     explain(outcome.await, world, &[&first, &second])
+}
+
+async fn what_a_run_was_made_with_is_kept_when_its_template_changes() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let archive = tempfile::tempdir()?;
+    let options = Options { archive: Some(archive.path().to_owned()), ..Options::default() };
+    let controller = Controller::start(world.cluster, options).await?;
+    let outcome = async {
+        world.template("t", json!({"executorImage": "one:1"})).await?;
+        world.hold("kept");
+        let task = world.task("kept", json!({"templateRef": {"name": "t"}})).await?;
+        let status = world.runs("kept").await?;
+        let place = format!("{}/{}/k8s-1.settings.json", world.namespace, task.metadata.uid.context("no UID")?);
+        let told = status.resolved.and_then(|resolved| resolved.reference);
+        ensure!(told.as_ref() == Some(&place), "{told:?}");
+        world.merge::<AgentTemplate>("t", json!({"spec": {"executorImage": "two:2"}})).await?;
+        world.works("kept").await?;
+        let file = archive.path().join(&place);
+        for _ in 0..600 {
+            if file.exists() {
+                break;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        let settings: Vec<Value> = serde_json::from_slice(&std::fs::read(&file)?)?;
+        let image = settings.iter().find(|setting| setting["path"] == "agent.executorImage").context("no image")?;
+        ensure!(image["value"] == "one:1" && image["originText"] == "AgentTemplate 't'", "{image}");
+        Ok(())
+    };
+    explain(outcome.await, world, &[&controller])
 }

@@ -1,4 +1,4 @@
-//! The record of a run: its final status, kept beside its log.
+//! The record of a run: what it was made with and its final status, kept beside its log.
 //!
 //! It is durable before the status is written, and the first record of a run counts: whoever takes over from a process
 //! that died in between writes what was recorded (I2, I5). It stays when the Task runs again, and goes with the Task.
@@ -11,7 +11,7 @@ use api::{
 };
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use kubeopencode_core::{milestones, status};
+use kubeopencode_core::{explain::Setting, milestones, status};
 use observe::Key;
 use store::{Archive, Run};
 
@@ -19,6 +19,26 @@ use crate::{context::Context, logs};
 
 /// An archive that does not answer for this long does not hold up the end of a run.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Keeps what a run is made with, and where each setting came from.
+pub async fn keep_settings(ctx: &Context, task: &Task, epoch: i64, settings: &[Setting]) {
+    let (Some(archive), Some(run)) = (&ctx.archive, logs::run(task, epoch)) else { return };
+    let trouble = match serde_json::to_vec(settings) {
+        Err(error) => error.to_string(),
+        Ok(text) => match tokio::time::timeout(PATIENCE, archive.keep_settings(&run, text)).await {
+            Err(_) => "the archive does not answer".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(())) => return,
+        },
+    };
+    tracing::warn!(settings = run.settings(), trouble, "what a run is made with is not kept");
+}
+
+/// Where the settings of a run are kept, if anything is kept.
+pub fn settings_of(ctx: &Context, task: &Task, epoch: i64) -> Option<String> {
+    ctx.archive.as_ref()?;
+    logs::run(task, epoch).map(|run| run.settings())
+}
 
 /// Records how a run ended. Answers the status to write: that of the record, or one that says that there is none.
 pub async fn keep(ctx: &Context, task: &Task, epoch: i64, ended: TaskStatus, at: Timestamp) -> TaskStatus {

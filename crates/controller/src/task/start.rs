@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::{
     Task, TaskPhase, TaskStatus,
     conditions::{reasons, types},
-    kinds::task::TaskTimings,
+    kinds::task::{ResolvedStatus, TaskTimings},
     names::annotations,
     refs::LocalRef,
 };
@@ -19,8 +19,10 @@ use kube::{
 };
 use kubeopencode_core::{
     contexts::{self, ConfigMaps, ContextError, ContextInput},
+    explain::settings_of_run,
     milestones, names, not_yet,
     opencode::ConfigError,
+    origin::Origins,
     pod::{TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     queue::Admission,
     resolve::{ResolveError, Target as On, resolve_task},
@@ -31,7 +33,7 @@ use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
-    needs,
+    needs, record,
     target::{Target, TargetKind},
 };
 use crate::{
@@ -164,7 +166,7 @@ pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<
     if !without_effect.is_empty() {
         ctx.events.warning(&claimed, "NotSupported", without_effect.join("; "));
     }
-    create(ctx, &claimed, admission.epoch, objects.made).await?;
+    make(ctx, &claimed, admission.epoch, objects).await?;
     Ok(Next::Wait)
 }
 
@@ -176,20 +178,30 @@ pub async fn check(ctx: &Context, task: &Task, epoch: i64) -> Result<(), Error> 
 /// Creates the Pod of a run that was claimed by a process that died before it could.
 pub async fn resume(ctx: &Context, task: &Task, epoch: i64) -> Result<Arc<Pod>, Error> {
     let objects = gather(ctx, task, epoch).await?;
-    create(ctx, task, epoch, objects.made).await
+    make(ctx, task, epoch, objects).await
+}
+
+/// Creates what a run needs, and keeps what it is made with.
+async fn make(ctx: &Context, task: &Task, epoch: i64, objects: Objects) -> Result<Arc<Pod>, Error> {
+    let Objects { resolved, origins, made } = objects;
+    let settings = if ctx.archive.is_some() { settings_of_run(task, &resolved, &origins) } else { Vec::new() };
+    // Beside each other: the Pod does not wait for the archive.
+    let (pod, ()) = tokio::join!(create(ctx, task, epoch, made), record::keep_settings(ctx, task, epoch, &settings));
+    pod
 }
 
 /// What a run needs, and the settings it was made from.
 struct Objects {
     resolved: ResolvedTask,
+    origins: Origins,
     made: TaskObjects,
 }
 
-/// The settings of a run, from the Task and what it runs on as they are now.
-pub fn resolve(ctx: &Context, task: &Task) -> Result<ResolvedTask, Error> {
+/// The settings of a run, from the Task and what it runs on as they are now, and where each came from.
+pub fn resolve(ctx: &Context, task: &Task) -> Result<(ResolvedTask, Origins), Error> {
     let platform = ctx.platform();
     let target = Target::of(task).ok_or_else(|| Error::Gone("what the Task refers to".into()))?;
-    let (resolved, _origins) = match target.kind {
+    Ok(match target.kind {
         TargetKind::Agent => {
             let agent = ctx.seen.agents.object(&target.key);
             let agent = agent.ok_or_else(|| Error::Gone(format!("Agent '{}'", target.key.name)))?;
@@ -202,8 +214,7 @@ pub fn resolve(ctx: &Context, task: &Task) -> Result<ResolvedTask, Error> {
             let template = template.ok_or_else(|| Error::Gone(format!("AgentTemplate '{}'", target.key.name)))?;
             resolve_task(task, On::Template(&template), &platform)?
         }
-    };
-    Ok(resolved)
+    })
 }
 
 /// Builds what a run needs. If something that it refers to is missing, the Task is looked at again when that changes.
@@ -222,7 +233,7 @@ async fn gather(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error
 async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Objects, Error> {
     let platform = ctx.platform();
     let key = Key::of(task);
-    let resolved = resolve(ctx, task)?;
+    let (resolved, origins) = resolve(ctx, task)?;
     let config_maps = read_config_maps(ctx, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let plan = contexts::assemble(&input)?;
@@ -242,7 +253,7 @@ async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> R
     for sentence in &plan.left_out {
         ctx.events.normal(task, "ContextLeftOut", sentence);
     }
-    Ok(Objects { resolved, made })
+    Ok(Objects { resolved, origins, made })
 }
 
 /// Reads the ConfigMaps that contexts name.
@@ -302,7 +313,8 @@ async fn claim(
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
     (after.session, after.usage, after.result, after.logs) = (None, None, None, None);
-    after.resolved = Some(api::kinds::task::ResolvedStatus { hash: Some(resolved.hash()), reference: None });
+    let reference = record::settings_of(ctx, task, admission.epoch);
+    after.resolved = Some(ResolvedStatus { hash: Some(resolved.hash()), reference });
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),
         admitted_at: Some(Time(admission.at)),

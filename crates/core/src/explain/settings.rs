@@ -1,9 +1,9 @@
 //! Resolved settings as a list, each with its origin.
 
-use api::{Agent, Task, TaskSpec};
+use api::{Agent, Task, TaskPhase, TaskSpec};
 use serde_json::Value;
 
-use super::{Setting, Surroundings};
+use super::{Run, Setting, Surroundings};
 use crate::{
     origin::{Origin, Origins},
     resolve::{Target, resolve_task},
@@ -11,16 +11,35 @@ use crate::{
     span::written,
 };
 
-/// The settings of the next or current run of `task`, or why they cannot be told.
-pub fn of_task(task: &Task, around: &Surroundings) -> Result<Vec<Setting>, String> {
-    let name = match (&task.spec.agent_ref, &task.spec.template_ref) {
-        (Some(agent), _) => format!("Agent '{}'", agent.name),
-        (None, Some(template)) => format!("AgentTemplate '{}'", template.name),
-        (None, None) => return Ok(Vec::new()),
-    };
-    if !around.sight.target {
-        return Err("you may not read what the Task runs on".to_owned());
+/// The settings of the run that `task` is in or had last, as they were kept when it started; of one that waits, or whose
+/// were not kept, as they would be now.
+pub fn of_run(task: &Task, run: &Run, around: &Surroundings) -> Result<Vec<Setting>, String> {
+    let phase = task.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
+    let began = phase == TaskPhase::Running || phase.is_finished();
+    match &run.settings {
+        Some(kept) if began => seen(around).map(|()| kept.clone()),
+        _ => of_task(task, around),
     }
+}
+
+/// The settings of a run that starts, as they are kept for later.
+pub fn settings_of_run(task: &Task, resolved: &ResolvedTask, origins: &Origins) -> Vec<Setting> {
+    list(resolved, origins, &target_of(task).unwrap_or_default())
+}
+
+fn target_of(task: &Task) -> Option<String> {
+    let agent = task.spec.agent_ref.as_ref().map(|agent| format!("Agent '{}'", agent.name));
+    agent.or_else(|| task.spec.template_ref.as_ref().map(|template| format!("AgentTemplate '{}'", template.name)))
+}
+
+fn seen(around: &Surroundings) -> Result<(), String> {
+    if around.sight.target { Ok(()) } else { Err("you may not read what the Task runs on".to_owned()) }
+}
+
+/// The settings of a run of `task` that would start now, or why they cannot be told.
+pub fn of_task(task: &Task, around: &Surroundings) -> Result<Vec<Setting>, String> {
+    let Some(name) = target_of(task) else { return Ok(Vec::new()) };
+    seen(around)?;
     let target = match (&around.agent, &around.template) {
         (Some(agent), template) if task.spec.agent_ref.is_some() => {
             let url = agent.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default();

@@ -127,3 +127,25 @@ fn each_setting_tells_its_value_and_its_origin() {
     let of_agent = agent(around.agent.as_ref().unwrap(), &around);
     assert!(of_agent.settings.iter().any(|setting| setting.path == "maxConcurrentTasks"));
 }
+
+#[test]
+fn a_run_is_explained_by_the_settings_that_it_was_made_with() {
+    let mut mine = waits("mine", &json!([]));
+    let around = around(&broken_agent(), vec![mine.clone()]);
+    let kept = vec![Setting {
+        path: "timeout".into(),
+        value: "5m".into(),
+        origin: crate::origin::Origin::Task,
+        origin_text: "the Task".into(),
+    }];
+    let run = Run { settings: Some(kept.clone()), ..Run::default() };
+    assert_ne!(task(&mine, &run, &around).settings, kept, "it waits for another run");
+    let mut status = mine.status.take().unwrap_or_default();
+    status.phase = Some(api::TaskPhase::Running);
+    mine.status = Some(status);
+    assert_eq!(task(&mine, &run, &around).settings, kept);
+    let mut blind = around;
+    blind.sight.target = false;
+    let told = task(&mine, &run, &blind);
+    assert!(told.settings.is_empty() && told.settings_error.is_some());
+}

@@ -4,7 +4,7 @@ use api::{TaskPhase, kinds::agent::AgentPhase, run::DependencyCondition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
@@ -214,7 +214,7 @@ pub struct DependencyState {
 }
 
 /// One resolved setting.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
     /// Its path, such as `agent.executorImage`.

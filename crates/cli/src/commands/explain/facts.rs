@@ -7,11 +7,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 use kubeopencode_core::{
-    explain::{Reader, Run, Sight, Surroundings},
+    explain::{Reader, Run, Setting, Sight, Surroundings},
     platform::Platform,
 };
 
-use crate::commands::{connect::Cluster, describe, problem::Answer, task::follow};
+use crate::{
+    commands::{connect::Cluster, describe, log::kept, problem::Answer, task::follow},
+    log_archive::LogArchiveArg,
+};
 
 /// What is known of a Task and of what it meets.
 #[derive(Clone, Debug)]
@@ -82,5 +85,14 @@ async fn run(cluster: &Cluster, task: &Task) -> Run {
     if let Some(pod) = &pod {
         events.extend(describe::events(cluster, pod.metadata.uid.as_deref()).await);
     }
-    Run { pod, events }
+    Run { pod, events, settings: settings(cluster, task).await }
+}
+
+/// What the run was made with, if this machine keeps it.
+async fn settings(cluster: &Cluster, task: &Task) -> Option<Vec<Setting>> {
+    let status = task.status.as_ref()?;
+    status.resolved.as_ref()?.reference.as_ref()?;
+    let (archive, owner) = kept::archive_of(cluster, &LogArchiveArg::default(), task).ok()??;
+    let run = store::Run { task: owner, epoch: status.run_epoch? };
+    serde_json::from_slice(&archive.settings(&run).await.ok()??).ok()
 }
