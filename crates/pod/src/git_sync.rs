@@ -113,14 +113,19 @@ impl<'a> Follower<'a> {
         if head != marker.commit {
             return Ok(Look::KeptCommits { head });
         }
-        let status =
-            git.run_untrusted(&directory, &["status", "--porcelain", "--untracked-files=no", "--no-renames"]).await?;
+        // Not into submodules: git would enter them with whatever they are configured to run. They are left behind by
+        // every move, which is no edit.
+        let status = ["status", "--porcelain", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
+        let status = git.run_untrusted(&directory, &status).await?;
         if !status.is_empty() {
             let files = status.lines().filter_map(|line| line.get(3..)).map(str::to_owned).collect();
             return Ok(Look::KeptEdits(files));
         }
         let mirror = self.mirror(&git, &target, &new).await?;
         self.take(&git, &directory, &mirror, &target, &new).await?;
+        if settings.submodules {
+            tracing::warn!("submodules stay as they were checked out; policy Rollout brings them along");
+        }
         Marker { commit: new.clone(), ..marker }.write(&record)?;
         Ok(Look::Moved { from: head, to: new })
     }
@@ -159,7 +164,7 @@ impl<'a> Follower<'a> {
         let mut arguments = vec!["fetch", "--quiet", "--force", "--no-tags"];
         arguments.extend(depth.as_deref());
         arguments.extend(["--", &url, &refspec]);
-        git.run_untrusted(directory, &arguments).await?;
+        git.fetch_untrusted(directory, &arguments).await?;
         git.run_untrusted(directory, &["reset", "--quiet", "--keep", new]).await?;
         Ok(())
     }

@@ -24,6 +24,7 @@ pub mod env;
 pub mod git;
 pub mod git_init;
 pub mod git_sync;
+mod group;
 pub mod opencode;
 pub mod outcome;
 pub mod place;

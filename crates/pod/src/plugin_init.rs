@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::env::{self, Lookup, SettingError};
+use crate::group::Group;
 use crate::redact::Redactor;
 
 /// What plugin-init is told.
@@ -133,13 +134,13 @@ pub async fn run(settings: &Settings) -> Result<usize, Error> {
         command.env("NODE_EXTRA_CA_CERTS", authorities);
     }
     let child = command.spawn().map_err(Error::Start)?;
-    let group = child.id();
-    let output = if let Ok(output) = tokio::time::timeout(settings.timeout, child.wait_with_output()).await {
-        output.map_err(Error::Start)?
-    } else {
-        kill_group(group);
-        return Err(Error::TimedOut { packages, limit: settings.timeout });
+    // npm is a script whose node goes on without it.
+    let group = Group::of(&child);
+    let output = match tokio::time::timeout(settings.timeout, child.wait_with_output()).await {
+        Ok(output) => output.map_err(Error::Start)?,
+        Err(_) => return Err(Error::TimedOut { packages, limit: settings.timeout }),
     };
+    group.ended();
     if !output.status.success() {
         let redactor = Redactor::from_process([]);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -150,12 +151,6 @@ pub async fn run(settings: &Settings) -> Result<usize, Error> {
     make_readable(&settings.directory).map_err(io(&settings.directory))?;
     tracing::info!(%packages, "plugins are installed");
     Ok(settings.packages.len())
-}
-
-fn kill_group(id: Option<u32>) {
-    if let Some(pid) = id.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-    }
 }
 
 /// As `chmod -R a+rX`: the agent may run as another user.

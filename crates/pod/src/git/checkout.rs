@@ -134,7 +134,7 @@ pub async fn ensure(settings: &Settings, git: &Git<'_>) -> Result<Checkout, Chec
         if marker.repository == settings.repository.url && marker.reference == settings.reference {
             return Ok(Checkout { marker, fresh: false });
         }
-        let status = git.run_untrusted(&path, &["status", "--porcelain"]).await?;
+        let status = git.run_untrusted(&path, &["status", "--porcelain", "--ignore-submodules=all"]).await?;
         let head = git.run_untrusted(&path, &["rev-parse", "HEAD"]).await?;
         if !status.is_empty() || head.trim() != marker.commit {
             let found = format!("{} at {}", marker.repository, marker.reference);

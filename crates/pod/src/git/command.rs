@@ -1,5 +1,6 @@
 //! Running git: clean environment, time limit, errors that say what to do.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::access::Access;
+use crate::group::Group;
 use crate::redact::Redactor;
 
 /// How a git command failed.
@@ -79,44 +81,59 @@ impl<'a> Git<'a> {
 
     /// Runs git with access to the remote. For directories that only we have written.
     pub async fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
-        self.execute(directory, arguments, self.access.environment()).await
+        let environment = self.access.environment().into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.execute(directory, arguments, environment.collect()).await
     }
 
     /// Runs git in a directory that the agent may have written: without credentials, without hooks, and without
     /// anything else that a repository's own configuration can make git execute.
     pub async fn run_untrusted(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
-        let environment = || {
-            vec![
-                ("GIT_CONFIG_GLOBAL", self.access.directory().join("untrusted.gitconfig").display().to_string()),
-                ("GIT_ALLOW_PROTOCOL", "file".to_owned()),
-            ]
-        };
+        self.untrusted(directory, arguments, "none").await
+    }
+
+    /// The same, for a command that fetches from a directory of ours.
+    pub async fn fetch_untrusted(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
+        self.untrusted(directory, arguments, "file").await
+    }
+
+    async fn untrusted(&self, directory: &Path, arguments: &[&str], protocol: &str) -> Result<String, GitError> {
         let config = self.access.directory().join("untrusted.gitconfig");
         if !config.exists() {
             std::fs::write(&config, "[safe]\n\tdirectory = *\n").map_err(GitError::Start)?;
         }
-        let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
-        let listing = [&quiet[..], &["config", "--name-only", "--get-regexp", r"^filter\..*"]].concat();
-        // Fails when there is no filter, which is the usual case.
-        let filters = self.execute(directory, &listing, environment()).await.unwrap_or_default();
-        let mut off: Vec<String> = Vec::new();
-        for name in filters.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)) {
-            off.extend(["-c".to_owned(), format!("{name}.required=false")]);
-            for what in ["smudge", "clean", "process"] {
-                off.extend(["-c".to_owned(), format!("{name}.{what}=")]);
+        let environment = |settings: &[(String, String)]| {
+            let mut all: Vec<(String, String)> = [
+                ("GIT_CONFIG_GLOBAL", config.display().to_string()),
+                ("GIT_ALLOW_PROTOCOL", protocol.to_owned()),
+                // Objects that are missing are not fetched from wherever the repository says.
+                ("GIT_NO_LAZY_FETCH", "1".to_owned()),
+                // Whatever `core.worktree` says.
+                ("GIT_DIR", directory.join(".git").display().to_string()),
+                ("GIT_WORK_TREE", directory.display().to_string()),
+                ("GIT_CONFIG_COUNT", settings.len().to_string()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+            // Not as arguments: `-c` would misread a name with `=` in it.
+            for (index, (name, value)) in settings.iter().enumerate() {
+                all.push((format!("GIT_CONFIG_KEY_{index}"), name.clone()));
+                all.push((format!("GIT_CONFIG_VALUE_{index}"), value.clone()));
             }
-        }
-        let mut all: Vec<&str> = quiet.to_vec();
-        all.extend(off.iter().map(String::as_str));
-        all.extend(arguments);
-        self.execute(directory, &all, environment()).await
+            all
+        };
+        let quiet: Vec<(String, String)> = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let listing = ["config", "--name-only", "--get-regexp", r"^(filter|remote)\..*"];
+        // Fails when there is neither filter nor remote.
+        let found = self.execute(directory, &listing, environment(&quiet)).await.unwrap_or_default();
+        let settings: Vec<(String, String)> = quiet.into_iter().chain(disarmed(&found)).collect();
+        self.execute(directory, arguments, environment(&settings)).await
     }
 
     async fn execute(
         &self,
         directory: &Path,
         arguments: &[&str],
-        environment: Vec<(&'static str, String)>,
+        environment: Vec<(String, String)>,
     ) -> Result<String, GitError> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
@@ -138,7 +155,7 @@ impl<'a> Git<'a> {
             .process_group(0)
             .kill_on_drop(true);
         let child = command.spawn().map_err(GitError::Start)?;
-        let group = Group(child.id());
+        let group = Group::of(&child);
         let name = self.describe(arguments);
         let output = match tokio::time::timeout(self.timeout, child.wait_with_output()).await {
             Ok(output) => output.map_err(GitError::Start)?,
@@ -153,17 +170,7 @@ impl<'a> Git<'a> {
 
     /// The command without its options, for messages.
     fn describe(&self, arguments: &[&str]) -> String {
-        let mut words = Vec::new();
-        let mut skip = false;
-        for argument in arguments {
-            if std::mem::take(&mut skip) {
-                continue;
-            }
-            skip = *argument == "-c";
-            if !skip && !argument.starts_with('-') {
-                words.push(*argument);
-            }
-        }
+        let words: Vec<&str> = arguments.iter().copied().filter(|argument| !argument.starts_with('-')).collect();
         self.redactor.clean(&words.join(" "))
     }
 
@@ -192,22 +199,30 @@ impl<'a> Git<'a> {
     }
 }
 
-/// Kills git and its helpers (ssh, remote-https) if we stop waiting for them.
-struct Group(Option<u32>);
+/// What makes git execute something in a directory that the agent may have written, switched off.
+const QUIET: [(&str, &str); 7] = [
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.alternateRefsCommand", "true"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+];
 
-impl Group {
-    fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        }
-    }
+/// Settings that take the teeth out of the filters and remotes with these names. A remote may name a program to run, and
+/// one may be there for every URL, ours too.
+fn disarmed(names: &str) -> Vec<(String, String)> {
+    let sections: BTreeSet<&str> = names.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
+    let settings = sections.into_iter().flat_map(|section| {
+        let harmless: &[(&str, &str)] = if section.starts_with("filter.") {
+            &[("required", "false"), ("smudge", ""), ("clean", ""), ("process", "")]
+        } else {
+            &[("promisor", "false"), ("uploadpack", "git-upload-pack")]
+        };
+        harmless.iter().map(move |(name, value)| (format!("{section}.{name}"), (*value).to_owned()))
+    });
+    settings.collect()
 }
 
 /// The end of what git printed: its fatal line and what stands before it, without progress.

@@ -1,10 +1,11 @@
 //! plugin-init with a real npm and a package of our own: no registry is asked.
 
 use std::process::Command;
+use std::time::Duration;
 
 use kubeopencode_pod::{env, plugin_init};
 
-use crate::support::lookup;
+use crate::support::{lookup, until};
 
 fn package(directory: &std::path::Path, name: &str, scripts: &str) -> String {
     let content = directory.join("package");
@@ -54,4 +55,34 @@ async fn what_npm_cannot_install_is_named() {
     let nowhere = plugin_init::Settings { npm: "/no/such/npm".into(), ..settings };
     let error = plugin_init::run(&nowhere).await.unwrap_err().to_string();
     assert!(error.contains("image with node and npm"), "{error}");
+}
+
+#[tokio::test]
+async fn an_installation_that_is_given_up_leaves_no_process_behind() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let (npm, pid) = (directory.path().join("npm"), directory.path().join("pid"));
+    // As the real one: what does the work is a child.
+    let script = format!("#!/bin/sh\nsleep 600 &\necho $! > {0}.new && mv {0}.new {0}\nwait\n", pid.display());
+    std::fs::write(&npm, script).unwrap();
+    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pairs = [
+        (env::PLUGIN_PACKAGES, "[\"p\"]".to_owned()),
+        (env::PLUGIN_DIR, directory.path().join("plugins").display().to_string()),
+        (env::PLUGIN_NPM, npm.display().to_string()),
+    ];
+    let settings = plugin_init::Settings::from_env(&lookup(&pairs)).unwrap();
+    let limit = Duration::from_secs(20);
+    let started = until("the start", limit, async || std::fs::read_to_string(&pid).ok());
+    let pid = tokio::select! {
+        _ = plugin_init::run(&settings) => panic!("it cannot end"),
+        pid = started => pid,
+    };
+    let status = format!("/proc/{}/status", pid.trim());
+    // A zombie waits for whoever reaps orphans on this machine.
+    until("its end", limit, async || match std::fs::read_to_string(&status) {
+        Ok(text) if !text.contains("State:\tZ") => None,
+        _ => Some(()),
+    })
+    .await;
 }
