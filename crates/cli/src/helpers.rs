@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
-    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, plugin_init, probe, shim, stop,
-    unpack, url_fetch,
+    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init, probe,
+    redact::Redactor, shim, stop, unpack, url_fetch,
 };
 
 use crate::{exit_code, process};
@@ -72,8 +72,38 @@ impl Helper {
                 judged(async |env| attach::execute(&arguments, env).await)
             }
             Self::Shim { command } => judged(async |env| shim::execute(&command, env).await),
+            helper if helper.is_init_container() => helper.prepare_unless_stopped(),
             helper => exit_code(small_runtime().and_then(|runtime| runtime.block_on(helper.prepare()))),
         }
+    }
+
+    /// Whether it is what an init container runs. The others run beside an agent.
+    fn is_init_container(&self) -> bool {
+        matches!(self, Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit)
+    }
+
+    /// Prepares, and leaves the reason of a failure. A stop ends it at once: PID 1 of a container, which it is, does not
+    /// even hear of a signal that it has no handler for.
+    fn prepare_unless_stopped(self) -> ExitCode {
+        let runtime = match small_runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return exit_code(Err(error)),
+        };
+        let done = runtime.block_on(async {
+            tokio::select! {
+                // First, so that there is a handler before anything begins.
+                biased;
+                () = process::asked_to_end() => None,
+                done = self.prepare() => Some(done),
+            }
+        });
+        let Some(done) = done else { return ExitCode::from(stop::STOPPED) };
+        if let Err(error) = &done {
+            let path = pod::env::path(&pod::env::process, pod::env::OUTCOME_FILE, "/dev/termination-log");
+            // Its causes are in the sentence already. If it cannot be left, it is still in the log.
+            let _ = last_word::leave(&error.to_string(), &path, &Redactor::from_process([]));
+        }
+        exit_code(done)
     }
 
     /// The helpers that prepare something and say what they did.
@@ -94,15 +124,7 @@ impl Helper {
                     None => Ok(()),
                 }
             }
-            Self::GitSync => {
-                let stopped = async {
-                    // Without handlers the default action of the signal ends the process, which is as good.
-                    if stop::requested().await.is_err() {
-                        std::future::pending::<()>().await;
-                    }
-                };
-                Ok(git_sync::run(&GitSettings::from_env(env)?, stopped).await?)
-            }
+            Self::GitSync => Ok(git_sync::run(&GitSettings::from_env(env)?, process::asked_to_end()).await?),
             Self::UrlFetch => {
                 let settings = url_fetch::Settings::from_env(env)?;
                 let fetched = url_fetch::run(&settings).await.map_err(Into::into);

@@ -60,6 +60,8 @@ impl Shared<'_> {
         container.env = Some(environment::settle(env));
         container.volume_mounts = Some(mounts).filter(|mounts| !mounts.is_empty());
         container.security_context = Some(security::container());
+        // A container that fails without leaving a sentence, such as a user's own agentImage, at least leaves its log.
+        container.termination_message_policy = Some("FallbackToLogsOnError".to_owned());
         container
     }
 

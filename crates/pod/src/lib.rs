@@ -25,6 +25,7 @@ pub mod git;
 pub mod git_init;
 pub mod git_sync;
 mod group;
+pub mod last_word;
 pub mod opencode;
 pub mod outcome;
 pub mod place;

@@ -1,4 +1,6 @@
-use std::fs;
+use std::{fs, net::Ipv4Addr};
+
+use blackbox::git_server::GitServer;
 
 use crate::command::{Up, run};
 
@@ -72,4 +74,36 @@ fn the_demo_ends_as_it_should() {
         assert!(said.contains(task), "{said}");
     }
     assert!(said.contains("AS EXPECTED") && said.contains("ModelError"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_that_cannot_be_checked_out_says_why_in_the_task() {
+    let git = GitServer::start(Ipv4Addr::LOCALHOST, &[("README.md", "hello")]).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = dir.path().join("task.yaml");
+    let objects = format!(
+        "
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {{name: one}}
+spec: {{workspaceDir: /workspace, serviceAccountName: default, command: [\"true\"]}}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {{name: lost}}
+spec:
+  templateRef: {{name: one}}
+  description: work
+  contexts:
+  - {{name: code, type: Git, mountPath: code, git: {{repository: {}, ref: no-such-branch}}}}
+",
+        git.url()
+    );
+    fs::write(&manifest, objects).unwrap();
+    let up = Up::start(&dir.path().join("state"), &["--in-memory"]);
+    up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    up.until(&["get", "task", "lost", "-o", "jsonpath={.status.phase}"], |said| said == "Failed");
+    let said = up.kubectl(&["get", "task", "lost", "-o", "jsonpath={.status.reason}: {.status.message}"]);
+    let reason = format!("{} has no branch, tag or commit `no-such-branch`", git.url());
+    assert!(said.starts_with("PreparationFailed: ") && said.contains(&reason), "{said}");
 }
