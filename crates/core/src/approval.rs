@@ -6,7 +6,7 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{pod::attaches, resolved::ResolvedTask, status};
 
@@ -50,6 +50,45 @@ impl Asked {
         }
         line.chars().take(MOST_CHARS).chain(['…']).collect()
     }
+}
+
+/// A rule of OpenCode: what becomes of a request. The last one that matches counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rule {
+    /// Which tool, or `*`.
+    pub permission: String,
+    /// On what, or `*`.
+    pub pattern: String,
+    /// `allow`, `ask` or `deny`.
+    pub action: String,
+}
+
+impl Rule {
+    fn new(permission: &str, pattern: &str, action: &str) -> Self {
+        Self { permission: permission.to_owned(), pattern: pattern.to_owned(), action: action.to_owned() }
+    }
+
+    fn is_about_everything(&self) -> bool {
+        self.permission == "*" && self.pattern == "*"
+    }
+}
+
+/// The rules of a session in which every tool call waits for a person, given those of its agent; `None` if they say so
+/// already. What is denied stays denied. Subagents take denials over from the session that starts them, but no questions:
+/// they would work unasked, so there are none.
+pub fn ask_for_everything(agent: &[Rule]) -> Option<Vec<Rule>> {
+    let last = agent.iter().rposition(Rule::is_about_everything);
+    let asks = |at: usize| agent[at].action == "ask" && agent[at..].iter().all(|rule| rule.action != "allow");
+    if last.is_some_and(asks) {
+        return None;
+    }
+    let asked = |rule: &Rule| match rule.action.as_str() {
+        "allow" => Rule { action: "ask".to_owned(), ..rule.clone() },
+        _ => rule.clone(),
+    };
+    let first = [Rule::new("*", "*", "ask")].into_iter();
+    Some(first.chain(agent.iter().map(asked)).chain([Rule::new("task", "*", "deny")]).collect())
 }
 
 fn looks_like_a_key(word: &str) -> bool {
@@ -96,6 +135,31 @@ mod tests {
         check(asked("bash", &["TOKEN=ghp_0123456789abcdefgh true"]), "bash … true)");
         let long = asked("bash", &["word ".repeat(100).trim()]).describe();
         assert_eq!((long.chars().count(), long.ends_with('…')), (MOST_CHARS + 1, true));
+    }
+
+    #[test]
+    fn whatever_is_allowed_is_asked_for_and_whatever_is_denied_stays_so() {
+        let rules = |all: &[[&str; 3]]| all.iter().map(|[a, b, c]| Rule::new(a, b, c)).collect::<Vec<_>>();
+        let check = |agent: &[[&str; 3]], expected: Option<&[[&str; 3]]>| {
+            assert_eq!(ask_for_everything(&rules(agent)), expected.map(rules), "{agent:?}");
+        };
+        check(&[], Some(&[["*", "*", "ask"], ["task", "*", "deny"]]));
+        check(
+            &[["*", "*", "allow"], ["bash", "*", "deny"], ["bash", "git *", "allow"], ["read", "*.env", "ask"]],
+            Some(&[
+                ["*", "*", "ask"],
+                ["*", "*", "ask"],
+                ["bash", "*", "deny"],
+                ["bash", "git *", "ask"],
+                ["read", "*.env", "ask"],
+                ["task", "*", "deny"],
+            ]),
+        );
+        check(&[["*", "*", "allow"], ["*", "*", "ask"], ["bash", "*", "deny"]], None);
+        check(
+            &[["*", "*", "ask"], ["bash", "*", "allow"]],
+            Some(&[["*", "*", "ask"], ["*", "*", "ask"], ["bash", "*", "ask"], ["task", "*", "deny"]]),
+        );
     }
 
     #[test]

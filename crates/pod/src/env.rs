@@ -138,7 +138,8 @@ pub const PROMPT_FILE: &str = "PROMPT_FILE";
 pub const KUBEOPENCODE_SYSTEM_FILE: &str = "KUBEOPENCODE_SYSTEM_FILE";
 /// attach: a directory below the workspace that is put on the server at the same path before the prompt is sent.
 pub const DELIVERY_DIR: &str = "DELIVERY_DIR";
-/// attach: what to do with a permission request: `Reject` (default), `Approve`, or `Wait` (also written `Always`).
+/// attach: what to do with a permission request: `Reject` (default), `Approve`, `Wait` for a person, or `Always`, which
+/// waits for a person at every tool call.
 pub const APPROVAL_MODE: &str = "APPROVAL_MODE";
 /// attach: how long `Wait` waits for a person before it rejects. Default 3600.
 pub const APPROVAL_TIMEOUT_SECONDS: &str = "APPROVAL_TIMEOUT_SECONDS";
@@ -148,7 +149,8 @@ pub const STALL_TIMEOUT_SECONDS: &str = "STALL_TIMEOUT_SECONDS";
 pub const START_TIMEOUT_SECONDS: &str = "START_TIMEOUT_SECONDS";
 /// attach: how long the server may be out of reach during a run. Default 60.
 pub const SERVER_LOST_SECONDS: &str = "SERVER_LOST_SECONDS";
-/// attach, shim: where the outcome is written as JSON. Default `/dev/termination-log`.
+/// attach, shim: where the outcome is written as JSON; init containers: where the reason of a failure is written.
+/// Default `/dev/termination-log`.
 pub const OUTCOME_FILE: &str = "OUTCOME_FILE";
 
 /// shim: `opencode-json` reads the events of `opencode run --format json`; default `plain`.

@@ -21,6 +21,8 @@ mod plugins;
 mod shim;
 #[path = "real/shim_opencode.rs"]
 mod shim_opencode;
+#[path = "real/unlucky.rs"]
+mod unlucky;
 #[path = "real/url.rs"]
 mod url;
 

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use kubeopencode_core::approval::Asked;
 use tokio::sync::mpsc;
 
 use super::settings::{Approval, Settings};
 use super::watch::Watch;
-use crate::opencode::client::{Activity, CallError, Client};
+use crate::opencode::client::{Activity, CallError, Client, Session};
 use crate::opencode::events::{self, Signal};
 use crate::opencode::message::Message;
 use crate::opencode::show::{Log, Note};
@@ -27,49 +28,71 @@ const AFTER_ERROR: Duration = Duration::from_secs(2);
 const BEFORE_WORK: Duration = Duration::from_mins(1);
 /// Limit of collecting usage after the end.
 const FACTS: Duration = Duration::from_secs(30);
-/// Limit of the request that aborts.
+/// Limit of a request that aborts.
 const ABORT: Duration = Duration::from_secs(5);
+
+/// What is known of a run. It outlives the work on it, so that a run that is interrupted can be ended well.
+#[derive(Debug)]
+pub struct Course {
+    /// The session.
+    pub session: String,
+    /// Messages from before our prompt.
+    pub before: HashSet<String>,
+    watch: Watch,
+}
+
+impl Course {
+    /// A run in a session that has these messages already.
+    pub fn new(session: String, before: HashSet<String>) -> Self {
+        let watch = Watch::new(&session, Instant::now());
+        Self { session, before, watch }
+    }
+
+    fn ours(&self, messages: Vec<Message>) -> Vec<Message> {
+        messages.into_iter().filter(|message| !self.before.contains(&message.info.id)).collect()
+    }
+}
 
 /// A run to follow.
 pub struct Follow<'a, 'b> {
     client: &'a Client,
     settings: &'a Settings,
-    session: &'a str,
-    /// Messages from before our prompt.
-    before: &'a HashSet<String>,
-    watch: Watch,
+    course: &'a mut Course,
     log: &'a mut Log<'b>,
     contact: Instant,
     /// Since when the session is seen idle, and whether it had an answer then.
     idle_since: Option<(Instant, bool)>,
     connected: bool,
+    /// Whether subagents may have started unseen.
+    family_unsure: bool,
+    /// Sessions that ask for something and are not of this run.
+    strangers: HashSet<String>,
     /// Requests whose waiting is in the log.
     told: HashSet<String>,
 }
 
 impl<'a, 'b> Follow<'a, 'b> {
     /// Prepares to follow; open the events before the prompt is sent.
-    pub fn new(
-        client: &'a Client,
-        settings: &'a Settings,
-        session: &'a str,
-        before: &'a HashSet<String>,
-        log: &'a mut Log<'b>,
-    ) -> Self {
-        let now = Instant::now();
-        let watch = Watch::new(session, now);
+    pub fn new(client: &'a Client, settings: &'a Settings, course: &'a mut Course, log: &'a mut Log<'b>) -> Self {
+        // A session that is continued may continue its subagents, too.
+        let family_unsure = !course.before.is_empty();
         Self {
             client,
             settings,
-            session,
-            before,
-            watch,
+            course,
             log,
-            contact: now,
+            contact: Instant::now(),
             idle_since: None,
             connected: false,
+            family_unsure,
+            strangers: HashSet::new(),
             told: HashSet::new(),
         }
+    }
+
+    /// The run.
+    pub fn course(&self) -> &Course {
+        self.course
     }
 
     /// Waits until the event stream is open, so that nothing of the run is missed. The run works without, too.
@@ -77,6 +100,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         if let Ok(Some(signal)) = tokio::time::timeout(events_start(self.settings.lost), signals.recv()).await {
             self.take(&signal);
         }
+        self.family_unsure |= !self.connected;
     }
 
     /// Follows the run to its end.
@@ -94,16 +118,21 @@ impl<'a, 'b> Follow<'a, 'b> {
                 }
                 _ = tick.tick() => {}
             }
-            if self.watch.deleted {
-                return self.conclude(Outcome::new(Reason::SessionGone, "the session was deleted on the server")).await;
+            if self.course.watch.deleted {
+                let gone = Outcome::new(Reason::SessionGone, "the session was deleted on the server");
+                return self.conclude(gone, FACTS).await;
+            }
+            if self.family_unsure && self.connected {
+                // Not for long: what happens meanwhile must be seen, too.
+                let _ = tokio::time::timeout(LOOK, self.meet_children()).await;
             }
             self.answer_requests().await;
             let now = Instant::now();
-            if let Some(cause) = self.watch.stalled(now, self.settings.stall) {
-                abort(self.client, self.session).await;
-                return self.conclude(Outcome::new(Reason::NoProgress, cause)).await;
+            if let Some(cause) = self.course.watch.stalled(now, self.settings.stall) {
+                abort(self.client, &self.course.session, ABORT * 2).await;
+                return self.conclude(Outcome::new(Reason::NoProgress, cause), FACTS).await;
             }
-            if self.watch.idle_hint {
+            if self.course.watch.idle_hint {
                 next_look = next_look.min(self.idle_since.map_or(now, |_| now + LOOK_AT_END));
             }
             if now >= next_look {
@@ -111,13 +140,13 @@ impl<'a, 'b> Follow<'a, 'b> {
                 // No longer than the patience with a silent server, however long a single request may take.
                 let limit = self.settings.lost.saturating_sub(self.contact.elapsed()).max(TICK);
                 if let Ok(Some(outcome)) = tokio::time::timeout(limit, self.look(&patience)).await {
-                    return self.conclude(outcome).await;
+                    return self.conclude(outcome, FACTS).await;
                 }
-                next_look = Instant::now() + if self.watch.idle_hint { LOOK_AT_END } else { LOOK };
+                next_look = Instant::now() + if self.course.watch.idle_hint { LOOK_AT_END } else { LOOK };
             }
             if self.contact.elapsed() >= self.settings.lost {
-                // The server may still hear us even if it does not answer.
-                let _ = self.client.abort(self.session, Duration::from_secs(1)).await;
+                // The server may be back in a moment, or hear us even if it does not answer.
+                abort(self.client, &self.course.session, ABORT).await;
                 let message = format!(
                     "the OpenCode server at {} was out of reach for {} s",
                     self.client.url(),
@@ -136,21 +165,22 @@ impl<'a, 'b> Follow<'a, 'b> {
             }
             Signal::Event(event) => {
                 self.contact = Instant::now();
-                self.watch.observe(event, self.contact, self.log);
+                self.course.watch.observe(event, self.contact, self.log);
             }
             Signal::Lost(error) => {
+                self.family_unsure = true;
                 if std::mem::take(&mut self.connected) {
                     self.log.note(&Note::Info(&format!("{error}; connecting again")));
                 }
                 // The state tells what the events no longer can.
-                self.watch.idle_hint |= matches!(error, CallError::NotFound(_));
+                self.course.watch.idle_hint |= matches!(error, CallError::NotFound(_));
             }
         }
     }
 
     async fn answer_requests(&mut self) {
         let now = Instant::now();
-        for (asked, since) in self.watch.unanswered() {
+        for (asked, since) in self.course.watch.unanswered() {
             let expired = now.saturating_duration_since(since) >= self.settings.approval_timeout;
             let question = asked.permission.is_empty();
             let (approve, text) = match self.settings.approval {
@@ -158,7 +188,7 @@ impl<'a, 'b> Follow<'a, 'b> {
                     if self.told.insert(asked.id.clone()) {
                         self.log.note(&Note::Asked { what: &asked.what(), answer: "waits for a person" });
                     }
-                    self.watch.waiting_for_a_person(now);
+                    self.course.watch.waiting_for_a_person(now);
                     continue;
                 }
                 Approval::Wait => (false, "rejected: nobody answered in time"),
@@ -170,7 +200,7 @@ impl<'a, 'b> Follow<'a, 'b> {
                 // Not found: somebody else was faster.
                 Ok(()) | Err(CallError::NotFound(_)) => {
                     self.log.note(&Note::Asked { what: &asked.what(), answer: text });
-                    self.watch.answered(&asked.id);
+                    self.course.watch.answered(&asked.id);
                 }
                 Err(error) => {
                     if self.told.insert(asked.id.clone()) {
@@ -183,7 +213,7 @@ impl<'a, 'b> Follow<'a, 'b> {
 
     /// Asks the server for the state. An outcome means that the run is over.
     async fn look(&mut self, patience: &Patience) -> Option<Outcome> {
-        let activity = match self.client.activity(self.session).await {
+        let activity = match self.client.activity(&self.course.session).await {
             Ok(activity) => activity,
             Err(CallError::Unauthorized) => return Some(unauthorized()),
             // Out of reach: the loop counts the time since the last contact.
@@ -193,45 +223,64 @@ impl<'a, 'b> Follow<'a, 'b> {
         match activity {
             Activity::Busy => {
                 self.idle_since = None;
-                self.watch.idle_hint = false;
+                self.course.watch.idle_hint = false;
             }
             Activity::Retry { attempt, message } => {
                 self.idle_since = None;
-                self.watch.retrying(attempt, &message, self.log);
+                self.course.watch.retrying(attempt, &message, self.log);
             }
             Activity::Idle => return self.look_at_idle(patience).await,
         }
         if let Ok(asked) = self.client.asked().await {
+            let unknown =
+                |asked: &Asked| !self.course.watch.knows(&asked.session) && !self.strangers.contains(&asked.session);
+            if asked.iter().any(unknown) && self.meet_children().await {
+                let others = asked.iter().filter(|asked| !self.course.watch.knows(&asked.session));
+                self.strangers.extend(others.map(|asked| asked.session.clone()));
+            }
             for asked in asked {
-                self.watch.ask(asked, patience.now);
+                self.course.watch.ask(asked, patience.now);
             }
         }
         None
     }
 
+    /// Takes in the subagents that started while nobody looked. Answers whether the server told of them.
+    async fn meet_children(&mut self) -> bool {
+        let Ok(children) = descendants(self.client, &self.course.session).await else { return false };
+        for child in children {
+            self.course.watch.adopt(child.id);
+        }
+        self.family_unsure = false;
+        true
+    }
+
     /// The session does not work: finished, not started yet, or lost.
     async fn look_at_idle(&mut self, patience: &Patience) -> Option<Outcome> {
-        let messages = match self.client.messages(self.session).await {
+        let messages = match self.client.messages(&self.course.session).await {
             Ok(messages) => messages,
             Err(CallError::NotFound(_)) => {
                 return Some(Outcome::new(Reason::SessionGone, "the session does not exist any more on the server"));
             }
             Err(_) => return None,
         };
-        let ours = ours(messages, self.before);
+        let ours = self.course.ours(messages);
         let last = ours.iter().rfind(|message| message.info.role == "assistant");
         let finished = last.is_some_and(|last| last.info.error.is_some() || last.info.time.completed.is_some());
         if !finished && !self.is_over(last.is_some(), patience) {
             return None;
         }
-        // The two answers are not from the same moment: work may have begun between them.
-        if !finished && !matches!(self.client.activity(self.session).await, Ok(Activity::Idle)) {
-            self.idle_since = None;
-            return None;
-        }
         let judged = judge(&ours);
+        // The two answers are not from the same moment: work may have begun, or gone on, between them.
+        if judged.reason != Reason::Succeeded {
+            let now = self.client.activity(&self.course.session).await;
+            if !matches!(now, Ok(Activity::Idle)) {
+                self.idle_since = None;
+                return None;
+            }
+        }
         // Errors before the first answer (unknown model or agent) are only in the events.
-        if !finished && let Some(failure) = &self.watch.failure {
+        if !finished && let Some(failure) = &self.course.watch.failure {
             return Some(Outcome { usage: judged.usage, ..Outcome::from_failure(failure) });
         }
         Some(judged)
@@ -244,7 +293,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             // An answer appeared: work has begun since the last look, so patience begins anew.
             _ => *self.idle_since.insert((patience.now, answered)),
         };
-        let patient = match (self.watch.failure.is_some(), answered) {
+        let patient = match (self.course.watch.failure.is_some(), answered) {
             (true, _) => AFTER_ERROR,
             (false, true) => UNFINISHED,
             (false, false) => BEFORE_WORK,
@@ -252,23 +301,24 @@ impl<'a, 'b> Follow<'a, 'b> {
         since.max(patience.accepted).elapsed() >= patient
     }
 
-    /// Adds usage and the log's missing lines to an outcome, as far as the server still answers.
-    async fn conclude(self, outcome: Outcome) -> Outcome {
-        let (messages, facts) = tokio::time::timeout(FACTS, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
+    /// Adds usage and the log's missing lines to an outcome, as far as the server answers within the limit.
+    pub async fn conclude(self, outcome: Outcome, limit: Duration) -> Outcome {
+        let (messages, facts) = tokio::time::timeout(limit, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
         self.finish(Outcome { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
     }
 
     /// Our messages, and what they say about usage.
     async fn facts(&self) -> (Vec<Message>, Outcome) {
-        let messages = self.client.messages(self.session).await.map(|all| ours(all, self.before)).unwrap_or_default();
+        let session = &self.course.session;
+        let messages = self.client.messages(session).await.map(|all| self.course.ours(all)).unwrap_or_default();
         let mut facts = judge(&messages);
-        if let Ok(children) = self.client.children(self.session).await {
+        if let Ok(children) = descendants(self.client, session).await {
             for child in &children {
                 facts.usage.add(&child.tokens, child.cost);
             }
         }
         if let Some(prompt) = messages.iter().find(|message| message.info.role == "user")
-            && let Ok(changed) = self.client.changes(self.session, &prompt.info.id).await
+            && let Ok(changed) = self.client.changes(session, &prompt.info.id).await
             && !changed.is_empty()
         {
             // The work tree knows of what commands did, too.
@@ -279,19 +329,15 @@ impl<'a, 'b> Follow<'a, 'b> {
         (messages, facts)
     }
 
-    fn finish(mut self, outcome: Outcome, messages: &[Message]) -> Outcome {
-        self.watch.show_missed(messages, self.log);
-        Outcome { session: Some(self.session.to_owned()), ..outcome }
+    fn finish(self, outcome: Outcome, messages: &[Message]) -> Outcome {
+        self.course.watch.show_missed(messages, self.log);
+        Outcome { session: Some(self.course.session.clone()), ..outcome }
     }
 }
 
 struct Patience {
     accepted: Instant,
     now: Instant,
-}
-
-fn ours(messages: Vec<Message>, before: &HashSet<String>) -> Vec<Message> {
-    messages.into_iter().filter(|message| !before.contains(&message.info.id)).collect()
 }
 
 fn events_start(lost: Duration) -> Duration {
@@ -303,16 +349,33 @@ pub fn unauthorized() -> Outcome {
     Outcome::new(Reason::Unauthorized, CallError::Unauthorized.to_string())
 }
 
-/// Aborts a session: twice if need be, never for long.
-pub async fn abort(client: &Client, session: &str) -> bool {
-    for _ in 0..2 {
-        match client.abort(session, ABORT).await {
-            Ok(()) => return true,
-            Err(error) if error.is_transient() => {}
-            Err(_) => return false,
+/// Aborts a session, again and again while no answer comes, but not longer than `patience`.
+pub async fn abort(client: &Client, session: &str, patience: Duration) -> bool {
+    let trying = async {
+        loop {
+            match client.abort(session, ABORT).await {
+                Ok(()) => return true,
+                Err(error) if error.is_transient() => tokio::time::sleep(TICK).await,
+                Err(_) => return false,
+            }
+        }
+    };
+    tokio::time::timeout(patience, trying).await.unwrap_or(false)
+}
+
+/// The sessions of its subagents, of theirs, and so on.
+pub async fn descendants(client: &Client, session: &str) -> Result<Vec<Session>, CallError> {
+    let mut found: Vec<Session> = Vec::new();
+    let mut parents = vec![session.to_owned()];
+    while let Some(parent) = parents.pop() {
+        for child in client.children(&parent).await? {
+            if child.id != session && found.iter().all(|known| known.id != child.id) {
+                parents.push(child.id.clone());
+                found.push(child);
+            }
         }
     }
-    false
+    Ok(found)
 }
 
 /// Opens the event stream of a client.

@@ -15,6 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use kubeopencode_core::approval;
 use reqwest::Url;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -27,12 +28,16 @@ use crate::redact::Redactor;
 pub use arguments::Arguments;
 pub use settings::{Approval, Delivery, Settings};
 
-use follow::{Follow, abort, signals, unauthorized};
+use follow::{Course, Follow, abort, signals, unauthorized};
 
 /// A longer prompt is a mistake: no model reads it.
 const LONGEST_PROMPT: u64 = 16 << 20;
 /// An open pipe on standard input would block for ever.
 const STDIN: Duration = Duration::from_mins(1);
+/// How long the server is asked to abort what was interrupted. A Pod that is stopped has 30 s for everything.
+const ABORT: Duration = Duration::from_secs(10);
+/// How long it is then asked for what was used.
+const AFTER_ABORT: Duration = Duration::from_secs(5);
 
 /// Runs the client as a program: arguments without the program's name; returns the exit code.
 /// End the process with it: a read of standard input may still be under way.
@@ -46,6 +51,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
         |settings| settings.outcome_file.clone(),
     );
     let mut out = std::io::stdout();
+    let mut log = Log::new(&mut out, format, redactor.clone());
     let outcome = match (parsed, settings) {
         (Ok(arguments), Ok(settings)) => {
             let password = arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
@@ -54,12 +60,12 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
                     std::future::pending::<()>().await;
                 }
             };
-            let mut log = Log::new(&mut out, format, redactor.clone());
             run(&arguments, &settings, password, tokio::io::stdin(), &mut log, stop).await
         }
         (Err(problem), _) | (_, Err(problem)) => Outcome::new(Reason::BadInvocation, problem),
     };
-    Log::new(&mut out, format, redactor.clone()).note(&Note::End(&outcome));
+    // The same log: its last line carries what had no line of its own, the tokens of the last step among it.
+    log.note(&Note::End(&outcome));
     if let Err(error) = outcome.write(&outcome_file, &redactor) {
         let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
     }
@@ -75,23 +81,32 @@ pub async fn run(
     log: &mut Log<'_>,
     stop: impl Future<Output = ()>,
 ) -> Outcome {
-    let mut session = None;
     let client = match connect(arguments, settings, password) {
         Ok(client) => client,
         Err(outcome) => return *outcome,
     };
-    let work = work(arguments, settings, &client, stdin, log, &mut session);
-    let stopped = tokio::select! {
-        outcome = work => return outcome.unwrap_or_else(|outcome| *outcome),
-        () = stop => Outcome::new(Reason::Stopped, "the Task was stopped"),
+    let settings = &settings.clone().under(arguments);
+    let mut course = None;
+    let ended = tokio::select! {
+        ended = work(arguments, settings, &client, stdin, log, &mut course) => ended,
+        () = stop => Err(Box::new(Outcome::new(Reason::Stopped, "the Task was stopped"))),
     };
-    let Some(session) = session else { return stopped };
-    let message = if abort(&client, &session).await {
-        "the Task was stopped and its session aborted"
-    } else {
-        "the Task was stopped, but the server did not confirm that its session was aborted"
+    let interrupted = match ended {
+        Ok(outcome) => return outcome,
+        Err(outcome) => *outcome,
     };
-    Outcome { message: message.to_owned(), session: Some(session), ..stopped }
+    let Some(mut course) = course else { return interrupted };
+    // Whatever came between: nobody watches the session any more, so it must not go on.
+    let aborted = abort(&client, &course.session, ABORT).await;
+    let message = match (interrupted.reason, aborted) {
+        (Reason::Stopped, true) => "the Task was stopped and its session aborted".to_owned(),
+        (Reason::Stopped, false) => {
+            "the Task was stopped, but the server did not confirm that its session was aborted".to_owned()
+        }
+        _ => interrupted.message.clone(),
+    };
+    let outcome = Outcome { message, ..interrupted };
+    Follow::new(&client, settings, &mut course, log).conclude(outcome, AFTER_ABORT).await
 }
 
 /// A step either goes on with a value or ends the run with an outcome.
@@ -123,28 +138,26 @@ async fn work(
     client: &Client,
     stdin: impl AsyncRead + Unpin,
     log: &mut Log<'_>,
-    known_session: &mut Option<String>,
+    known: &mut Option<Course>,
 ) -> Step<Outcome> {
     let prompt = read_prompt(arguments, settings, stdin).await?;
     let system = match &settings.system_file {
         Some(path) => Some(read_text(path, env::KUBEOPENCODE_SYSTEM_FILE)?).filter(|text| !text.is_empty()),
         None => None,
     };
-    let deadline = Instant::now() + settings.start;
-    wait_until_ready(client, deadline, settings, log).await?;
+    wait_until_ready(client, settings, log).await?;
     if let Some(delivery) = &settings.delivery {
         deliver::deliver(delivery, arguments.agent.as_deref(), client, log).await?;
     }
-    let (session, before) = open_session(arguments, settings, client, deadline).await?;
-    *known_session = Some(session.clone());
-    log.note(&Note::Session { id: &session, server: client.url() });
+    let course = known.insert(open_session(arguments, settings, client).await?);
+    log.note(&Note::Session { id: &course.session, server: client.url() });
 
     let (mut events, reader) = signals(client);
     let reader = AbortOnDrop(reader);
-    let mut follow = Follow::new(client, settings, &session, &before, log);
+    let mut follow = Follow::new(client, settings, course, log);
     follow.connect(&mut events).await;
     let body = settings::prompt_body(arguments, &prompt, system.as_deref());
-    send_prompt(client, &session, &before, &body, deadline).await?;
+    send_prompt(client, follow.course(), &body, settings).await?;
     let outcome = follow.run(events).await;
     drop(reader);
     Ok(outcome)
@@ -195,7 +208,8 @@ fn read_text(path: &Path, name: &str) -> Step<String> {
 
 /// Waits for a server that answers with a valid configuration. Limits grow: the first request may fall into the moment
 /// between bind and ready, where it is never answered; a server under load may need seconds.
-async fn wait_until_ready(client: &Client, deadline: Instant, settings: &Settings, log: &mut Log<'_>) -> Step<()> {
+async fn wait_until_ready(client: &Client, settings: &Settings, log: &mut Log<'_>) -> Step<()> {
+    let deadline = Instant::now() + settings.start;
     let mut limit = Duration::from_secs(2);
     let mut told = false;
     loop {
@@ -226,28 +240,11 @@ async fn wait_until_ready(client: &Client, deadline: Instant, settings: &Setting
 }
 
 /// Makes the session, or finds the one to continue with the ids of its messages.
-async fn open_session(
-    arguments: &Arguments,
-    settings: &Settings,
-    client: &Client,
-    deadline: Instant,
-) -> Step<(String, HashSet<String>)> {
+async fn open_session(arguments: &Arguments, settings: &Settings, client: &Client) -> Step<Course> {
+    let deadline = Instant::now() + settings.start;
     loop {
-        let result = match &arguments.session {
-            Some(id) => match client.session(id).await {
-                Ok(session) => client.messages(id).await.map(|messages| {
-                    (session.id, messages.into_iter().map(|message| message.info.id).collect::<HashSet<_>>())
-                }),
-                Err(error) => Err(error),
-            },
-            // A request without an answer may leave an empty session behind; it costs nothing.
-            None => client
-                .create(&settings::session_body(arguments, settings))
-                .await
-                .map(|session| (session.id, HashSet::new())),
-        };
-        match result {
-            Ok(found) => return Ok(found),
+        match find_session(arguments, settings, client).await {
+            Ok(course) => return Ok(course),
             Err(error) if error.is_transient() && Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
@@ -256,16 +253,26 @@ async fn open_session(
     }
 }
 
+async fn find_session(arguments: &Arguments, settings: &Settings, client: &Client) -> Result<Course, CallError> {
+    if let Some(id) = &arguments.session {
+        let session = client.session(id).await?;
+        let before = client.messages(id).await?.into_iter().map(|message| message.info.id);
+        return Ok(Course::new(session.id, before.collect()));
+    }
+    let rules = match settings.ask_for_everything {
+        true => approval::ask_for_everything(&client.rules(arguments.agent.as_deref()).await?),
+        false => None,
+    };
+    // A request without an answer may leave an empty session behind; it costs nothing.
+    let session = client.create(&settings::session_body(arguments, settings, rules.as_deref())).await?;
+    Ok(Course::new(session.id, HashSet::new()))
+}
+
 /// Hands the prompt over, at most once: a request that may have arrived is not repeated, the session is looked at.
-async fn send_prompt(
-    client: &Client,
-    session: &str,
-    before: &HashSet<String>,
-    body: &serde_json::Value,
-    deadline: Instant,
-) -> Step<()> {
+async fn send_prompt(client: &Client, course: &Course, body: &serde_json::Value, settings: &Settings) -> Step<()> {
+    let deadline = Instant::now() + settings.start;
     loop {
-        let error = match client.prompt(session, body).await {
+        let error = match client.prompt(&course.session, body).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
@@ -276,9 +283,9 @@ async fn send_prompt(
             CallError::Silent(_) | CallError::Status { status: 500.., .. } => {
                 while Instant::now() < deadline {
                     if client
-                        .messages(session)
+                        .messages(&course.session)
                         .await
-                        .is_ok_and(|messages| messages.iter().any(|message| !before.contains(&message.info.id)))
+                        .is_ok_and(|messages| messages.iter().any(|message| !course.before.contains(&message.info.id)))
                     {
                         return Ok(());
                     }

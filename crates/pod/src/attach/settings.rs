@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kubeopencode_core::approval::Rule;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
@@ -71,6 +72,8 @@ pub struct Settings {
     pub delivery: Option<Delivery>,
     /// What becomes of permission requests.
     pub approval: Approval,
+    /// Whether every tool call needs an approval, whatever the agent's own rules say.
+    pub ask_for_everything: bool,
     /// How long [`Approval::Wait`] waits.
     pub approval_timeout: Duration,
     /// No progress for this long ends the run.
@@ -88,16 +91,16 @@ pub struct Settings {
 impl Settings {
     /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
-        let approval = match env::text(env, env::APPROVAL_MODE).as_deref() {
+        let mode = env::text(env, env::APPROVAL_MODE);
+        let approval = match mode.as_deref() {
             None | Some("Reject") => Approval::Reject,
             Some("Approve") => Approval::Approve,
-            // `Always` is how the API says that a person decides.
             Some("Wait" | "Always") => Approval::Wait,
             Some(other) => {
                 return Err(SettingError::Invalid {
                     name: env::APPROVAL_MODE,
                     problem: format!("`{other}` is not a mode"),
-                    expected: "Reject, Approve or Wait",
+                    expected: "Reject, Approve, Wait or Always",
                 });
             }
         };
@@ -115,6 +118,7 @@ impl Settings {
             system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
             delivery: Delivery::from_env(env)?,
             approval,
+            ask_for_everything: mode.as_deref() == Some("Always"),
             approval_timeout: seconds(env::APPROVAL_TIMEOUT_SECONDS, 3600)?,
             stall: seconds(env::STALL_TIMEOUT_SECONDS, 900)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
@@ -123,14 +127,27 @@ impl Settings {
             trust: Trust::from_env(env),
         })
     }
+
+    /// These settings with what was typed: `--auto` is a person's word, given beforehand.
+    #[must_use]
+    pub fn under(mut self, arguments: &Arguments) -> Self {
+        if arguments.auto {
+            self.approval = Approval::Approve;
+        }
+        self
+    }
 }
 
-/// The body of the request that makes a session.
-pub fn session_body(arguments: &Arguments, settings: &Settings) -> Value {
+/// The body of the request that makes a session, with rules of its own if it has any.
+pub fn session_body(arguments: &Arguments, settings: &Settings, rules: Option<&[Rule]>) -> Value {
     let name = settings.task.get("name").and_then(Value::as_str);
     // A title of our own saves the second model call that would make one up.
     let title = arguments.title.as_deref().or(name).unwrap_or("KubeOpenCode task");
-    json!({ "title": title, "metadata": { "task": settings.task } })
+    let mut body = json!({ "title": title, "metadata": { "task": settings.task } });
+    if let Some(rules) = rules {
+        body["permission"] = json!(rules);
+    }
+    body
 }
 
 /// The body of the request that hands the prompt over.
@@ -163,9 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn always_asking_means_waiting_for_a_person() {
-        let settings = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Always")])).unwrap();
-        assert_eq!(settings.approval, Approval::Wait);
+    fn a_person_is_waited_for_unless_somebody_approved_beforehand() {
+        let check = |mode: &str, auto: bool, expected: (Approval, bool)| {
+            let settings = Settings::from_env(&of(&[(env::APPROVAL_MODE, mode)])).unwrap();
+            let settings = settings.under(&Arguments { auto, ..Arguments::default() });
+            assert_eq!((settings.approval, settings.ask_for_everything), expected, "{mode} {auto}");
+        };
+        check("", false, (Approval::Reject, false));
+        check("Wait", false, (Approval::Wait, false));
+        check("Always", false, (Approval::Wait, true));
+        check("", true, (Approval::Approve, false));
+        check("Wait", true, (Approval::Approve, false));
     }
 
     #[test]
@@ -183,7 +208,7 @@ mod tests {
     #[test]
     fn an_unknown_approval_mode_is_refused() {
         let error = Settings::from_env(&of(&[(env::APPROVAL_MODE, "Sometimes")])).unwrap_err().to_string();
-        assert!(error.contains("Reject, Approve or Wait"), "{error}");
+        assert!(error.contains("Reject, Approve, Wait or Always"), "{error}");
     }
 
     #[test]
@@ -192,8 +217,13 @@ mod tests {
             [(env::TASK_NAMESPACE, "ns"), (env::TASK_NAME, "fix"), (env::TASK_UID, "u-1"), (env::TASK_EPOCH, "2")];
         let settings = Settings::from_env(&of(&pairs)).unwrap();
         assert_eq!(
-            session_body(&Arguments::default(), &settings),
+            session_body(&Arguments::default(), &settings, None),
             json!({"title": "fix", "metadata": {"task": {"namespace": "ns", "name": "fix", "uid": "u-1", "epoch": "2"}}})
+        );
+        let rules = [Rule { permission: "*".into(), pattern: "*".into(), action: "ask".into() }];
+        assert_eq!(
+            session_body(&Arguments::default(), &settings, Some(&rules))["permission"],
+            json!([{"permission": "*", "pattern": "*", "action": "ask"}])
         );
     }
 

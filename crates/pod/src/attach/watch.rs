@@ -180,6 +180,16 @@ impl Watch {
         self.retry = None;
     }
 
+    /// Whether a session belongs to the run.
+    pub fn knows(&self, session: &str) -> bool {
+        self.family.contains(session)
+    }
+
+    /// Takes in a session of a subagent that started while the events were not heard.
+    pub fn adopt(&mut self, session: String) {
+        self.family.insert(session);
+    }
+
     /// Takes a request in that needs an answer.
     pub fn ask(&mut self, asked: Asked, now: Instant) {
         if self.family.contains(&asked.session) {
@@ -286,6 +296,18 @@ mod tests {
         assert_eq!(case.watch.unanswered().len(), 1);
         assert_eq!(case.watch.failure, None);
         assert!(!case.watch.idle_hint);
+    }
+
+    #[test]
+    fn a_subagent_that_started_unseen_is_heard_once_it_is_known() {
+        let mut case = Case::new();
+        let asked: Asked =
+            serde_json::from_value(json!({"id": "per_1", "sessionID": "ses_late", "permission": "bash"})).unwrap();
+        case.watch.ask(asked.clone(), case.start);
+        assert!(case.watch.unanswered().is_empty() && !case.watch.knows("ses_late"));
+        case.watch.adopt("ses_late".to_owned());
+        case.watch.ask(asked, case.start);
+        assert_eq!(case.watch.unanswered().len(), 1);
     }
 
     #[test]

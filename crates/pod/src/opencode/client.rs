@@ -4,7 +4,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use kubeopencode_core::approval::Asked;
+use kubeopencode_core::approval::{Asked, Rule};
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +84,20 @@ pub struct Session {
 pub struct SessionSummary {
     /// Number of files.
     pub files: f64,
+}
+
+/// An agent, as far as we read it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Agent {
+    name: String,
+    mode: String,
+    permission: Vec<Rule>,
+}
+
+fn leading(all: &[Agent]) -> Option<&Agent> {
+    let build = all.iter().find(|agent| agent.name == "build");
+    build.or_else(|| all.iter().find(|agent| agent.mode != "subagent"))
 }
 
 /// Whether a session works.
@@ -229,12 +243,19 @@ impl Client {
 
     /// The agent that a request goes to if it names none.
     pub async fn default_agent(&self) -> Result<String, CallError> {
-        let all: Vec<Value> = self.get("/agent", REQUEST).await?;
-        let name = |agent: &Value| agent.get("name").and_then(Value::as_str).map(str::to_owned);
-        let leads = |agent: &&Value| agent.get("mode").and_then(Value::as_str) != Some("subagent");
-        let build = all.iter().find(|agent| name(agent).as_deref() == Some("build"));
-        let found = build.or_else(|| all.iter().find(leads)).and_then(name);
+        let all: Vec<Agent> = self.get("/agent", REQUEST).await?;
+        let found = leading(&all).map(|agent| agent.name.clone());
         found.ok_or_else(|| CallError::NotFound("an agent that takes commands".to_owned()))
+    }
+
+    /// What an agent may do; the one that leads if it has no name.
+    pub async fn rules(&self, agent: Option<&str>) -> Result<Vec<Rule>, CallError> {
+        let all: Vec<Agent> = self.get("/agent", REQUEST).await?;
+        let found = match agent {
+            Some(name) => all.iter().find(|agent| agent.name == name),
+            None => leading(&all),
+        };
+        Ok(found.map(|agent| agent.permission.clone()).unwrap_or_default())
     }
 
     /// Runs a command on the server, in the session's directory, and answers what it printed.

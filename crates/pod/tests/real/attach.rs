@@ -31,7 +31,7 @@ use crate::support::{lookup, until};
 /// Commands that begin with `ask-me` need a permission; everything else is allowed.
 fn config(model: &ScriptedModel) -> Value {
     let mut config = model.opencode_config();
-    config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask"}});
+    config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask", "deny-me*": "deny"}});
     config
 }
 
@@ -119,6 +119,13 @@ const ENDINGS: &[Ending] = &[
         Reason::Succeeded,
         "finished",
     ),
+    Ending {
+        prompt: "[[bash cmd=\"ask-me by flag\"]] [[say allowed]]",
+        words: &["--auto"],
+        setting: None,
+        reason: Reason::Succeeded,
+        message: "finished",
+    },
     Ending {
         prompt: "[[say x]]",
         words: &["--model", "nope/x"],
@@ -305,15 +312,17 @@ async fn check_person(server: &Server) {
 
 async fn check_stop_inside(server: &Server) {
     let stop = async {
-        until("the session is busy", Duration::from_mins(1), || async {
-            let session = server.session("stop inside").await?;
-            server.is_busy(&session).await.then_some(())
+        until("the tool runs", Duration::from_mins(1), || async {
+            server.workspace.join("stopped.mark").exists().then_some(())
         })
         .await;
     };
-    let client = Client::new(server.url()).word("--title").word("stop inside").word("[[hang]] until stopped");
-    let (outcome, _) = client.run_until(stop).await;
+    let prompt = "[[write path=stopped.txt text=x]] [[bash cmd=\"echo > stopped.mark; sleep 100\"]]";
+    let client = Client::new(server.url()).word("--title").word("stop inside").word(prompt);
+    let (outcome, log) = client.run_until(stop).await;
     assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Stopped, 143));
+    let Usage { tokens, messages, files_changed, .. } = &outcome.usage;
+    assert!(tokens.input > 1000 && *messages > 0 && *files_changed == 1, "{outcome:?}\n{log}");
     assert!(!server.is_busy(&outcome.session.unwrap()).await, "the session still works");
 }
 
@@ -349,7 +358,9 @@ async fn check_sigterm(server: &Server) {
     // Before the first line stands what the test program says of itself.
     let last = finished.stdout.lines().rev().find_map(|line| line.get(line.find('{')?..));
     let last = last.unwrap_or_else(|| panic!("{}{}", finished.stdout, finished.stderr));
-    assert_eq!(serde_json::from_str::<Value>(last).unwrap()["outcome"]["reason"], "Stopped");
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["outcome"]["reason"], "Stopped");
+    assert_eq!(last["sessionID"], last["outcome"]["sessionID"], "{last}");
     let outcome = outcome(&record);
     assert_eq!((outcome.reason, outcome.message.contains("session aborted")), (Reason::Stopped, true), "{outcome:?}");
     let session = outcome.session.unwrap();
@@ -359,6 +370,58 @@ async fn check_sigterm(server: &Server) {
         (!Path::new(&format!("/proc/{pid}")).exists()).then_some(())
     })
     .await;
+}
+
+/// As a process: the log has all of the conversation, also what its last step used.
+async fn check_record(server: &Server) {
+    let record = server.home.path().join("recorded").display().to_string();
+    let environment = [(env::OUTCOME_FILE, record.as_str()), (env::OPENCODE_SERVER_PASSWORD, PASSWORD)];
+    let helper = Helper::start(command("attach", &["--attach", &server.url(), "[[say all of it]]"], &environment));
+    let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_mins(1))).await.unwrap();
+    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    let last = finished.records.last().unwrap_or_else(|| panic!("{}", finished.stdout));
+    assert_eq!((&last["type"], &last["part"]["reason"]), (&json!("step_finish"), &json!("stop")), "{last}");
+}
+
+/// Subagents of subagents are found, and asked for their tokens.
+async fn check_descendants(server: &Server) {
+    let words = ["--attach", &server.url()];
+    let arguments = Arguments::parse(&words).unwrap();
+    let settings = Settings::from_env(&lookup(&[])).unwrap();
+    let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();
+    let mut line: Vec<String> = Vec::new();
+    for _ in 0..3 {
+        let mut body = json!({"title": "family"});
+        if let Some(parent) = line.last() {
+            body["parentID"] = json!(parent);
+        }
+        line.push(client.create(&body).await.unwrap().id);
+    }
+    let found = attach::follow::descendants(&client, &line[0]).await.unwrap();
+    assert_eq!(found.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), line[1..]);
+}
+
+/// `approval.mode: Always` of a Task: a person is asked for what the Agent's own rules allow, what they deny stays denied,
+/// and nothing else of the server changes.
+async fn check_always(server: &Server) {
+    let prompt = "[[bash cmd=\"echo unasked\"]] [[bash cmd=\"deny-me now\"]] [[say both were told]]";
+    let run =
+        Client::new(server.url()).set(env::APPROVAL_MODE, "Always").word("--title").word("always").word(prompt).run();
+    let person = async {
+        let session = until("the session", Duration::from_mins(1), || async { server.session("always").await }).await;
+        let asked = until("the request", Duration::from_mins(1), || async {
+            let all = server.call("GET", "/permission", &Value::Null).await?;
+            all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str()).cloned()
+        })
+        .await;
+        assert_eq!((&asked["permission"], &asked["patterns"]), (&json!("bash"), &json!(["echo unasked"])));
+        let reply = format!("/permission/{}/reply", asked["id"].as_str().unwrap());
+        server.call("POST", &reply, &json!({"reply": "once"})).await;
+    };
+    let ((outcome, log), ()) = tokio::join!(run, person);
+    assert!(log.contains("echo unasked): waits for a person"), "{log}");
+    assert!(!log.contains("deny-me now): waits"), "a denied call was asked for: {log}");
+    assert_eq!(outcome.usage.messages, 3, "{outcome:?}\n{log}");
 }
 
 async fn check_refusals(server: &Server) {
@@ -395,6 +458,9 @@ async fn attach_judges_every_ending_rightly() {
         check_abort(&server, "deleted", "DELETE", "/session/ID", Reason::SessionGone),
         check_person(&server),
         check_stop_inside(&server),
+        check_always(&server),
+        check_record(&server),
+        check_descendants(&server),
         check_refusals(&server),
     );
     let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();

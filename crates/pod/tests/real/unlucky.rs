@@ -1,0 +1,107 @@
+//! attach in moments that a real server has only by bad luck: what answers here is a double that says them in order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Json, Response};
+use kubeopencode_pod::attach::{self, Arguments, Settings};
+use kubeopencode_pod::env;
+use kubeopencode_pod::opencode::show::{Format, Log};
+use kubeopencode_pod::outcome::{Outcome, Reason};
+use kubeopencode_pod::redact::Redactor;
+use serde_json::{Value, json};
+
+use crate::support::lookup;
+
+/// What is said one after the other; the last is said again and again.
+#[derive(Default)]
+struct Said {
+    status: VecDeque<Value>,
+    messages: VecDeque<Value>,
+    /// Requests that wait for an answer.
+    asked: Vec<Value>,
+    answered: Vec<String>,
+}
+
+fn next(said: &mut VecDeque<Value>) -> Value {
+    match said.len() {
+        0 => Value::Null,
+        1 => said[0].clone(),
+        _ => said.pop_front().unwrap(),
+    }
+}
+
+async fn answer(State(said): State<Arc<Mutex<Said>>>, request: Request) -> Response {
+    let mut said = said.lock().unwrap();
+    let path = request.uri().path().to_owned();
+    if let Some(id) = path.strip_prefix("/permission/").and_then(|rest| rest.strip_suffix("/reply")) {
+        said.answered.push(id.to_owned());
+        said.asked.retain(|asked| asked["id"] != id);
+        return Json(true).into_response();
+    }
+    Json(match path.as_str() {
+        "/config" => json!({}),
+        "/session" => json!({"id": "ses_1"}),
+        "/session/ses_1/prompt_async" => return StatusCode::NO_CONTENT.into_response(),
+        "/session/status" => next(&mut said.status),
+        "/session/ses_1/message" => next(&mut said.messages),
+        "/session/ses_1/children" => json!([{"id": "ses_2"}]),
+        "/session/ses_2/children" => json!([{"id": "ses_3"}]),
+        "/permission" => json!(said.asked),
+        path if path.ends_with("/children") || path.ends_with("/diff") || path == "/question" => json!([]),
+        // Nobody hears events here.
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    })
+    .into_response()
+}
+
+async fn run(said: Said) -> (Outcome, Vec<String>) {
+    let said = Arc::new(Mutex::new(said));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn({
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&said));
+        async move { axum::serve(listener, router).await }
+    });
+    let arguments = Arguments::parse(&["--attach", &url, "work"]).unwrap();
+    let settings = Settings::from_env(&lookup(&[(env::APPROVAL_MODE, "Approve".to_owned())])).unwrap();
+    let mut out = Vec::new();
+    let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+    let outcome = attach::run(&arguments, &settings, None, tokio::io::empty(), &mut log, std::future::pending()).await;
+    server.abort();
+    let answered = std::mem::take(&mut said.lock().unwrap().answered);
+    (outcome, answered)
+}
+
+fn finished_with(finish: &str) -> Value {
+    json!([{"info": {"id": "msg_1", "role": "assistant", "finish": finish, "time": {"completed": 1}}, "parts": []}])
+}
+
+#[tokio::test]
+async fn a_session_that_went_on_meanwhile_is_not_judged() {
+    let said = Said {
+        status: [json!({}), json!({"ses_1": {"type": "busy"}}), json!({})].into(),
+        messages: [finished_with("tool-calls"), finished_with("stop")].into(),
+        ..Said::default()
+    };
+    let (outcome, _) = run(said).await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_subagent_that_started_unseen_gets_its_answer_and_a_stranger_none() {
+    let asked = |id: &str, session: &str| json!({"id": id, "sessionID": session, "permission": "bash"});
+    let busy = json!({"ses_1": {"type": "busy"}});
+    let said = Said {
+        status: [busy, json!({})].into(),
+        messages: [finished_with("stop")].into(),
+        asked: vec![asked("per_other", "ses_other"), asked("per_1", "ses_3")],
+        ..Said::default()
+    };
+    let (outcome, answered) = run(said).await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}");
+    assert_eq!(answered, ["per_1"]);
+}
