@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -23,6 +24,11 @@ use crate::place::{FileMode, PlaceError, Root, plain_names};
 pub const MOST_BYTES: u64 = 16 << 20;
 /// More files than this are a checkout that should be a context of the Agent.
 pub const MOST_ENTRIES: usize = 20_000;
+
+/// Beginning of the names of what has come so far.
+const SPOOLED: &str = "kubeopencode-delivery-";
+/// A piece comes again within a few minutes, or never.
+const REPEATED: Duration = Duration::from_hours(1);
 
 /// Why a piece was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +150,12 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
         clear(&Root::open(&piece.root)?, &piece.directory)?;
         return Ok(Taken::Removed);
     }
-    let path = spool.join(format!("kubeopencode-delivery-{}", piece.id));
+    let path = spool.join(format!("{SPOOLED}{}", piece.id));
+    let done = path.with_extension("done");
+    if let Some(files) = std::fs::read_to_string(&done).ok().and_then(|text| text.parse().ok()) {
+        // The answer to the last piece was lost. What was delivered may be in use.
+        return Ok(Taken::Delivered(files));
+    }
     let failed = |source: io::Error| Error::Io { path: path.clone(), source };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file: File =
@@ -163,8 +174,20 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     let root = Root::open(&piece.root)?;
     clear(&root, &piece.directory)?;
     let files = place(&root, &piece.directory, &mut file.take(piece.total), &failed)?;
-    std::fs::remove_file(&path).map_err(failed)?;
+    std::fs::write(&done, files.to_string()).and_then(|()| std::fs::remove_file(&path)).map_err(failed)?;
+    forget_others(spool, &done);
     Ok(Taken::Delivered(files))
+}
+
+/// Removes the notes of deliveries that nobody repeats any more. That they are there harms nobody.
+fn forget_others(spool: &Path, newest: &Path) {
+    for entry in std::fs::read_dir(spool).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let old = || entry.metadata().ok()?.modified().ok()?.elapsed().ok().filter(|age| *age > REPEATED);
+        if name.starts_with(SPOOLED) && entry.path() != newest && old().is_some() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes what is at the directory, whatever it is.
@@ -249,13 +272,13 @@ mod tests {
             self.0.path().join(path)
         }
 
-        fn deliver(&self, tar: &[u8], size: usize) -> Result<Taken, Error> {
+        fn deliver(&self, id: &str, tar: &[u8], size: usize) -> Result<Taken, Error> {
             let mut taken = Taken::Kept(0);
             for (index, bytes) in tar.chunks(size).enumerate() {
                 let piece = Piece {
                     root: self.path("ws"),
                     directory: ".kubeopencode/tasks/it's $(here)".into(),
-                    id: "ses_1".to_owned(),
+                    id: id.to_owned(),
                     at: (index * size) as u64,
                     total: tar.len() as u64,
                     bytes: bytes.to_vec(),
@@ -263,12 +286,10 @@ mod tests {
                 let words = piece.to_words().to_vec();
                 assert!(words.concat().chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char)));
                 assert_eq!(Piece::from_words(&words).unwrap(), piece);
+                let first = run(&piece, &self.path("spool"))?;
+                // A piece whose answer was lost comes twice, the last one too.
                 taken = run(&piece, &self.path("spool"))?;
-                if taken != Taken::Kept(piece.at + bytes.len() as u64) {
-                    continue;
-                }
-                // A piece whose answer was lost comes twice.
-                taken = run(&piece, &self.path("spool"))?;
+                assert_eq!(taken, first);
             }
             Ok(taken)
         }
@@ -277,15 +298,24 @@ mod tests {
     #[test]
     fn pieces_become_files_and_a_second_delivery_replaces_the_first() {
         let case = Case::new();
-        let taken = case.deliver(&archive(&[("a.md", "A"), ("sub/b.md", &"B".repeat(5000))]), 700).unwrap();
+        let taken = case.deliver("ses_1", &archive(&[("a.md", "A"), ("sub/b.md", &"B".repeat(5000))]), 700).unwrap();
         assert_eq!(taken, Taken::Delivered(2));
         let here = case.path("ws/.kubeopencode/tasks/it's $(here)");
         assert_eq!(std::fs::read_to_string(here.join("a.md")).unwrap(), "A");
         assert_eq!(std::fs::read_to_string(here.join("sub/b.md")).unwrap().len(), 5000);
         assert_eq!(here.join("a.md").metadata().unwrap().permissions().mode() & 0o777, 0o640);
-        case.deliver(&archive(&[("c.md", "C")]), 700).unwrap();
+        case.deliver("ses_2", &archive(&[("c.md", "C")]), 700).unwrap();
         assert_eq!(std::fs::read_dir(&here).unwrap().count(), 1);
-        assert_eq!(std::fs::read_dir(case.path("spool")).unwrap().count(), 0);
+        let spooled = |end: &str| {
+            let entries = std::fs::read_dir(case.path("spool")).unwrap();
+            entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(end)).count()
+        };
+        assert_eq!((spooled(".done"), spooled("")), (2, 2), "only what was delivered is noted");
+        let long_ago = std::time::SystemTime::now() - REPEATED * 2;
+        let note = File::options().write(true).open(case.path("spool/kubeopencode-delivery-ses_1.done")).unwrap();
+        note.set_modified(long_ago).unwrap();
+        case.deliver("ses_3", &archive(&[("c.md", "C")]), 700).unwrap();
+        assert_eq!(spooled("ses_1.done"), 0);
     }
 
     #[test]
@@ -302,7 +332,7 @@ mod tests {
             };
             run(&Piece::from_words(&words.to_words()).unwrap(), &case.path("spool"))
         };
-        case.deliver(&archive(&[("a.md", "A")]), 700).unwrap();
+        case.deliver("ses_1", &archive(&[("a.md", "A")]), 700).unwrap();
         std::fs::write(case.path("outside/keep"), "mine").unwrap();
         symlink(case.path("outside"), case.path("ws/.kubeopencode/tasks/link")).unwrap();
         for name in ["it's $(here)", "link", "never-there"] {
@@ -319,12 +349,12 @@ mod tests {
     fn nothing_is_written_elsewhere() {
         let case = Case::new();
         for name in ["../x", "a/../../../../x", "/etc/x"] {
-            let outcome = case.deliver(&archive(&[(name, "x")]), 1 << 20);
+            let outcome = case.deliver("ses_1", &archive(&[(name, "x")]), 1 << 20);
             assert!(outcome.is_err(), "{name}: {outcome:?}");
         }
         std::fs::remove_dir_all(case.path("ws/.kubeopencode")).unwrap();
         symlink(case.path("outside"), case.path("ws/.kubeopencode")).unwrap();
-        assert!(case.deliver(&archive(&[("x", "x")]), 1 << 20).is_err());
+        assert!(case.deliver("ses_1", &archive(&[("x", "x")]), 1 << 20).is_err());
         assert_eq!(std::fs::read_dir(case.path("outside")).unwrap().count(), 0);
         assert_eq!(std::fs::read_dir(case.path("ws")).unwrap().count(), 1);
     }
