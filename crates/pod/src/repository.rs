@@ -134,7 +134,8 @@ pub fn percent_encode(text: &str) -> String {
     encoded
 }
 
-fn percent_decode(text: &str) -> String {
+/// What [`percent_encode`] escaped.
+pub fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

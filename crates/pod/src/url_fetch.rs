@@ -16,6 +16,7 @@ use reqwest::{Response, Url};
 use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root};
 use crate::redact::hide_userinfo;
+use crate::repository::percent_decode;
 use crate::trust::{Trust, TrustError};
 
 /// More hops than this are a loop or a mistake.
@@ -65,7 +66,8 @@ impl Settings {
             |name, problem: &str, expected| SettingError::Invalid { name, problem: problem.to_owned(), expected };
         let mut login = None;
         if !source.username().is_empty() || source.password().is_some() {
-            login = Some(Login::Basic(source.username().to_owned(), source.password().unwrap_or_default().to_owned()));
+            let plain = percent_decode;
+            login = Some(Login::Basic(plain(source.username()), plain(source.password().unwrap_or_default())));
             // Neither fails for http and https, and others are refused before the first request.
             let _ = source.set_username("");
             let _ = source.set_password(None);
@@ -73,7 +75,10 @@ impl Settings {
         match (env::text(env, env::URL_AUTH_TOKEN), env::text(env, env::URL_AUTH_USERNAME)) {
             (Some(token), _) => login = Some(Login::Token(token.trim().to_owned())),
             (None, Some(user)) => {
-                login = Some(Login::Basic(user, env::text(env, env::URL_AUTH_PASSWORD).unwrap_or_default()));
+                // Many Secrets are made from files, with a line end that belongs to nobody's name.
+                let line = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
+                let password = env::text(env, env::URL_AUTH_PASSWORD).unwrap_or_default();
+                login = Some(Login::Basic(line(user), line(password)));
             }
             (None, None) => {}
         }
@@ -330,6 +335,10 @@ mod tests {
         let pairs = [(env::URL_AUTH_TOKEN, "t\n"), (env::URL_AUTH_USERNAME, "u"), (env::URL_AUTH_PASSWORD, "p")];
         assert!(settings(&pairs).unwrap().login == Some(Login::Token("t".to_owned())));
         assert!(settings(&pairs[1..]).unwrap().login == Some(Login::Basic("u".to_owned(), "p".to_owned())));
+        let lines = [(env::URL_AUTH_USERNAME, "u\r\n"), (env::URL_AUTH_PASSWORD, "p \n")];
+        assert!(settings(&lines).unwrap().login == Some(Login::Basic("u".to_owned(), "p ".to_owned())));
+        let escaped = settings(&[(env::URL_SOURCE, "https://me%40h:p%2Fw@example.com/a")]).unwrap();
+        assert!(escaped.login == Some(Login::Basic("me@h".to_owned(), "p/w".to_owned())));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::opencode::client::{CallError, Client, Server};
 use crate::opencode::show::{Format, Log, Note};
 use crate::outcome::{Outcome, Reason};
 use crate::redact::Redactor;
+use crate::repository::percent_decode;
 
 pub use arguments::Arguments;
 pub use settings::{Approval, Delivery, Settings};
@@ -122,8 +123,8 @@ pub fn connect(arguments: &Arguments, settings: &Settings, password: Option<Stri
     }
     let mut username = arguments.username.clone().unwrap_or_else(|| settings.username.clone());
     let mut password = password;
-    if let Some(given) = url.password().map(str::to_owned) {
-        url.username().clone_into(&mut username);
+    if let Some(given) = url.password().map(percent_decode) {
+        username = percent_decode(url.username());
         password = Some(given);
     }
     let _ = url.set_username("");

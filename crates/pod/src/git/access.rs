@@ -58,8 +58,11 @@ impl Access {
             (&settings.repository.transport, &settings.credentials.password)
         {
             let user = settings.credentials.username.as_deref().unwrap_or(TOKEN_USER);
-            let line =
-                format!("{scheme}://{}:{}@{authority}\n", percent_encode(user), percent_encode(password.trim_end()));
+            let line = format!(
+                "{scheme}://{}:{}@{authority}\n",
+                percent_encode(user.trim_end()),
+                percent_encode(password.trim_end())
+            );
             let store = write("credentials", line.as_bytes())?;
             // The empty helper drops every helper that was configured before ours.
             let quoted = shell_quote(&store).replace('\\', "\\\\").replace('"', "\\\"");
@@ -167,6 +170,8 @@ mod tests {
 
     #[test]
     fn a_password_is_in_one_private_file_and_escaped() {
+        let line = access(&[(env::GIT_REPO, "https://h/r"), (env::GIT_USERNAME, "me\n"), (env::GIT_PASSWORD, "pw\n")]);
+        assert_eq!(read(&line, "credentials"), "https://me:pw@h\n");
         let access = access(&[(env::GIT_REPO, "https://h:1/r"), (env::GIT_PASSWORD, "p@ss\nhttps://x:y@evil")]);
         assert_eq!(read(&access, "credentials"), "https://x-access-token:p%40ss%0Ahttps%3A%2F%2Fx%3Ay%40evil@h:1\n");
         let mode = access.directory().join("credentials").metadata().unwrap().mode();
