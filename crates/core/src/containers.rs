@@ -159,10 +159,22 @@ impl Shared<'_> {
             env.extend(keys.map(|(name, key)| environment::optional_secret(name, secret, key)));
         }
         let mut mounts = vec![volumes::mount(&git_volume(index), "/git")];
-        if let GitTarget::Merge { directory, sub_path } = &mount.target {
-            env.push(var("GIT_WORKSPACE_DIR", directory));
-            env.extend(sub_path.as_ref().map(|path| var("GIT_REPO_SUBPATH", path)));
-            mounts.push(self.workspace.clone());
+        // Kubernetes mounts an empty directory for a part that is not there, so git-init has to look.
+        let parts: Vec<&String> = match &mount.target {
+            GitTarget::Merge { directory, sub_path } => {
+                env.push(var("GIT_WORKSPACE_DIR", directory));
+                env.extend(sub_path.as_ref().map(|path| var("GIT_REPO_SUBPATH", path)));
+                mounts.push(self.workspace.clone());
+                Vec::new()
+            }
+            GitTarget::Mount { sub_path, .. } => sub_path.iter().collect(),
+            GitTarget::Parts(parts) => parts.iter().filter_map(|part| part.sub_path.as_ref()).collect(),
+        };
+        if !parts.is_empty() {
+            env.push(var("GIT_REPO_PARTS", json!(parts).to_string()));
+        }
+        if mount.sync.is_some() {
+            env.push(var("GIT_FOLLOW", "true"));
         }
         (env, mounts)
     }

@@ -69,6 +69,10 @@ pub const GIT_SSH_KNOWN_HOSTS: &str = "GIT_SSH_KNOWN_HOSTS";
 pub const GIT_WORKSPACE_DIR: &str = "GIT_WORKSPACE_DIR";
 /// git: only this directory of the repository is merged.
 pub const GIT_REPO_SUBPATH: &str = "GIT_REPO_SUBPATH";
+/// git: JSON list of files and directories that the repository must have.
+pub const GIT_REPO_PARTS: &str = "GIT_REPO_PARTS";
+/// git: `true` takes a workspace that was kept to the newest commit, as git-sync does.
+pub const GIT_FOLLOW: &str = "GIT_FOLLOW";
 /// git: `true` also checks out submodules.
 pub const GIT_RECURSE_SUBMODULES: &str = "GIT_RECURSE_SUBMODULES";
 /// git: attempts in total. Default 3.
@@ -153,7 +157,8 @@ pub const SERVER_LOST_SECONDS: &str = "SERVER_LOST_SECONDS";
 /// Default `/dev/termination-log`.
 pub const OUTCOME_FILE: &str = "OUTCOME_FILE";
 
-/// shim: `opencode-json` reads the events of `opencode run --format json`; default `plain`.
+/// shim: `opencode-json` reads the events of `opencode run --format json`; `client` keeps an outcome that the command
+/// left itself; default `plain`.
 pub const SHIM_FORMAT: &str = "SHIM_FORMAT";
 /// shim: time between SIGTERM and SIGKILL. Default 25.
 pub const SHIM_GRACE_SECONDS: &str = "SHIM_GRACE_SECONDS";

@@ -14,6 +14,7 @@ use crate::git::access::Access;
 use crate::git::checkout::{self, Marker};
 use crate::git::command::Git;
 use crate::git::merge;
+use crate::git_sync::{Follower, Look};
 
 /// Why the repository is not there.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,16 @@ pub enum Error {
     /// The merge failed.
     #[error(transparent)]
     Merge(#[from] MergeError),
+    /// A part that is asked for is not there.
+    #[error("{url} has no {part:?} at {reference}; correct git.path")]
+    NoPart {
+        /// What is missing.
+        part: String,
+        /// The repository.
+        url: String,
+        /// Where it was looked for.
+        reference: String,
+    },
 }
 
 /// What git-init did.
@@ -59,12 +70,16 @@ pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
             );
         }
         tracing::info!(%url, commit = %marker.commit, "the workspace holds the repository already");
-        return Ok(Prepared { commit: marker.commit, path: workspace.clone(), fresh: false, merged: None });
+        let commit = if settings.follow { follow(settings, marker.commit).await? } else { marker.commit };
+        return Ok(Prepared { commit, path: workspace.clone(), fresh: false, merged: None });
     }
     let access = Access::prepare(settings)?;
     let git = Git::new(&access, url, settings.timeout, settings.redactor());
     let checkout = checkout::ensure(settings, &git).await?;
     let commit = checkout.marker.commit.clone();
+    if let Some(part) = settings.parts.iter().find(|part| !settings.checkout().join(part).exists()) {
+        return Err(Error::NoPart { part: part.clone(), url: url.clone(), reference: settings.reference.clone() });
+    }
     tracing::info!(%url, %commit, fresh = checkout.fresh, "the repository is checked out");
     let mut prepared = Prepared { commit, path: settings.checkout(), fresh: checkout.fresh, merged: None };
     if let Some(workspace) = &settings.workspace {
@@ -76,6 +91,22 @@ pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
         prepared.merged = Some(merged);
     }
     Ok(prepared)
+}
+
+/// Takes a workspace that was kept to the newest commit, unless that would lose the agent's work. Answers the commit that
+/// it has then. What cannot be looked at keeps nobody from working with what is there.
+async fn follow(settings: &Settings, commit: String) -> Result<String, Error> {
+    match Follower::new(settings)?.look().await {
+        Ok(Look::Moved { from, to }) => {
+            tracing::info!(%from, %to, "moved to the new commit");
+            return Ok(to);
+        }
+        Ok(Look::Unchanged) => {}
+        Ok(Look::KeptEdits(files)) => tracing::warn!(?files, "a new commit is there, but these files were edited here"),
+        Ok(Look::KeptCommits { head }) => tracing::warn!(%head, "a new commit is there, but commits were made here"),
+        Err(error) => tracing::warn!("{error}; the workspace stays as it is"),
+    }
+    Ok(commit)
 }
 
 /// The agent's container points `GIT_CONFIG_GLOBAL` at this file: it may run as another user than this helper.

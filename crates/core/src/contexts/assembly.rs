@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::context::{ContextItem, ContextType, GitContext};
+use api::context::{ContextItem, ContextType, GitContext, GitSyncPolicy};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -199,11 +199,18 @@ impl<'a> Assembly<'a> {
         })?;
         // What is handed over to a server must lie in the directory that is handed over, not in a volume beside it.
         let merge = path == self.root || matches!(self.input.purpose, Purpose::TaskOnAgent { .. });
+        let part = sub_path.clone();
         let target = if merge {
             GitTarget::Merge { directory: path.clone(), sub_path }
         } else {
             GitTarget::Mount { path: path.clone(), sub_path }
         };
+        let sync = git.sync.clone().filter(|sync| sync.enabled);
+        let hot = sync.as_ref().is_some_and(|sync| sync.policy == GitSyncPolicy::HotReload);
+        if let (Purpose::Agent { .. }, true, true, Some(path)) = (self.input.purpose, merge, hot, part) {
+            // Without its `.git` nobody knows which of the merged files the agent changed.
+            return Err(ContextError::FollowedPart { item: label.to_owned(), path });
+        }
         let name = item.name.clone().filter(|name| !name.is_empty());
         let mount = GitMount {
             name: name.unwrap_or_else(|| format!("{}-{index}", if level == Level::Agent { "context" } else { "task" })),
@@ -214,7 +221,7 @@ impl<'a> Assembly<'a> {
             secret: git.secret_ref.as_ref().map(|secret| secret.name.clone()),
             target,
             optional: item.optional == Some(true),
-            sync: git.sync.clone().filter(|sync| sync.enabled),
+            sync,
         };
         self.placed.put(Entry { level, label: label.to_owned(), path, content: Content::Git(mount) })
     }

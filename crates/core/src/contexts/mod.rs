@@ -19,6 +19,7 @@ use api::{
 
 use crate::{
     delivered::DIRECTORY,
+    opencode::InstructionText,
     resolved::{ResolvedAgent, ResolvedTask},
 };
 
@@ -291,6 +292,16 @@ pub enum ContextError {
         /// What is wrong with it.
         problem: BadPath,
     },
+    /// A part of a repository is merged into the workspace and cannot be followed.
+    #[error(
+        "{item}: {path:?} of a repository is merged into the workspace, where git.sync cannot follow it; give it a mountPath of its own, leave git.path out, or use policy Rollout"
+    )]
+    FollowedPart {
+        /// The context.
+        item: String,
+        /// The part.
+        path: String,
+    },
     /// The workspace cannot be used.
     #[error("workspaceDir {path:?} {problem}")]
     Workspace {
@@ -370,6 +381,25 @@ impl ContextError {
 }
 
 impl ContextPlan {
+    /// Adds the instructions of a Task on an Agent's server to what it puts into `system`, before its contexts.
+    pub fn instruct(&mut self, namespace: &str, instructions: &[InstructionText]) {
+        if instructions.is_empty() {
+            return;
+        }
+        let block =
+            |one: &InstructionText| text::block(&one.name, namespace, "Instruction", None, &text::escaped(&one.text));
+        let blocks = instructions.iter().map(block).collect::<Vec<_>>().join("\n\n");
+        let path = format!("{}/.kubeopencode/context.md", self.workspace_dir);
+        if let Some(file) = self.files.iter_mut().find(|file| file.target_path == path) {
+            file.content = format!("{blocks}\n\n{}", file.content);
+        } else {
+            let about = "instructions".to_owned();
+            self.files.push(FileItem { target_path: path.clone(), content: format!("{blocks}\n"), mode: None, about });
+            self.files.sort_by(|a, b| a.target_path.cmp(&b.target_path));
+        }
+        self.context_file = Some(path);
+    }
+
     /// The text of the prompt.
     pub fn prompt(&self) -> Option<&str> {
         self.content_of(self.prompt_file.as_deref()?)

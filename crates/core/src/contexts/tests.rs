@@ -50,6 +50,41 @@ impl Case {
 }
 
 #[test]
+fn instructions_of_a_task_on_an_agent_come_before_its_contexts() {
+    let instructions = [InstructionText { name: "rules".into(), text: "Be kind.\n".into() }];
+    let block = "<context name=\"rules\" namespace=\"team\" type=\"Instruction\">\nBe kind.\n</context>";
+    let mut alone = Case::on_agent(json!([])).plan().unwrap();
+    alone.instruct("team", &[]);
+    assert_eq!(alone.system(), None);
+    alone.instruct("team", &instructions);
+    assert_eq!(alone.system(), Some(format!("{block}\n").as_str()));
+    assert!(alone.files.is_sorted_by_key(|file| &file.target_path));
+    let mut with_text = Case::on_agent(json!([{ "name": "notes", "type": "Text", "text": "Notes." }])).plan().unwrap();
+    with_text.instruct("team", &instructions);
+    let system = with_text.system().unwrap();
+    assert!(system.starts_with(block) && system.contains("Notes."), "{system}");
+}
+
+#[test]
+fn a_part_that_is_merged_into_the_workspace_cannot_be_followed_hot() {
+    let check = |path: &str, git: Value, refused: bool| {
+        let mut agent = agent();
+        let item = json!({ "name": "r", "type": "Git", "mountPath": path, "git": git });
+        agent.contexts = items(json!([item]));
+        let plan = assemble(&ContextInput::of_agent("team", "a", &agent, &ConfigMaps::new()));
+        assert_eq!(plan.is_err(), refused, "{item}: {plan:?}");
+        if let Err(error) = plan {
+            assert!(error.to_string().contains("git.sync cannot follow it"), "{error}");
+        }
+    };
+    let git = |part: Option<&str>, policy: &str| json!({ "repository": "https://h/r", "path": part, "sync": { "enabled": true, "policy": policy } });
+    check(".", git(Some("docs"), "HotReload"), true);
+    check(".", git(Some("docs"), "Rollout"), false);
+    check(".", git(None, "HotReload"), false);
+    check("code", git(Some("docs"), "HotReload"), false);
+}
+
+#[test]
 fn the_prompt_is_right_for_any_workspace() {
     // P3: upstream's key and mapping agree only for /workspace, otherwise the prompt is empty.
     for workspace in ["/workspace", "/home/agent/ws", "/w"] {

@@ -33,6 +33,11 @@ pub enum MergeError {
     /// The repository has no such directory.
     #[error("the repository has no directory {0:?}; correct the context's git.path")]
     NoSubpath(PathBuf),
+    /// It is a file.
+    #[error(
+        "{0:?} is a file of the repository, and only a directory can be merged here; set the context's git.path to its directory"
+    )]
+    FileSubpath(PathBuf),
     /// The record cannot be written.
     #[error(transparent)]
     Marker(#[from] CheckoutError),
@@ -62,6 +67,9 @@ pub fn merge(settings: &Settings, workspace: &Path, marker: &Marker) -> Result<M
     let source = settings.checkout().join(&settings.subpath);
     let whole = settings.subpath.as_os_str().is_empty();
     if !is_plain_directory(&settings.checkout(), &settings.subpath) {
+        if source.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Err(MergeError::FileSubpath(settings.subpath.clone()));
+        }
         return Err(MergeError::NoSubpath(settings.subpath.clone()));
     }
     let root = Root::open(workspace)?;
@@ -281,6 +289,7 @@ mod tests {
         assert!(!case.workspace().join(".git").exists());
         assert!(matches!(case.merge("link"), Err(MergeError::NoSubpath(_))));
         assert!(matches!(case.merge("missing"), Err(MergeError::NoSubpath(_))));
+        assert!(matches!(case.merge("other"), Err(MergeError::FileSubpath(_))));
     }
 
     #[test]

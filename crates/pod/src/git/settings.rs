@@ -25,6 +25,10 @@ pub struct Settings {
     pub workspace: Option<PathBuf>,
     /// Which part of the repository is merged.
     pub subpath: PathBuf,
+    /// What the repository must have.
+    pub parts: Vec<String>,
+    /// Whether a workspace that was kept is taken to the newest commit.
+    pub follow: bool,
     /// Whether submodules are checked out.
     pub submodules: bool,
     /// Attempts in total.
@@ -135,6 +139,8 @@ impl Settings {
             link,
             workspace: env::text(env, env::GIT_WORKSPACE_DIR).map(PathBuf::from),
             subpath: crate::place::plain_names(subpath.as_ref()).unwrap_or_default().iter().collect(),
+            parts: env::json(env, env::GIT_REPO_PARTS, r#"a JSON list such as ["docs"]"#)?,
+            follow: env::flag(env, env::GIT_FOLLOW)?,
             submodules: env::flag(env, env::GIT_RECURSE_SUBMODULES)?,
             attempts: env::number(env, env::GIT_CLONE_RETRIES, 3_u32)?.clamp(1, 100),
             retry_delay: env::duration(env, env::GIT_CLONE_RETRY_DELAY, Duration::from_secs(5))?,

@@ -158,6 +158,41 @@ async fn a_merge_at_the_workspace_root_is_done_once_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_part_that_is_not_there_is_named() {
+    let origin = Origin::new();
+    origin.commit("docs/guide.md", "guide\n");
+    for (parts, missing) in [(r#"["docs", "docs/guide.md"]"#, None), (r#"["docs", "doc"]"#, Some("\"doc\""))] {
+        let prepared = Pod::new(&origin.url()).with(env::GIT_REPO_PARTS, parts).init().await;
+        let problem = prepared.err().map(|error| error.to_string());
+        assert_eq!(problem.is_some(), missing.is_some(), "{problem:?}");
+        if let (Some(problem), Some(missing)) = (problem, missing) {
+            assert!(problem.contains(missing) && problem.contains("git.path"), "{problem}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kept_workspace_that_is_followed_takes_the_newest_commit_at_a_restart() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with_workspace().with(env::GIT_FOLLOW, "true");
+    pod.init().await.unwrap();
+    let restarted = async |content: &str| {
+        // Only the workspace is kept.
+        std::fs::remove_dir_all(pod.base.path().join("git")).unwrap();
+        let to = origin.commit("README.md", content);
+        (pod.init().await.unwrap().commit, to)
+    };
+    let (has, newest) = restarted("four\n").await;
+    assert_eq!((has, read(&pod.ws(), "README.md")), (newest.clone(), "four\n".to_owned()));
+    std::fs::write(pod.ws().join("README.md"), "the agent's work").unwrap();
+    let (has, _) = restarted("five\n").await;
+    assert_eq!((has, read(&pod.ws(), "README.md")), (newest.clone(), "the agent's work".to_owned()));
+    // A remote that is gone keeps nobody from working.
+    std::fs::rename(&origin.path, origin.path.with_extension("gone")).unwrap();
+    assert_eq!(pod.init().await.unwrap().commit, newest);
+}
+
+#[tokio::test]
 async fn submodules_are_checked_out_on_request() {
     let inner = Origin::new();
     let outer = Origin::new();
