@@ -134,9 +134,7 @@ pub async fn read(
     if let Some(reference) = &agent.small_model {
         bindings.small_model = Some(model(ctx, namespace, reference, uses).await?);
     }
-    for reference in &agent.instructions {
-        bindings.instructions.push(instruction(ctx, namespace, reference, uses).await?);
-    }
+    bindings.instructions = instructions(ctx, namespace, &agent.instructions, uses).await?;
     for binding in &agent.tools {
         bindings.tools.push(tool(ctx, namespace, binding, uses).await?);
     }
@@ -164,6 +162,20 @@ async fn model(
         return Err(Error::SecretElsewhere { namespace: provider_home.into(), name: provider_ref.name.clone() });
     }
     Ok(ModelBinding::new(&provider_ref.name, &provider.spec, &model.spec))
+}
+
+/// Reads instructions, and notes them in `uses`.
+pub async fn instructions(
+    ctx: &Context,
+    namespace: &str,
+    references: &[ObjectRef],
+    uses: &mut Uses<'_>,
+) -> Result<Vec<InstructionText>, Error> {
+    let mut found = Vec::new();
+    for reference in references {
+        found.push(instruction(ctx, namespace, reference, uses).await?);
+    }
+    Ok(found)
 }
 
 async fn instruction(

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{
     conditions::reasons,
     names::{GROUP, VERSION, labels},
+    run::ApprovalMode,
     workload::PodSettings,
 };
 use k8s_openapi::{
@@ -56,6 +57,23 @@ pub enum BuildError {
         /// The other one.
         other: String,
     },
+    /// A field of a Task that only a Pod of its own could have.
+    #[error(
+        "spec.{field} has no effect on Agent '{agent}', whose server works for all its Tasks; {advice}, or use templateRef"
+    )]
+    OfTheAgent {
+        /// The field.
+        field: &'static str,
+        /// The Agent.
+        agent: String,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// A person should be asked, and there is no server on which they could answer.
+    #[error(
+        "approval.mode is {0:?}, but only the server of an Agent can wait for a person's answer; use agentRef, or set approval.mode to Never"
+    )]
+    NobodyToAsk(ApprovalMode),
     /// A shared workspace without a claim.
     #[error("workspace.accessMode is ReadWriteMany, which shares a claim; name an existing one in workspace.claimName")]
     NoSharedClaim,
@@ -66,6 +84,7 @@ impl BuildError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Context(error) => error.reason(),
+            Self::OfTheAgent { .. } | Self::NobodyToAsk(_) => reasons::INVALID,
             _ => reasons::POD_CREATION_ERROR,
         }
     }

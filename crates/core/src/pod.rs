@@ -4,6 +4,7 @@
 //! [`attach_pod`]. A Task on a template, or with a command of its own, works in its own Pod: see [`own_pod`].
 
 use api::{
+    TaskSpec,
     names::labels,
     run::{ApprovalMode, Workspace, WorkspaceAccess},
 };
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{
 use crate::{
     build::{self, BuildError, Owner},
     containers::{self, OPENCODE, OUR_BINARY, Shared, git_volume},
-    contexts::{self, Bundle, ContextPlan},
+    contexts::{self, Bundle, ContextPlan, FileItem},
     environment::{self, TASK_SHELL_ENV, Traced, var},
     names,
     opencode::CompiledConfig,
@@ -71,6 +72,28 @@ pub struct TaskObjects {
 /// Whether the Task runs on an Agent's server through the attach client. A command of its own means a Pod of its own.
 pub fn attaches(task: &ResolvedTask) -> bool {
     matches!(task.place, Place::Agent { .. }) && task.agent.command.is_none()
+}
+
+/// Refuses what a Task asks for and would not get where it runs.
+pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError> {
+    let agent = &resolved.agent;
+    match &resolved.place {
+        Place::Agent { name, .. } if attaches(resolved) => {
+            let refused = |field, advice| Err(BuildError::OfTheAgent { field, agent: name.clone(), advice });
+            if task.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+                return refused("tools", "set tools on the Agent");
+            }
+            if task.workspace.is_some() {
+                return refused("workspace", "set persistence.workspace on the Agent");
+            }
+            Ok(())
+        }
+        // A command of its own asks nobody through us.
+        _ if agent.command.is_none() && agent.approval.mode != ApprovalMode::Never => {
+            Err(BuildError::NobodyToAsk(agent.approval.mode))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The Pod of a Task that works in it.
@@ -136,8 +159,13 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
 pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let TaskPodInput { task, resolved, contexts: plan, .. } = *input;
     let agent = &resolved.agent;
-    let bundle = contexts::pack(&names::task_context(task.name), &plan.files)?;
-    let files = AttachFiles::plan(input, &bundle);
+    // The platform's own image is known to hold our client. Another one may hold the real OpenCode, which reads its prompt
+    // from standard input and ignores SIGTERM as PID 1: it gets the shim.
+    let shimmed = agent.attach_image != input.platform.attach_image;
+    let mut given = plan.files.clone();
+    let stdin = if shimmed { with_contexts(plan, &mut given) } else { None };
+    let bundle = contexts::pack(&names::task_context(task.name), &given)?;
+    let files = AttachFiles::plan(input, &bundle, shimmed);
 
     let mut env = environment::home();
     env.push(var("TMPDIR", "/tmp"));
@@ -146,8 +174,15 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     env.extend(plan.context_file.as_ref().map(|path| var("KUBEOPENCODE_SYSTEM_FILE", path)));
     env.extend(plan.delivery.as_ref().map(|directory| var("DELIVERY_DIR", directory)));
     env.extend(password_env(input));
+    if shimmed {
+        env.push(var("SHIM_FORMAT", "client"));
+        env.extend(stdin.map(|path| var("SHIM_STDIN_FILE", path)));
+    }
     let mut mounts = vec![Mounted { mount: files.mount, what: "the workspace".to_owned() }];
     mounts.push(Mounted { mount: volumes::mount("tmp", "/tmp"), what: "the home directory".to_owned() });
+    if shimmed {
+        mounts.push(Mounted { mount: volumes::mount("tools", "/tools"), what: "our tools".to_owned() });
+    }
     if agent.ca_bundle.is_some() {
         env.extend(environment::authorities());
         mounts.push(Mounted { mount: volumes::authorities_mount(), what: "caBundle".to_owned() });
@@ -157,12 +192,16 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
 
     let title = names::session_title(task.namespace, task.name, task.uid);
     let url = server_url(resolved).unwrap_or_default();
-    let command = ["opencode", "run", "--attach", url, "--title", &title].map(str::to_owned);
+    let mut command: Vec<String> = Vec::new();
+    if shimmed {
+        command.extend([OUR_BINARY, "shim", "--"].map(str::to_owned));
+    }
+    command.extend(["opencode", "run", "--attach", url, "--title", &title].map(str::to_owned));
     let container = Container {
         name: "agent".to_owned(),
         image: Some(agent.attach_image.clone()),
         image_pull_policy: Some(containers::pull_policy(&agent.attach_image).to_owned()),
-        command: Some(command.into()),
+        command: Some(command),
         working_dir: Some(plan.workspace_dir.clone()),
         env: Some(environment::settle(env)),
         volume_mounts: Some(build::distinct(mounts)?),
@@ -174,8 +213,28 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let mut all = files.volumes;
     all.push(volumes::empty("tmp"));
     all.extend(agent.ca_bundle.as_ref().and_then(volumes::authorities));
-    let spec = build::pod_spec(agent, files.init_containers, vec![container], all, &[])?;
+    let extra_volumes = mounted_by(&files.init_containers, agent.pod.extra_volumes.as_deref().unwrap_or_default());
+    let spec = build::pod_spec(agent, files.init_containers, vec![container], all, &extra_volumes)?;
     Ok(objects(input, spec, bundle))
+}
+
+/// The volumes that these containers mount. The others of an Agent belong to its server.
+fn mounted_by(containers: &[Container], volumes: &[Volume]) -> Vec<Volume> {
+    let mounts = || containers.iter().flat_map(|container| container.volume_mounts.iter().flatten());
+    volumes.iter().filter(|volume| mounts().any(|mount| mount.name == volume.name)).cloned().collect()
+}
+
+/// What a client reads that knows only one text: the contexts without a path, and the prompt. Answers where it is.
+fn with_contexts(plan: &ContextPlan, files: &mut Vec<FileItem>) -> Option<String> {
+    let (Some(system), Some(prompt)) = (plan.system(), plan.prompt()) else { return plan.prompt_file.clone() };
+    let target_path = format!("{}/.kubeopencode/prompt.md", plan.workspace_dir);
+    files.push(FileItem {
+        target_path: target_path.clone(),
+        content: format!("{system}\n{prompt}"),
+        mode: None,
+        about: "contexts without a path, and the prompt".to_owned(),
+    });
+    Some(target_path)
 }
 
 /// How the prompt and the files reach the attach client.
@@ -186,12 +245,12 @@ struct AttachFiles {
 }
 
 impl AttachFiles {
-    fn plan(input: &TaskPodInput<'_>, bundle: &Bundle) -> Self {
+    fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
         match bundle.config_maps.as_slice() {
             // Most Tasks: a prompt and perhaps a text. No container has to run before the client.
-            [(name, _)] if plan.delivery.is_none() => Self::direct(plan, bundle, name),
-            _ => Self::prepared(input, bundle),
+            [(name, _)] if plan.delivery.is_none() && !with_tools => Self::direct(plan, bundle, name),
+            _ => Self::prepared(input, bundle, with_tools),
         }
     }
 
@@ -215,7 +274,7 @@ impl AttachFiles {
     }
 
     /// The files are put together first, by the same containers as in a Pod of its own.
-    fn prepared(input: &TaskPodInput<'_>, bundle: &Bundle) -> Self {
+    fn prepared(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
         let workspace = volumes::mount("workspace", &plan.workspace_dir);
         let shared = Shared {
@@ -225,10 +284,11 @@ impl AttachFiles {
             workspace: workspace.clone(),
             outside: Vec::new(),
         };
-        let mut init_containers = vec![shared.context_init(plan, bundle, false)];
+        let mut init_containers = vec![shared.context_init(plan, bundle, with_tools)];
         init_containers.extend(plan.git.iter().enumerate().map(|(index, mount)| shared.git_init(index, mount)));
         init_containers.extend(plan.urls.iter().enumerate().map(|(index, url)| shared.url_init(index, url)));
         let mut all = vec![volumes::empty("workspace"), bundle.volume("context-files")];
+        all.extend(with_tools.then(|| volumes::empty("tools")));
         for (index, directory) in plan.directories.iter().enumerate() {
             all.push(volumes::config_map(&format!("dir-mount-{index}"), &directory.config_map, directory.optional));
         }
@@ -272,8 +332,13 @@ fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
         var("OUTCOME_FILE", "/dev/termination-log"),
         var("STALL_TIMEOUT_SECONDS", agent.stall_timeout.as_secs().max(1).to_string()),
     ];
-    if agent.approval.mode != ApprovalMode::Never {
-        env.push(var("APPROVAL_MODE", "Wait"));
+    let waits = match agent.approval.mode {
+        ApprovalMode::Never => None,
+        ApprovalMode::Ask => Some("Wait"),
+        ApprovalMode::Always => Some("Always"),
+    };
+    if let Some(mode) = waits {
+        env.push(var("APPROVAL_MODE", mode));
         let timeout = agent.approval.timeout.map(|timeout| timeout.to_std().as_secs().max(1));
         env.extend(timeout.map(|seconds| var("APPROVAL_TIMEOUT_SECONDS", seconds.to_string())));
     }

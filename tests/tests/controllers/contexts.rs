@@ -1,7 +1,7 @@
 //! What a Task brings along.
 
 use anyhow::ensure;
-use api::{AgentTemplate, Model, ModelProvider, Task, TaskStatus};
+use api::{AgentTemplate, Instruction, Model, ModelProvider, Task, TaskStatus};
 use blackbox::{cases, runner::Case};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{ResourceExt as _, api::ListParams};
@@ -17,6 +17,7 @@ pub const CASES: &[Case] = cases![
     two_mebibytes_of_contexts_are_split_over_config_maps,
     more_contexts_than_can_be_handed_over_fail_before_anything_is_created,
     a_path_that_leaves_the_workspace_is_refused_at_once,
+    a_task_on_an_agent_brings_its_instructions_and_is_refused_what_it_would_not_get,
 ];
 
 async fn what_a_task_refers_to_may_come_late() -> anyhow::Result<()> {
@@ -45,6 +46,33 @@ async fn what_a_task_refers_to_may_come_late() -> anyhow::Result<()> {
         let contexts: ConfigMap = world.api().get("early-context").await?;
         ensure!(contexts.data.unwrap_or_default().values().any(|text| text == "the text"), "the text is not there");
         world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_task_on_an_agent_brings_its_instructions_and_is_refused_what_it_would_not_get() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({})).await?;
+        let spec = json!({"agentRef": {"name": "a"}, "instructionRefs": [{"name": "rules"}]});
+        world.task("instructed", spec).await?;
+        let status = world.waits("instructed", "ReferenceNotFound").await?;
+        ensure!(message(&status).contains("Instruction 'rules' does not exist"), "{status:?}");
+        world.hold("instructed");
+        world.create::<Instruction>("rules", json!({"text": "Always be kind."})).await?;
+        let pod = world.works("instructed").await?;
+        ensure!(pod.annotations().values().any(|text| text.contains("Always be kind.")), "{pod:?}");
+        world.finish("instructed");
+
+        let tools = json!([{"ref": {"kind": "RemoteMCPServer", "name": "t"}}]);
+        world.task("tools", json!({"agentRef": {"name": "a"}, "tools": tools})).await?;
+        let status = world.fails("tools", "Invalid").await?;
+        ensure!(message(&status).contains("set tools on the Agent"), "{status:?}");
+
+        world.template("t", json!({})).await?;
+        world.task("asks", json!({"templateRef": {"name": "t"}, "approval": {"mode": "Always"}})).await?;
+        let status = world.fails("asks", "Invalid").await?;
+        ensure!(message(&status).contains("use agentRef") && status.pod_name.is_none(), "{status:?}");
+        Ok(())
     })
     .await
 }

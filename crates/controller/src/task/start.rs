@@ -23,7 +23,7 @@ use kubeopencode_core::{
     milestones, names, not_yet,
     opencode::ConfigError,
     origin::Origins,
-    pod::{TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
+    pod::{self, TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     queue::Admission,
     resolve::{ResolveError, Target as On, resolve_task},
     resolved::ResolvedTask,
@@ -236,7 +236,13 @@ async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> R
     let (resolved, origins) = resolve(ctx, task)?;
     let config_maps = read_config_maps(ctx, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
-    let plan = contexts::assemble(&input)?;
+    let mut plan = contexts::assemble(&input)?;
+    pod::check(&task.spec, &resolved)?;
+    if attaches(&resolved) {
+        // The server has those of its Agent.
+        let own = task.spec.instruction_refs.as_deref().unwrap_or_default();
+        plan.instruct(&key.namespace, &bindings::instructions(ctx, &key.namespace, own, uses).await?);
+    }
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
     let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan };

@@ -159,6 +159,98 @@ fn a_task_on_an_agent_with_files() {
 }
 
 #[test]
+fn what_a_task_would_not_get_where_it_runs_is_refused() {
+    let refused = |resolved: &ResolvedTask, spec: Value| {
+        check(&from_json(spec), resolved).err().map(|error| (error.reason(), error.to_string()))
+    };
+    let check = |resolved: &ResolvedTask, spec: Value, expected: Option<&str>| {
+        let found = refused(resolved, spec.clone());
+        match (&found, expected) {
+            (None, None) => {}
+            (Some(("Invalid", sentence)), Some(part)) if sentence.contains(part) => {}
+            _ => panic!("{spec}: {found:?}, not {expected:?}"),
+        }
+    };
+    let (own, attached) = (task(agent()), task_on_agent(agent()));
+    let mut command = attached.clone();
+    command.agent.command = Some(vec!["make".to_owned()]);
+    let tools = json!({ "tools": [{ "ref": { "kind": "RemoteMCPServer", "name": "t" } }] });
+    check(&attached, tools.clone(), Some("set tools on the Agent"));
+    check(&own, tools.clone(), None);
+    check(&command, tools, None);
+    check(&attached, json!({ "workspace": { "size": "1Gi" } }), Some("spec.workspace has no effect on Agent"));
+    check(&attached, json!({}), None);
+    for mode in ["Ask", "Always"] {
+        let asking = |mut task: ResolvedTask| {
+            task.agent.approval = from_json(json!({ "mode": mode }));
+            task
+        };
+        check(&asking(own.clone()), json!({}), Some("use agentRef"));
+        check(&asking(attached.clone()), json!({}), None);
+        check(&asking(command.clone()), json!({}), None);
+    }
+}
+
+#[test]
+fn a_task_that_always_asks_says_so_to_its_client() {
+    for (mode, expected) in [("Never", None), ("Ask", Some("Wait")), ("Always", Some("Always"))] {
+        let mut task = task_on_agent(agent());
+        task.agent.approval = from_json(json!({ "mode": mode }));
+        assert_eq!(env(main_container(&objects(&task)), "APPROVAL_MODE"), expected, "{mode}");
+    }
+}
+
+#[test]
+fn a_users_own_attach_image_gets_the_prompt_on_standard_input() {
+    let mut task = task_on_agent(agent());
+    task.agent.attach_image = "registry.example/opencode:1".to_owned();
+    let plain = objects(&task);
+    let container = main_container(&plain);
+    let words: Vec<&str> = container.command.iter().flatten().map(String::as_str).collect();
+    assert_eq!(words[..6], [OUR_BINARY, "shim", "--", "opencode", "run", "--attach"]);
+    assert_eq!(env(container, "SHIM_STDIN_FILE"), Some("/workspace/task.md"));
+    // Our own client may be in it as well, and takes the prompt from where it always does.
+    assert_eq!(env(container, "PROMPT_FILE"), Some("/workspace/task.md"));
+    let prepares = &spec(&plain).init_containers.as_ref().unwrap()[0];
+    assert_eq!(env(prepares, "COPY_SELF_TO"), Some(OUR_BINARY));
+    for container in [container, prepares] {
+        assert!(container.volume_mounts.iter().flatten().any(|mount| mount.name == "tools"), "{}", container.name);
+    }
+    task.contexts = contexts(json!([{ "name": "style", "type": "Text", "text": "Be brief." }]));
+    let with_text = objects(&task);
+    assert_eq!(env(main_container(&with_text), "SHIM_STDIN_FILE"), Some("/workspace/.kubeopencode/prompt.md"));
+    let texts: Vec<&String> =
+        with_text.config_maps.iter().flat_map(|map| map.data.iter().flatten()).map(|(_, text)| text).collect();
+    assert!(
+        texts.iter().any(|text| text.contains("Be brief.") && text.ends_with("Fix the bug in main.go\n")),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_task_on_an_agent_has_the_volumes_that_its_containers_mount_and_no_others() {
+    let mut task = task_on_agent(agent());
+    task.contexts = contexts(json!([{ "name": "n", "type": "Text", "mountPath": "n.md", "text": "N" }]));
+    task.agent.pod = from_json(json!({
+        "extraVolumes": [{ "name": "certs", "emptyDir": {} }, { "name": "of-the-server", "emptyDir": {} }],
+        "systemContainers": { "contextInit": { "extraVolumeMounts": [{ "name": "certs", "mountPath": "/certs" }] } },
+    }));
+    let objects = objects(&task);
+    let names: Vec<&str> = spec(&objects).volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
+    assert!(names.contains(&"certs") && !names.contains(&"of-the-server"), "{names:?}");
+}
+
+#[test]
+fn a_part_of_a_repository_is_looked_for() {
+    let mut task = task(agent());
+    task.contexts = contexts(json!([{ "name": "r", "type": "Git", "mountPath": "docs", "git": {
+        "repository": "https://git.example/r.git", "path": "guides" } }]));
+    let objects = objects(&task);
+    let git = spec(&objects).init_containers.iter().flatten().find(|container| container.name == "git-init-0").unwrap();
+    assert_eq!(env(git, "GIT_REPO_PARTS"), Some(r#"["guides"]"#));
+}
+
+#[test]
 fn a_recreated_task_never_adopts_the_old_pod() {
     // P10: the UID of the owner tells them apart, and reruns have a name of their own.
     let other = TaskIdentity { uid: "another", epoch: 2, ..TASK };

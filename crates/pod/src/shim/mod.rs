@@ -37,6 +37,8 @@ pub enum Output {
     /// Anything; it is passed through untouched.
     #[default]
     Plain,
+    /// Anything, of a client of an Agent's server. Ours judges the run and leaves the outcome itself; others do not.
+    Client,
     /// The events of `opencode run --format json`; they are shown as readable lines.
     OpencodeJson,
 }
@@ -63,12 +65,13 @@ impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let output = match env::text(env, env::SHIM_FORMAT).as_deref() {
             None | Some("plain") => Output::Plain,
+            Some("client") => Output::Client,
             Some("opencode-json") => Output::OpencodeJson,
             Some(other) => {
                 return Err(SettingError::Invalid {
                     name: env::SHIM_FORMAT,
                     problem: format!("`{other}` is not a format"),
-                    expected: "plain or opencode-json",
+                    expected: "plain, client or opencode-json",
                 });
             }
         };
@@ -109,10 +112,14 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
         |_| env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
         |settings| settings.outcome_file.clone(),
     );
+    let judges_itself = settings.as_ref().is_ok_and(|settings| settings.output == Output::Client);
     let ended = match settings {
         Ok(settings) => run(command, &settings, &mut log).await,
         Err(error) => Outcome::new(Reason::BadInvocation, error.to_string()).into(),
     };
+    if judges_itself && Outcome::read(&outcome_file).is_some() {
+        return ended.exit;
+    }
     log.note(&Note::End(&ended.outcome));
     if let Err(error) = ended.outcome.write(&outcome_file, &redactor) {
         let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
@@ -285,8 +292,10 @@ impl Run<'_, '_> {
             }
             (Some(Ending::Stalled(cause)), _) => self.transcript.complete(Outcome::new(Reason::NoProgress, cause)),
             (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.last_words)),
-            (None, Output::Plain) if exit == 0 => Outcome::new(Reason::Succeeded, "the command ended with exit code 0"),
-            (None, Output::Plain) => command_failed(exit, ""),
+            (None, Output::Plain | Output::Client) if exit == 0 => {
+                Outcome::new(Reason::Succeeded, "the command ended with exit code 0")
+            }
+            (None, Output::Plain | Output::Client) => command_failed(exit, ""),
         };
         match outcome.reason {
             Reason::CommandFailed => Ended { outcome, exit },
