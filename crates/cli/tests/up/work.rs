@@ -76,6 +76,39 @@ fn the_demo_ends_as_it_should() {
     assert!(said.contains("AS EXPECTED") && said.contains("ModelError"), "{said}");
 }
 
+#[test]
+fn a_helper_that_prepares_a_pod_ends_when_it_is_asked_to() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let (npm, started) = (dir.path().join("npm"), dir.path().join("started"));
+    fs::write(&npm, format!("#!/bin/sh\ntouch {}\nexec sleep 600\n", started.display())).unwrap();
+    fs::set_permissions(&npm, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut helper = std::process::Command::new(env!("CARGO_BIN_EXE_kubeopencode"))
+        .arg("plugin-init")
+        .env("PLUGIN_PACKAGES", r#"["p"]"#)
+        .env("PLUGIN_DIR", dir.path().join("plugins"))
+        .env("PLUGIN_NPM", &npm)
+        .spawn()
+        .unwrap();
+    wait_for("the start", || started.exists().then_some(()));
+    let pid = rustix::process::Pid::from_child(&helper);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    // By an exit of its own: the signal alone would not end the first process of a container.
+    let status = wait_for("the end", || helper.try_wait().unwrap());
+    assert_eq!(status.code(), Some(143));
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed().as_secs() < 30, "{what} did not come");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repository_that_cannot_be_checked_out_says_why_in_the_task() {
     let git = GitServer::start(Ipv4Addr::LOCALHOST, &[("README.md", "hello")]).await.unwrap();

@@ -25,12 +25,12 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::helper::{Helper, command, outcome, receiver};
-use crate::support::opencode::{PASSWORD, Server, free_port};
+use crate::support::opencode::{PASSWORD, Server, free_port, with_dead_model};
 use crate::support::{lookup, until};
 
 /// Commands that begin with `ask-me` need a permission; everything else is allowed.
 fn config(model: &ScriptedModel) -> Value {
-    let mut config = model.opencode_config();
+    let mut config = with_dead_model(model.opencode_config());
     config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask", "deny-me*": "deny"}});
     config
 }
@@ -125,6 +125,13 @@ const ENDINGS: &[Ending] = &[
         setting: None,
         reason: Reason::Succeeded,
         message: "finished",
+    },
+    Ending {
+        prompt: "[[say nobody hears it]]",
+        words: &["--model", "dead/gone"],
+        setting: Some((env::STALL_TIMEOUT_SECONDS, "15")),
+        reason: Reason::NoProgress,
+        message: "asked again",
     },
     Ending {
         prompt: "[[say x]]",
@@ -337,21 +344,21 @@ async fn check_five_at_once(server: &Server) {
     }
 }
 
-/// As a process: SIGTERM aborts the session on the server, the tool it runs is gone, exit code 143, record written.
-async fn check_sigterm(server: &Server) {
-    let record = server.home.path().join("outcome");
-    let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
+/// As a process: a signal aborts the session on the server, the tool it runs is gone, exit code 143, record written.
+async fn check_signal(server: &Server, signal: Signal, name: &str) {
+    let record = server.home.path().join(format!("outcome-{name}"));
+    let prompt = format!("[[bash cmd=\"echo $$ > {name}.pid; sleep 100\"]] [[say never]]");
     let url = server.url();
-    let words = ["run", "--attach", &url, "--title", "sigterm", "--format", "json", prompt];
+    let words = ["run", "--attach", &url, "--title", name, "--format", "json", &prompt];
     let record_path = record.display().to_string();
     let environment = [(env::OUTCOME_FILE, record_path.as_str()), (env::OPENCODE_SERVER_PASSWORD, PASSWORD)];
     let helper = Helper::start(command("attach", &words, &environment));
     let pid = until("the tool runs", Duration::from_mins(1), || async {
-        let text = std::fs::read_to_string(server.workspace.join("tool.pid")).ok()?;
+        let text = std::fs::read_to_string(server.workspace.join(format!("{name}.pid"))).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     })
     .await;
-    helper.signal(Signal::TERM);
+    helper.signal(signal);
     let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(20))).await.unwrap();
     assert_eq!(finished.code, Some(143), "{}{}", finished.stdout, finished.stderr);
     assert!(!finished.stdout.contains(PASSWORD) && !finished.stderr.contains(PASSWORD));
@@ -466,7 +473,7 @@ async fn attach_judges_every_ending_rightly() {
     let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
     assert!(failures.is_empty(), "{} endings are judged wrongly:\n{}", failures.len(), failures.join("\n"));
     check_five_at_once(&server).await;
-    check_sigterm(&server).await;
+    tokio::join!(check_signal(&server, Signal::TERM, "term"), check_signal(&server, Signal::INT, "int"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::helper::{Finished, Helper, command, outcome};
-use crate::support::opencode::{environment, program};
+use crate::support::opencode::{environment, program, with_dead_model};
 use crate::support::until;
 
 /// A standalone Pod: its own home, a workspace, a prompt file.
@@ -35,12 +35,12 @@ impl Pod {
         self.home.path().join("outcome")
     }
 
-    fn start(&self, config: &Value, prompt: &str, stall: &str) -> Helper {
+    fn start(&self, config: &Value, more: &[&str], prompt: &str, stall: &str) -> Helper {
         let file = self.home.path().join("task.md");
         std::fs::write(&file, prompt).unwrap();
         let (file, record) = (file.display().to_string(), self.record().display().to_string());
         let program = program().display().to_string();
-        let words = [program.as_str(), "run", "--format", "json", "--title", "standalone"];
+        let words = [&[program.as_str(), "run", "--format", "json", "--title", "standalone"], more].concat();
         let mut pairs = environment(self.home.path(), config);
         let workspace = self.workspace().display().to_string();
         for (name, value) in [
@@ -67,9 +67,9 @@ async fn finish(pod: &Pod, helper: Helper) -> (Finished, Outcome) {
     (finished, outcome)
 }
 
-async fn run(config: &Value, prompt: &str, stall: &str) -> (Pod, Finished, Outcome) {
+async fn run(config: &Value, more: &[&str], prompt: &str, stall: &str) -> (Pod, Finished, Outcome) {
     let pod = Pod::new();
-    let helper = pod.start(config, prompt, stall);
+    let helper = pod.start(config, more, prompt, stall);
     let (finished, outcome) = finish(&pod, helper).await;
     (pod, finished, outcome)
 }
@@ -77,11 +77,11 @@ async fn run(config: &Value, prompt: &str, stall: &str) -> (Pod, Finished, Outco
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shim_judges_every_ending_rightly() {
     let model = ScriptedModel::start().await.unwrap();
-    let mut config = model.opencode_config();
+    let mut config = with_dead_model(model.opencode_config());
     config["permission"] = json!({"*": "allow", "bash": {"*": "allow", "ask-me*": "ask"}});
 
     let prompt = "[[write path=hello.txt text=\"hi there\"]] [[say All is \"written\"]]\n";
-    let (pod, finished, outcome) = run(&config, prompt, "60").await;
+    let (pod, finished, outcome) = run(&config, &[], prompt, "60").await;
     assert_eq!((finished.code, outcome.reason), (Some(0), Reason::Succeeded), "{}{}", finished.stdout, finished.stderr);
     assert_eq!(std::fs::read_to_string(pod.workspace().join("hello.txt")).unwrap(), "hi there");
     let Usage { files_changed, additions, .. } = outcome.usage;
@@ -101,22 +101,38 @@ async fn the_shim_judges_every_ending_rightly() {
     let sent = Value::from(prompt).to_string();
     assert!(model.requests().iter().any(|request| request.to_string().contains(&sent)), "the prompt was changed");
 
+    let none: &[&str] = &[];
     let endings = [
-        ("[[hang]]", "8", 8, Reason::NoProgress, "no event for 8 s"),
-        ("[[status 401]]", "60", 1, Reason::ModelError, "HTTP 401: scripted refusal"),
-        ("[[length]] [[say half]]", "60", 4, Reason::LengthLimit, "output limit"),
-        ("[[bash cmd=\"ask-me please\"]] [[say no]]", "60", 3, Reason::PermissionRejected, "bash (ask-me please)"),
-        ("[[html]]", "60", 8, Reason::NoProgress, "baseURL"),
+        (none, "[[hang]]", "8", 8, Reason::NoProgress, "no event for 8 s"),
+        (none, "[[status 400]]", "60", 1, Reason::ModelError, "HTTP 400: scripted refusal"),
+        (none, "[[status 401]]", "60", 1, Reason::ModelError, "HTTP 401: scripted refusal"),
+        (none, "[[status 404]]", "60", 1, Reason::ModelError, "HTTP 404: scripted refusal"),
+        (none, "[[status 500]]", "8", 8, Reason::NoProgress, "no event for 8 s"),
+        (&["-m", "dead/gone"], "[[say x]]", "8", 8, Reason::NoProgress, "no event for 8 s"),
+        (&["-m", "nope/x"], "[[say x]]", "60", 10, Reason::SessionError, ""),
+        (&["--agent", "nope"], "[[say by the default agent]]", "60", 0, Reason::Succeeded, "finished"),
+        (none, "[[cut]] [[say a text that is long enough to be cut in two]]", "60", 0, Reason::Succeeded, "finished"),
+        (none, "[[length]] [[say half]]", "60", 4, Reason::LengthLimit, "output limit"),
+        (none, "[[content-filter]] [[say no]]", "60", 5, Reason::ContentFiltered, "content filter"),
+        (
+            none,
+            "[[bash cmd=\"ask-me please\"]] [[say no]]",
+            "60",
+            3,
+            Reason::PermissionRejected,
+            "bash (ask-me please)",
+        ),
+        (none, "[[html]]", "60", 8, Reason::NoProgress, "baseURL"),
     ];
     // Two at a time: each takes a whole core for five seconds.
-    let runs = endings.map(|(prompt, stall, code, reason, message)| {
+    let runs = endings.map(|(more, prompt, stall, code, reason, message)| {
         let config = &config;
         async move {
-            let (_pod, finished, outcome) = run(config, prompt, stall).await;
+            let (_pod, finished, outcome) = run(config, more, prompt, stall).await;
             assert_eq!(
                 (finished.code, outcome.reason, outcome.message.contains(message)),
                 (Some(code), reason, true),
-                "{prompt}: {outcome:?}\n{}{}",
+                "{more:?} {prompt}: {outcome:?}\n{}{}",
                 finished.stdout,
                 finished.stderr
             );
@@ -124,7 +140,7 @@ async fn the_shim_judges_every_ending_rightly() {
     });
     futures::stream::iter(runs).buffer_unordered(2).collect::<Vec<()>>().await;
 
-    let (_pod, finished, outcome) = run(&json!({"model": 42}), "x", "60").await;
+    let (_pod, finished, outcome) = run(&json!({"model": 42}), &[], "x", "60").await;
     assert_eq!((finished.code, outcome.reason), (Some(1), Reason::CommandFailed), "{outcome:?}");
     assert!(outcome.message.contains("model"), "{}", outcome.message);
 }
@@ -132,15 +148,19 @@ async fn the_shim_judges_every_ending_rightly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_standalone_task_leaves_no_tool_behind() {
     let model = ScriptedModel::start().await.unwrap();
+    tokio::join!(check_stop(&model, Signal::TERM), check_stop(&model, Signal::INT));
+}
+
+async fn check_stop(model: &ScriptedModel, signal: Signal) {
     let pod = Pod::new();
     let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
-    let helper = pod.start(&model.opencode_config(), prompt, "60");
+    let helper = pod.start(&model.opencode_config(), &[], prompt, "60");
     let pid = until("the tool runs", Duration::from_mins(1), || async {
         let text = std::fs::read_to_string(pod.workspace().join("tool.pid")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     })
     .await;
-    helper.signal(Signal::TERM);
+    helper.signal(signal);
     let start = Instant::now();
     let (finished, outcome) = finish(&pod, helper).await;
     assert_eq!((finished.code, outcome.reason), (Some(143), Reason::Stopped), "{}", finished.stdout);

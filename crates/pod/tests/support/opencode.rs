@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The password of every test server.
 pub const PASSWORD: &str = "sesame-open-1";
@@ -51,6 +51,19 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
         environment.push((name.to_owned(), path.display().to_string()));
     }
     environment
+}
+
+/// The configuration with one more model, `dead/gone`, behind an address where nobody listens.
+pub fn with_dead_model(mut config: Value) -> Value {
+    config["provider"]["dead"] = json!({
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": format!("http://127.0.0.1:{}/v1", free_port()), "apiKey": "sk-nobody"},
+        "models": {"gone": {"name": "Gone", "tool_call": true, "limit": {"context": 128_000, "output": 8192}}},
+    });
+    if let Some(enabled) = config["enabled_providers"].as_array_mut() {
+        enabled.push(json!("dead"));
+    }
+    config
 }
 
 /// A port that is free now.
