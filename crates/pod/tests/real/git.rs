@@ -406,9 +406,8 @@ async fn sync_runs_nothing_that_the_agent_put_into_the_repository() {
     // What it fetched from is written down, and a remote of that name may have a program of its own.
     let fetched = read(&pod.repo(), ".git/FETCH_HEAD");
     let source = fetched.split_whitespace().last().unwrap();
-    for name in [format!("remote.{source}.uploadpack"), format!("remote.file://{source}.uploadpack")] {
-        git(&pod.repo(), &["config", &name, &format!("{bite};git-upload-pack")]);
-    }
+    let name = format!("remote.{source}.git.uploadpack");
+    git(&pod.repo(), &["config", &name, &format!("{bite};git-upload-pack")]);
     origin.commit("README.md", "five\n");
     let look = follower.look().await.unwrap();
     assert!(matches!(look, Look::Moved { .. }), "{look:?}");
