@@ -1,8 +1,8 @@
 //! What the controllers make of stored objects, tried with the real binary on the API server of Kubernetes and on our
 //! own: every case runs on both, and none knows on which.
 
-mod agent_changes;
 mod again;
+mod agent_changes;
 mod agent_server;
 mod agent_states;
 mod agents;
@@ -11,8 +11,8 @@ mod config;
 mod contexts;
 mod cron;
 mod delivered;
-mod dies;
 mod dependencies;
+mod dies;
 mod ends;
 mod events;
 mod evidence;
