@@ -220,7 +220,7 @@ pub enum DependencyCondition {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.maxTokens) || has(self.maxCost)", "set maxTokens, maxCost or both").into_rule())]
 pub struct Budget {
-    /// Tokens, input and output together.
+    /// Tokens, input and output together, without those from the provider's cache.
     #[schemars(range(min = 1))]
     pub max_tokens: Option<i64>,
     /// Cost in the currency of the models' prices, as a decimal number such as "2.50".

@@ -13,6 +13,7 @@ pub mod agent_workload;
 pub mod amounts;
 pub mod approval;
 pub mod assets;
+pub mod budget;
 pub mod build;
 pub mod claims;
 pub mod cleanup;

@@ -44,8 +44,6 @@ pub enum Stop {
     User,
     /// `spec.timeout` passed.
     Timeout(Duration),
-    /// The budget is used up; the text says which.
-    Budget(String),
     /// The Agent of this name was deleted.
     AgentGone(String),
     /// The task cannot start.
@@ -148,7 +146,6 @@ fn by_us(stop: &Stop) -> Ending {
     match stop {
         Stop::User => Ending::stopped(TaskPhase::Completed, reasons::USER_STOPPED, "its user stopped the Task"),
         Stop::Timeout(limit) => out_of_time(&spoken(*limit)),
-        Stop::Budget(what) => Ending::stopped(TaskPhase::Failed, reasons::BUDGET_EXCEEDED, what.clone()),
         Stop::AgentGone(name) => {
             Ending::failed(reasons::AGENT_GONE, format!("Agent '{name}' was deleted while the Task ran on it"), None)
         }
@@ -232,8 +229,11 @@ fn by_itself(state: Option<&ContainerStateTerminated>, report: Option<&RunReport
                 message if message.is_empty() => format!("the task {}", how_it_ended(state)),
                 message => message,
             };
-            let retry = (reason != Some(reasons::BUDGET_EXCEEDED)).then_some(RetryCause::NonZeroExit);
-            Ending::failed(reason.unwrap_or(reasons::NON_ZERO_EXIT), message, retry)
+            if reason == Some(reasons::BUDGET_EXCEEDED) {
+                // Only inside the Pod is counted what a run uses, so its helper ends it, for us.
+                return Ending::stopped(TaskPhase::Failed, reasons::BUDGET_EXCEEDED, message);
+            }
+            failed(reason.unwrap_or(reasons::NON_ZERO_EXIT), message)
         }
         (0, None) if report_required => {
             failed(reasons::RESULT_MISSING, "the task ended without leaving a result; its log may say why".to_owned())

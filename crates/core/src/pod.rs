@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::{
+    budget::Allowance,
     build::{self, BuildError, Owner},
     containers::{self, OPENCODE, OUR_BINARY, Shared, git_volume},
     contexts::{self, Bundle, ContextPlan, FileItem},
@@ -58,6 +59,8 @@ pub struct TaskPodInput<'a> {
     pub platform: &'a Platform,
     /// Its contexts.
     pub contexts: &'a ContextPlan,
+    /// The most that it may use.
+    pub allowance: Allowance,
 }
 
 /// What a run needs, in the order in which it is created.
@@ -98,7 +101,7 @@ pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError>
 
 /// The Pod of a Task that works in it.
 pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<TaskObjects, BuildError> {
-    let TaskPodInput { task, resolved, platform, contexts: plan } = *input;
+    let TaskPodInput { task, resolved, platform, contexts: plan, allowance: _ } = *input;
     let agent = &resolved.agent;
     let (workspace_volume, workspace) = workspace(input)?;
     let shared = Shared { platform, agent, env: shared_env(input), workspace, outside: workbench::outside(plan) };
@@ -342,6 +345,9 @@ fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
         let timeout = agent.approval.timeout.map(|timeout| timeout.to_std().as_secs().max(1));
         env.extend(timeout.map(|seconds| var("APPROVAL_TIMEOUT_SECONDS", seconds.to_string())));
     }
+    let Allowance { tokens, cost } = input.allowance;
+    env.extend(tokens.map(|most| var("BUDGET_MAX_TOKENS", most.to_string())));
+    env.extend(cost.map(|most| var("BUDGET_MAX_COST", most.to_string())));
     env
 }
 

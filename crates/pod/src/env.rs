@@ -149,6 +149,10 @@ pub const APPROVAL_MODE: &str = "APPROVAL_MODE";
 pub const APPROVAL_TIMEOUT_SECONDS: &str = "APPROVAL_TIMEOUT_SECONDS";
 /// attach, shim: no progress for this long ends the run. Default 900.
 pub const STALL_TIMEOUT_SECONDS: &str = "STALL_TIMEOUT_SECONDS";
+/// attach, shim: the most tokens that the run may use. Default: any.
+pub const BUDGET_MAX_TOKENS: &str = "BUDGET_MAX_TOKENS";
+/// attach, shim: the most that the run may cost, such as `2.50`. Default: any.
+pub const BUDGET_MAX_COST: &str = "BUDGET_MAX_COST";
 /// attach: how long the server may take to become ready. Default 120.
 pub const START_TIMEOUT_SECONDS: &str = "START_TIMEOUT_SECONDS";
 /// attach: how long the server may be out of reach during a run. Default 60.

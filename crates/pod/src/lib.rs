@@ -19,6 +19,7 @@
 //! [`outcome::judge`] and reported with the exit code and the record of [`outcome`].
 
 pub mod attach;
+pub mod budget;
 pub mod context_init;
 pub mod env;
 pub mod git;

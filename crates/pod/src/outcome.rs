@@ -18,6 +18,7 @@
 //! | 12 | SessionGone | the session does not exist or was deleted |
 //! | 13 | Unauthorized | the server's password is wrong |
 //! | 14 | ServerMisconfigured | the server's configuration is invalid |
+//! | 15 | BudgetExceeded | the run used all that its budget allows, and was ended |
 //! | own | CommandFailed | shim: the command's own exit code (128+n for a signal) |
 //! | 126, 127 | CommandNotStarted | shim: the command cannot be run, or is not there |
 //! | 143 | Stopped | asked to stop by SIGTERM or SIGINT; the session was aborted |
@@ -62,6 +63,7 @@ pub enum Reason {
     SessionGone,
     Unauthorized,
     ServerMisconfigured,
+    BudgetExceeded,
     CommandFailed,
     CommandNotStarted,
     Stopped,
@@ -86,6 +88,7 @@ impl Reason {
             Self::SessionGone => 12,
             Self::Unauthorized => 13,
             Self::ServerMisconfigured => 14,
+            Self::BudgetExceeded => 15,
             Self::CommandNotStarted => 127,
             Self::Stopped => crate::stop::STOPPED,
         }

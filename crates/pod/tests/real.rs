@@ -13,6 +13,8 @@ mod support;
 
 #[path = "real/attach.rs"]
 mod attach;
+#[path = "real/budget.rs"]
+mod budget;
 #[path = "real/git.rs"]
 mod git;
 #[path = "real/plugins.rs"]

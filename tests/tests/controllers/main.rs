@@ -7,6 +7,7 @@ mod agent_server;
 mod agent_states;
 mod agents;
 mod approval;
+mod budget;
 mod config;
 mod contexts;
 mod cron;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         agent_changes::CASES,
         agents::CASES,
         flows::CASES,
+        budget::CASES,
         stop::CASES,
         contexts::CASES,
         secrets::CASES,

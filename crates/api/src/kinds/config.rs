@@ -162,7 +162,7 @@ pub struct Defaults {
     pub stall_timeout: Option<Duration>,
     /// Whether failed runs are tried again.
     pub retry: Option<Retry>,
-    /// What one run may use.
+    /// What one run may use, or with a window the Tasks of an Agent or template together.
     pub budget: Option<Budget>,
     /// Which network connections Pods may open.
     pub network_policy: Option<NetworkPolicy>,

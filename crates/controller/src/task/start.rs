@@ -18,6 +18,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use kubeopencode_core::{
+    budget::Allowance,
     contexts::{self, ConfigMaps, ContextError, ContextInput},
     explain::settings_of_run,
     milestones, names, not_yet,
@@ -245,7 +246,8 @@ async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> R
     }
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
-    let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan };
+    let allowance = resolved.budget.as_ref().map(Allowance::from).unwrap_or_default();
+    let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan, allowance };
     let mut made = if attaches(&resolved) {
         attach_pod(&input)?
     } else {

@@ -143,6 +143,8 @@ fn a_report_of_failure_counts_whatever_the_exit_code() {
         for code in [0, 1] {
             let ending = check_failed(case(reported(code, "Failed", word, "so it was")), reason, "so it was");
             assert_eq!(ending.exit_code, Some(code));
+            let over = word == "BudgetExceeded";
+            assert_eq!((ending.stopped, ending.retry.is_none()), (over, over), "{word}");
         }
     }
     check_failed(case(reported(3, "Failed", "?", "")), reasons::NON_ZERO_EXIT, "the task failed with exit code 3");
@@ -291,7 +293,6 @@ fn our_own_stops_win_over_everything() {
             "the Task ran for 1h 30m, as long as spec.timeout allows, and was stopped",
             true,
         ),
-        (Stop::Budget("used 10 of 10".into()), TaskPhase::Failed, reasons::BUDGET_EXCEEDED, "used 10 of 10", true),
         (
             Stop::AgentGone("a".into()),
             TaskPhase::Failed,

@@ -16,9 +16,10 @@ const TASK: TaskIdentity<'_> =
     TaskIdentity { namespace: "team", name: "fix", uid: "5f0c2b1a-0000-4000-8000-000000000001", epoch: 1 };
 
 fn built(resolved: &ResolvedTask, platform: &Platform, identity: TaskIdentity<'_>) -> Result<TaskObjects, BuildError> {
+    let allowance = resolved.budget.as_ref().map(Allowance::from).unwrap_or_default();
     let config_maps = ConfigMaps::from([("guides".to_owned(), Some(map([("go.md", "Use go fmt.")])))]);
     let contexts = assemble(&ContextInput::of_task("team", identity.name, resolved, &config_maps)).unwrap();
-    let input = TaskPodInput { task: identity, resolved, platform, contexts: &contexts };
+    let input = TaskPodInput { task: identity, resolved, platform, contexts: &contexts, allowance };
     if attaches(resolved) {
         return attach_pod(&input);
     }
@@ -188,6 +189,19 @@ fn what_a_task_would_not_get_where_it_runs_is_refused() {
         check(&asking(own.clone()), json!({}), Some("use agentRef"));
         check(&asking(attached.clone()), json!({}), None);
         check(&asking(command.clone()), json!({}), None);
+    }
+}
+
+#[test]
+fn a_run_is_told_what_it_may_use() {
+    for resolved in [task(agent()), task_on_agent(agent())] {
+        let told = |objects: &TaskObjects| {
+            ["BUDGET_MAX_TOKENS", "BUDGET_MAX_COST"].map(|name| env(main_container(objects), name).map(str::to_owned))
+        };
+        assert_eq!(told(&objects(&resolved)), [None, None], "nobody set a budget");
+        let budget = Some(from_json(json!({"maxTokens": 20_000, "maxCost": "2.5"})));
+        let limited = objects(&ResolvedTask { budget, ..resolved });
+        assert_eq!(told(&limited), [Some("20000".to_owned()), Some("2.50".to_owned())]);
     }
 }
 
@@ -441,7 +455,9 @@ mod same_input_same_bytes {
             [("guides".to_owned(), Some(shuffled.collect()))].into_iter().chain([("z".to_owned(), None)]).collect();
         let contexts = assemble(&ContextInput::of_task("team", "fix", &resolved, &config_maps)).unwrap();
         let platform = platform();
-        let input = TaskPodInput { task: TASK, resolved: &resolved, platform: &platform, contexts: &contexts };
+        let allowance = Allowance::default();
+        let input =
+            TaskPodInput { task: TASK, resolved: &resolved, platform: &platform, contexts: &contexts, allowance };
         let objects = if attaches(&resolved) {
             attach_pod(&input).unwrap()
         } else {

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use kubeopencode_core::approval::Asked;
 use tokio::sync::mpsc;
 
+use super::missed;
 use super::settings::{Approval, Settings};
 use super::watch::Watch;
+use crate::budget::Meter;
 use crate::opencode::client::{Activity, CallError, Client, Session};
 use crate::opencode::events::{self, Signal};
 use crate::opencode::message::Message;
@@ -67,6 +69,8 @@ pub struct Follow<'a, 'b> {
     family_unsure: bool,
     /// Sessions that ask for something and are not of this run.
     strangers: HashSet<String>,
+    /// Whether steps may have gone uncounted.
+    missed: bool,
     /// Requests whose waiting is in the log.
     told: HashSet<String>,
 }
@@ -76,6 +80,7 @@ impl<'a, 'b> Follow<'a, 'b> {
     pub fn new(client: &'a Client, settings: &'a Settings, course: &'a mut Course, log: &'a mut Log<'b>) -> Self {
         // A session that is continued may continue its subagents, too.
         let family_unsure = !course.before.is_empty();
+        course.watch.meter = Meter::new(settings.allowance);
         Self {
             client,
             settings,
@@ -86,6 +91,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             connected: false,
             family_unsure,
             strangers: HashSet::new(),
+            missed: false,
             told: HashSet::new(),
         }
     }
@@ -101,6 +107,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             self.take(&signal);
         }
         self.family_unsure |= !self.connected;
+        self.missed |= !self.connected;
     }
 
     /// Follows the run to its end.
@@ -131,6 +138,11 @@ impl<'a, 'b> Follow<'a, 'b> {
             if let Some(cause) = self.course.watch.stalled(now, self.settings.stall) {
                 abort(self.client, &self.course.session, ABORT * 2).await;
                 return self.conclude(Outcome::new(Reason::NoProgress, cause), FACTS).await;
+            }
+            self.count_missed().await;
+            if let Some(cause) = self.course.watch.meter.exceeded() {
+                abort(self.client, &self.course.session, ABORT * 2).await;
+                return self.conclude(Outcome::new(Reason::BudgetExceeded, cause), FACTS).await;
             }
             if self.course.watch.idle_hint {
                 next_look = next_look.min(self.idle_since.map_or(now, |_| now + LOOK_AT_END));
@@ -169,12 +181,24 @@ impl<'a, 'b> Follow<'a, 'b> {
             }
             Signal::Lost(error) => {
                 self.family_unsure = true;
+                self.missed = true;
                 if std::mem::take(&mut self.connected) {
                     self.log.note(&Note::Info(&format!("{error}; connecting again")));
                 }
                 // The state tells what the events no longer can.
                 self.course.watch.idle_hint |= matches!(error, CallError::NotFound(_));
             }
+        }
+    }
+
+    /// Counts steps that may have gone uncounted, once the events are heard again.
+    async fn count_missed(&mut self) {
+        if self.missed && self.connected && self.course.watch.meter.has_limits() {
+            let Course { session, before, watch } = &mut *self.course;
+            let is_ours = |message: &Message| !before.contains(&message.info.id);
+            let counting = missed::count(self.client, session, is_ours, &mut watch.meter);
+            // Not for long: what happens meanwhile must be seen, too.
+            self.missed = !matches!(tokio::time::timeout(LOOK, counting).await, Ok(Ok(())));
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod deliver;
 pub mod follow;
+pub mod missed;
 pub mod settings;
 pub mod watch;
 

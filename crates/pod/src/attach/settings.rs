@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kubeopencode_core::approval::Rule;
+use kubeopencode_core::budget::Allowance;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
+use crate::budget;
 use crate::env::{self, Lookup, SettingError};
 use crate::place::plain_names;
 use crate::trust::Trust;
@@ -78,6 +80,8 @@ pub struct Settings {
     pub approval_timeout: Duration,
     /// No progress for this long ends the run.
     pub stall: Duration,
+    /// What the run may use.
+    pub allowance: Allowance,
     /// How long the server may take to be ready.
     pub start: Duration,
     /// How long the server may be out of reach.
@@ -121,6 +125,7 @@ impl Settings {
             ask_for_everything: mode.as_deref() == Some("Always"),
             approval_timeout: seconds(env::APPROVAL_TIMEOUT_SECONDS, 3600)?,
             stall: seconds(env::STALL_TIMEOUT_SECONDS, 900)?,
+            allowance: budget::allowance(env)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
             lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
             outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use kubeopencode_core::approval::Asked;
 
+use crate::budget::Meter;
 use crate::opencode::client::Activity;
 use crate::opencode::events::Event;
 use crate::opencode::message::{Failure, Message, Part};
@@ -28,6 +29,8 @@ pub struct Watch {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
+    /// What was used.
+    pub meter: Meter,
     /// The last error of the session.
     pub failure: Option<Failure>,
     /// Why the model was asked again, last.
@@ -50,6 +53,7 @@ impl Watch {
             progress: now,
             step_has_content: false,
             empty_steps: 0,
+            meter: Meter::default(),
             failure: None,
             retry: None,
             idle_hint: false,
@@ -134,6 +138,7 @@ impl Watch {
             "tool" => self.progressed(now),
             "step-finish" => {
                 self.empty_steps = if std::mem::take(&mut self.step_has_content) { 0 } else { self.empty_steps + 1 };
+                self.meter.take(&part, original["sessionID"] == self.session);
             }
             _ => {}
         }
@@ -308,6 +313,24 @@ mod tests {
         case.watch.adopt("ses_late".to_owned());
         case.watch.ask(asked, case.start);
         assert_eq!(case.watch.unanswered().len(), 1);
+    }
+
+    #[test]
+    fn steps_of_subagents_count_and_those_of_others_do_not() {
+        let mut case = Case::new();
+        let limit = [(crate::env::BUDGET_MAX_TOKENS, "100")];
+        case.watch.meter = Meter::new(crate::budget::allowance(&crate::env::tests::of(&limit)).unwrap());
+        let step = |session: &str, reason: &str| {
+            let part = json!({"id": session, "sessionID": session, "messageID": "m", "type": "step-finish",
+                              "reason": reason, "tokens": {"input": 60, "output": 0}});
+            json!({"sessionID": session, "part": part})
+        };
+        case.event(0, "session.created", json!({"info": {"id": "ses_child", "parentID": "ses_1"}}))
+            .event(1, "message.part.updated", step("ses_other", "stop"))
+            .event(1, "message.part.updated", step("ses_1", "tool-calls"));
+        assert_eq!(case.watch.meter.exceeded(), None);
+        case.event(2, "message.part.updated", step("ses_child", "stop"));
+        assert!(case.watch.meter.exceeded().unwrap().contains("used 120 of 100 tokens"));
     }
 
     #[test]

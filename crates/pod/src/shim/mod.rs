@@ -13,10 +13,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kubeopencode_core::budget::Allowance;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::budget::{self, Meter};
 use crate::env::{self, Lookup, SettingError};
 use crate::opencode::show::{Format, Log, Note};
 use crate::outcome::{Outcome, Reason};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub grace: Duration,
     /// No event for this long ends the run; only with [`Output::OpencodeJson`].
     pub stall: Duration,
+    /// What the run may use; only with [`Output::OpencodeJson`].
+    pub allowance: Allowance,
     /// Directories in front of the command's `PATH`.
     pub path_prepend: Option<String>,
     /// What the command reads.
@@ -79,6 +83,7 @@ impl Settings {
             output,
             grace: env::duration(env, env::SHIM_GRACE_SECONDS, Duration::from_secs(25))?,
             stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_mins(15))?,
+            allowance: budget::allowance(env)?,
             path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
@@ -168,9 +173,9 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
             return Ended { outcome: Outcome::new(Reason::CommandNotStarted, message), exit };
         }
     };
-    Run { settings, group, transcript: Transcript::new(Instant::now()), last_words: String::new(), log }
-        .follow(child, signals)
-        .await
+    let mut transcript = Transcript::new(Instant::now());
+    transcript.meter = Meter::new(settings.allowance);
+    Run { settings, group, transcript, last_words: String::new(), log }.follow(child, signals).await
 }
 
 /// The signals that are forwarded.
@@ -214,6 +219,7 @@ struct Run<'a, 'b> {
 enum Ending {
     Stopped,
     Stalled(String),
+    Exceeded(String),
 }
 
 impl Run<'_, '_> {
@@ -247,6 +253,12 @@ impl Run<'_, '_> {
             {
                 self.group.signal(Signal::TERM);
                 ending = Some((Ending::Stalled(cause), now));
+            }
+            if ending.is_none()
+                && let Some(cause) = self.transcript.meter.exceeded()
+            {
+                self.group.signal(Signal::TERM);
+                ending = Some((Ending::Exceeded(cause), now));
             }
             if let Some((_, since)) = &ending
                 && !killed
@@ -291,6 +303,7 @@ impl Run<'_, '_> {
                 self.transcript.complete(Outcome::new(Reason::Stopped, "the Task was stopped"))
             }
             (Some(Ending::Stalled(cause)), _) => self.transcript.complete(Outcome::new(Reason::NoProgress, cause)),
+            (Some(Ending::Exceeded(cause)), _) => self.transcript.complete(Outcome::new(Reason::BudgetExceeded, cause)),
             (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.last_words)),
             (None, Output::Plain | Output::Client) if exit == 0 => {
                 Outcome::new(Reason::Succeeded, "the command ended with exit code 0")

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::opencode::message::{Failure, Info, Message, Part, Time};
 use crate::opencode::show::{Log, Note};
 use crate::outcome::{Outcome, Reason, judge};
@@ -34,13 +35,16 @@ pub struct Transcript {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
+    /// What was used.
+    pub meter: Meter,
 }
 
 impl Transcript {
     /// A run that starts now.
     pub fn new(now: Instant) -> Self {
         let (session, failure, rejected) = (None, None, None);
-        Self { session, answers: Vec::new(), failure, rejected, progress: now, step_has_content: false, empty_steps: 0 }
+        let (answers, step_has_content, empty_steps, meter) = (Vec::new(), false, 0, Meter::default());
+        Self { session, answers, failure, rejected, progress: now, step_has_content, empty_steps, meter }
     }
 
     /// Takes a line of standard output in and shows it; a line that is no event is shown as it is.
@@ -70,6 +74,7 @@ impl Transcript {
             }
             "step-finish" => {
                 self.empty_steps = if std::mem::take(&mut self.step_has_content) { 0 } else { self.empty_steps + 1 };
+                self.meter.take(&part, true);
             }
             _ => {}
         }
