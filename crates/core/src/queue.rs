@@ -25,9 +25,11 @@ use crate::{
 
 mod gate;
 mod history;
+mod spending;
 mod wait;
 pub use gate::Gate;
 use history::StartHistory;
+pub use spending::{SharedBudget, Spending, UsedUp};
 pub use wait::{Wait, shown_position};
 
 /// One Task. A Task that is deleted and created again is another one.
@@ -160,6 +162,8 @@ pub struct Queue {
     by_missing: BTreeSet<(Timestamp, TaskKey)>,
     running: BTreeMap<TaskKey, Running>,
     history: StartHistory,
+    /// Nothing is left of the budget that the Tasks share.
+    used_up: Option<UsedUp>,
 }
 
 impl Queue {
@@ -177,6 +181,7 @@ impl Queue {
             by_missing: BTreeSet::new(),
             running: BTreeMap::new(),
             history: StartHistory::default(),
+            used_up: None,
         }
     }
 
@@ -320,7 +325,7 @@ impl Queue {
         let mut decisions = Decisions { fail: self.refusals(now), ..Decisions::default() };
         match self.gate {
             Gate::Ready => {
-                while !self.at_capacity() && !self.history.is_used_up() {
+                while !self.at_capacity() && !self.history.is_used_up() && self.used_up.is_none() {
                     let Some((_, _, key)) = self.eligible.pop_first() else { break };
                     let Some(task) = self.waiting.get(&key).cloned() else { continue };
                     self.forget(&key);
@@ -407,14 +412,13 @@ impl Queue {
     }
 
     fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
-        let quota = match self.gate {
-            Gate::Ready if !self.eligible.is_empty() && !self.at_capacity() => self.history.frees(),
-            _ => None,
-        };
+        let held_up = self.gate == Gate::Ready && !self.eligible.is_empty() && !self.at_capacity();
+        let quota = self.history.frees().filter(|_| held_up);
+        let budget = self.used_up.as_ref().and_then(|used_up| used_up.until).filter(|_| held_up);
         let grace = self.by_wait.first().and_then(|(since, _)| self.grace_end(*since));
         let missing = self.by_missing.first().map(|(until, _)| *until);
         // What is due already was refused in this decision, and is reported until it is gone.
-        [quota, grace, missing].into_iter().flatten().filter(|wake| *wake > now).min()
+        [quota, budget, grace, missing].into_iter().flatten().filter(|wake| *wake > now).min()
     }
 
     /// Until when a Task that waits since `since` waits for a missing Agent.

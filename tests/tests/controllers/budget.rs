@@ -1,17 +1,22 @@
-//! Budgets of runs.
+//! Budgets: of one run, and of all Tasks of an Agent in a window.
 
 use anyhow::{Context as _, ensure};
+use api::{Agent, TaskStatus};
 use blackbox::{
     cases,
     runner::Case,
     stub_kubelet::{Act, End},
 };
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::world::{World, condition, message, shared};
 
-pub const CASES: &[Case] = cases![a_run_that_used_its_budget_up_is_stopped_and_says_so];
+pub const CASES: &[Case] = cases![
+    tasks_wait_while_the_budget_of_their_agent_is_used_up,
+    a_run_that_used_its_budget_up_is_stopped_and_says_so,
+];
 
 /// What the Pod of a Task may use, as it is told.
 async fn told(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
@@ -21,6 +26,10 @@ async fn told(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> 
     let env: Vec<_> = env.collect();
     let value = |name: &str| env.iter().find(|var| var.name == name).and_then(|var| var.value.clone());
     Ok([value("BUDGET_MAX_TOKENS"), value("BUDGET_MAX_COST")])
+}
+
+fn ended_at(status: &TaskStatus) -> anyhow::Result<Timestamp> {
+    Ok(status.completion_time.as_ref().context("no completionTime")?.0)
 }
 
 async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Result<()> {
@@ -45,6 +54,42 @@ async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Resul
         let told = told(&world, "big").await?;
         ensure!(told == [Some("20000".to_owned()), Some("2.50".to_owned())], "{told:?}");
         Ok(())
+    })
+    .await
+}
+
+async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"budget": {"maxCost": "0.7", "window": "1h"}})).await?;
+        let mut first = None;
+        // Each costs a quarter, and may use what those before it have left, or less if it says so.
+        for (name, own, left) in [("one", None, "0.70"), ("two", None, "0.45"), ("three", Some("0.1"), "0.10")] {
+            let mut spec = json!({"agentRef": {"name": "a"}});
+            if let Some(own) = own {
+                spec["budget"] = json!({"maxCost": own});
+            }
+            world.task(name, spec).await?;
+            let status = world.succeeds(name).await?;
+            let told = told(&world, name).await?;
+            ensure!(told == [None, Some(left.to_owned())], "{name}: {told:?}");
+            first = first.or(Some(ended_at(&status)?));
+        }
+        let first = first.context("nobody ended")?;
+
+        world.task("late", json!({"agentRef": {"name": "a"}})).await?;
+        let status = world.waits("late", "BudgetExceeded").await?;
+        let room = first + SignedDuration::from_hours(1);
+        let words = format!("the Tasks of Agent 'a' spent 0.75 of 0.70 in 1h; there is room again at {room}");
+        ensure!(message(&status) == words, "{words}: {status:?}");
+        ensure!(status.queue_position == Some(1), "{status:?}");
+        ensure!(condition(status.conditions.as_ref(), "Queued") == "True BudgetExceeded", "{status:?}");
+
+        // A Task that came before nobody counted counts all the same; and it starts by itself when there is room.
+        world.merge::<Agent>("a", json!({"spec": {"budget": {"window": "4s"}}})).await?;
+        let status = world.succeeds("late").await?;
+        let admitted = status.timings.and_then(|timings| timings.admitted_at).context("no admittedAt")?.0;
+        ensure!(admitted >= first + SignedDuration::from_secs(4), "{admitted}, and the first ended at {first}");
+        world.each_run_has_one_pod()
     })
     .await
 }

@@ -10,6 +10,7 @@ use observe::Next;
 use serde_json::json;
 
 use super::{
+    budget,
     queues::Circumstances,
     target::{Target, TargetKind},
 };
@@ -21,6 +22,7 @@ use crate::{
 
 /// Decides who of those that wait for `target` may start, and tells them.
 pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
+    budget::observe(ctx, target);
     let decided = ctx.queues.decide(target, circumstances(ctx, target), now());
     let label = metrics::Target {
         namespace: target.key.namespace.clone(),

@@ -67,6 +67,7 @@ pub async fn ended(
     after.completion_time = Some(Time(ended_at));
     after.queue_position = None;
     after.usage = ending.usage();
+    ctx.queues.spent(task, epoch, ended_at, after.usage.as_ref());
     let title = names::session_title(&key.namespace, &key.name, &task.uid().unwrap_or_default());
     after.session = ending.session().map(|session| Session { title: Some(title), ..session });
     after.result =

@@ -1,12 +1,14 @@
 //! Tasks: from waiting to a final status.
 //!
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
-//! [`admission`] (who may start), [`needs`] (what must be there first), [`start`] (claim and Pod), [`made`] (what its
-//! Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person), [`finish`] (the final status) and
-//! [`record`] (what outlives the next run), [`session`] (what must not outlive a run), [`cleanup`] (when it goes away).
+//! [`admission`] (who may start), [`budget`] (how much may be used), [`needs`] (what must be there first), [`start`] (claim
+//! and Pod), [`made`] (what its Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
+//! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] (what must not outlive a run),
+//! [`cleanup`] (when it goes away).
 
 pub mod admission;
 pub mod approval;
+pub mod budget;
 pub mod cleanup;
 pub mod finish;
 pub mod follow;
@@ -198,7 +200,7 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
     Ok(Next::Wait)
 }
 
-/// What of a Task is kept in memory. Of a finished one: what lists, cron and dependents ask for.
+/// What of a Task is kept in memory. Of a finished one: what lists, cron, dependents and budgets ask for.
 pub fn slim(task: &mut Task) {
     if let Some(status) = &mut task.status
         && status.phase.is_some_and(TaskPhase::is_finished)
@@ -213,7 +215,7 @@ pub fn slim(task: &mut Task) {
         if let Some(conditions) = &mut status.conditions {
             conditions.retain(|condition| condition.type_ == types::STOPPED);
         }
-        (status.message, status.session, status.usage, status.result) = (None, None, None, None);
+        (status.message, status.session, status.result) = (None, None, None);
         (status.artifacts, status.logs, status.resolved) = (None, None, None);
     }
 }

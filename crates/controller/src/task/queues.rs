@@ -10,7 +10,7 @@ use api::{Task, kinds::agent::TaskStart};
 use jiff::Timestamp;
 use kubeopencode_core::{
     dependencies::{self, Dependencies, Missing, Other},
-    queue::{Admission, Decisions, Gate, Limits, Queue, Refusal, TaskKey, Wait, Waiting, shown_position},
+    queue::{Admission, Decisions, Gate, Limits, Queue, Refusal, Spending, TaskKey, Wait, Waiting, shown_position},
 };
 use observe::Key;
 
@@ -24,6 +24,8 @@ use super::{
     target::Target,
 };
 use crate::context::now;
+
+mod spending;
 
 /// Positions in a queue change with every admission; statuses follow this often at most.
 const POSITIONS: Duration = Duration::from_secs(30);
@@ -64,6 +66,8 @@ struct State {
     places: HashMap<Key, (TaskKey, Target)>,
     needed: Needed,
     refused: HashMap<Key, Refusal>,
+    /// What was used of budgets that Tasks share.
+    spending: HashMap<Target, Spending>,
     /// What Tasks, by their UIDs, lack of what they refer to.
     lacking: HashMap<Key, (String, Missing)>,
     /// Runs whose Task is gone and whose Pod is not, by the Task's UID: they hold their slot until the Pod is gone.
@@ -74,6 +78,8 @@ struct Line {
     queue: Queue,
     /// What the last decision was made under; if it changes, so does what the statuses of waiting Tasks should say.
     under: Option<(Gate, Limits)>,
+    /// What statuses should say of the budget changed since the last decision.
+    retell: bool,
     /// Tasks that came since the last decision.
     fresh: BTreeSet<Key>,
     /// The positions that statuses show. They are told anew together, every [`POSITIONS`]: if each status followed each
@@ -140,6 +146,9 @@ impl Queues {
                 state.leave(key, &task_key, &target, &has_pod);
             } else {
                 state.places.insert(key.clone(), (task_key.clone(), target.clone()));
+                if let Some(spending) = state.spending.get_mut(&target) {
+                    spending.note_task(task);
+                }
                 state.stand(key, task, task_key, &target, grace, &find);
             }
             wake.push(target);
@@ -194,7 +203,7 @@ impl Queues {
         let decisions = line.queue.decide(now);
 
         let under = Some((sort_of(gate), limits));
-        let all_changed = line.under != under;
+        let all_changed = line.under != under || std::mem::take(&mut line.retell);
         line.under = under;
         let positions_due = line.positions_told.elapsed() >= POSITIONS;
         let mut concerned: Vec<Key> = if all_changed || positions_due {
@@ -387,6 +396,7 @@ impl State {
         self.lines.entry(target.clone()).or_insert_with(|| Line {
             queue: Queue::new(target.lane(), grace),
             under: None,
+            retell: false,
             fresh: BTreeSet::new(),
             told: HashMap::new(),
             positions_told: Instant::now(),

@@ -18,7 +18,6 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use kubeopencode_core::{
-    budget::Allowance,
     contexts::{self, ConfigMaps, ContextError, ContextInput},
     explain::settings_of_run,
     milestones, names, not_yet,
@@ -34,7 +33,7 @@ use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
-    needs, record,
+    budget, needs, record,
     target::{Target, TargetKind},
 };
 use crate::{
@@ -246,7 +245,7 @@ async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> R
     }
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
-    let allowance = resolved.budget.as_ref().map(Allowance::from).unwrap_or_default();
+    let allowance = budget::allowance(ctx, task, &resolved);
     let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan, allowance };
     let mut made = if attaches(&resolved) {
         attach_pod(&input)?

@@ -133,6 +133,7 @@ fn waiting(
         | Wait::Unusable { .. }
         | Wait::ServerNotReady
         | Wait::ServerReplaced
+        | Wait::BudgetExceeded(_)
         | Wait::Missing { .. }
         | Wait::Reference(_)
         | Wait::NoSuchTask { .. }

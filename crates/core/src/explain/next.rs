@@ -102,7 +102,9 @@ fn step(reason: &str, task: &str, agent: &str) -> Option<(String, Option<String>
             "allow it in the agent's permissions, or set approval.mode to Ask and answer when it asks".to_owned(),
             None,
         ),
-        reasons::BUDGET_EXCEEDED => ("raise the budget, or make the Task smaller".to_owned(), None),
+        reasons::BUDGET_EXCEEDED => {
+            ("raise the budget, make the Task smaller, or wait if the budget counts over a window".to_owned(), None)
+        }
         reasons::NO_PROGRESS => {
             ("raise stallTimeout if the work really takes that long without a sign".to_owned(), None)
         }

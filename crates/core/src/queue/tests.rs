@@ -173,6 +173,32 @@ fn what_is_on_record_follows_what_happened() {
 }
 
 #[test]
+fn nobody_starts_while_the_shared_budget_is_used_up() {
+    let mut queue = queue(Some(1), Some((5, 60)));
+    let used_up = |until: Option<i64>| {
+        let used = "used 130 of 100 tokens".to_owned();
+        Some(UsedUp { used, window: SignedDuration::from_hours(24), until: until.map(at) })
+    };
+    queue.upsert(task("a", 0, 1));
+    queue.upsert(task("b", 0, 2));
+    assert!(queue.set_used_up(used_up(Some(90))) && !queue.set_used_up(used_up(Some(90))));
+    assert_eq!(check(&mut queue, 10, &[]).next_wake, Some(at(90)));
+    let message = "the Tasks of Agent 'a' used 130 of 100 tokens in 24h; there is room again at 1970-01-01T00:01:30Z";
+    check_why(&queue, "a", reasons::BUDGET_EXCEEDED, message);
+    assert!(queue.set_used_up(None));
+    assert_eq!(check(&mut queue, 90, &["a"]).next_wake, None);
+    // Who waits for a slot anyway is told so, and woken by it.
+    queue.set_used_up(used_up(Some(200)));
+    assert_eq!(check(&mut queue, 100, &[]).next_wake, None);
+    check_why(&queue, "b", reasons::AGENT_AT_CAPACITY, "Agent 'a' runs one Task at a time and is busy");
+    queue.finished(&key("a"), 1);
+    assert_eq!(check(&mut queue, 110, &[]).next_wake, Some(at(200)));
+    queue.set_used_up(used_up(None));
+    assert_eq!(check(&mut queue, 120, &[]).next_wake, None, "a budget of nothing frees nothing");
+    check_why(&queue, "b", reasons::BUDGET_EXCEEDED, "the Tasks of Agent 'a' used 130 of 100 tokens in 24h");
+}
+
+#[test]
 fn a_task_that_runs_twice_in_one_second_starts_twice() {
     let mut queue = queue(None, Some((2, 60)));
     queue.upsert(task("a", 0, 1));

@@ -3,10 +3,10 @@
 use api::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Gate, Lane, Queue, TaskKey, history::window};
+use super::{Gate, Lane, Queue, TaskKey, UsedUp, history::window};
 use crate::dependencies::{Absent, Dependencies, Missing};
 
-/// Why a Task waits. The sentences hold no numbers that change while it waits: each change would be a status write.
+/// Why a Task waits. The sentences hold no numbers that change often while it waits: each change would be a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// As many Tasks run as may.
@@ -23,6 +23,8 @@ pub enum Wait {
         /// When the next can start.
         until: Timestamp,
     },
+    /// The Tasks of the window used what they may use together.
+    BudgetExceeded(UsedUp),
     /// Its user suspended the Agent.
     Suspended,
     /// The Agent sleeps and is being woken.
@@ -84,8 +86,13 @@ impl Queue {
         if let Some(max) = self.limits.max_concurrent.filter(|_| self.at_capacity()) {
             return Some(Wait::AtCapacity { max });
         }
-        let until = self.history.frees()?;
-        self.limits.quota.map(|quota| Wait::QuotaExceeded { max: quota.max_task_starts, window: window(quota), until })
+        let quota = self.history.frees().zip(self.limits.quota);
+        let quota = quota.map(|(until, quota)| Wait::QuotaExceeded {
+            max: quota.max_task_starts,
+            window: window(quota),
+            until,
+        });
+        quota.or_else(|| self.used_up.clone().map(Wait::BudgetExceeded))
     }
 
     /// Whose queue it is.
@@ -101,6 +108,7 @@ impl Wait {
             (Self::AtCapacity { .. }, Lane::Agent(_)) => reasons::AGENT_AT_CAPACITY,
             (Self::AtCapacity { .. }, Lane::Template(_)) => reasons::TEMPLATE_AT_CAPACITY,
             (Self::QuotaExceeded { .. }, _) => reasons::QUOTA_EXCEEDED,
+            (Self::BudgetExceeded(_), _) => reasons::BUDGET_EXCEEDED,
             (Self::Suspended | Self::Waking, _) => reasons::AGENT_SUSPENDED,
             (Self::ServerNotReady | Self::ServerReplaced, _) => reasons::AGENT_SERVER_NOT_READY,
             (Self::Missing { .. }, Lane::Agent(_)) => reasons::AGENT_NOT_FOUND,
@@ -120,6 +128,10 @@ impl Wait {
             Self::QuotaExceeded { max, window, .. } => {
                 let starts = if *max == 1 { "one Task".to_owned() } else { format!("{max} Tasks") };
                 format!("{who} may start {starts} in {window:#} and has done so")
+            }
+            Self::BudgetExceeded(UsedUp { used, window, until }) => {
+                let until = until.map(|until| format!("; there is room again at {until}")).unwrap_or_default();
+                format!("the Tasks of {who} {used} in {window:#}{until}")
             }
             Self::Suspended => format!("{who} is suspended; set spec.suspend to false to resume it"),
             Self::Waking => format!("{who} was idle and is waking up"),
