@@ -52,7 +52,7 @@ pub mod annotations {
     /// On a Task's Pod: what it runs on, `Agent/<name>` or `AgentTemplate/<name>`. It holds a slot there even when its
     /// Task is gone.
     pub const RUNS_ON: &str = "kubeopencode.io/runs-on";
-    /// On a CronTask: `"true"` creates one Task now.
+    /// On a CronTask: `"true"` creates one Task now. Until that Task exists, it then holds when it was seen.
     pub const TRIGGER: &str = "kubeopencode.io/trigger";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.
     pub const LAST_CONNECTION_ACTIVE: &str = "kubeopencode.io/last-connection-active";

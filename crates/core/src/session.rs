@@ -39,13 +39,11 @@ pub fn opened_by(session: &Value) -> Option<Opened<'_>> {
 /// Whether a session belongs to run `epoch` of a Task. The session of another client is known by its title, which all
 /// runs of a Task share: it counts only while no other of them runs.
 pub fn is_of(session: &Value, task: &TaskKey, epoch: i64, runs_again: bool) -> bool {
-    match opened_by(session) {
-        Some(opened) => opened.uid == task.uid && opened.epoch.is_none_or(|of| of == epoch),
-        None => {
-            let title = names::session_title(&task.namespace, &task.name, &task.uid);
-            !runs_again && session["title"].as_str() == Some(&title)
-        }
+    if let Some(opened) = opened_by(session) {
+        return opened.uid == task.uid && opened.epoch.is_none_or(|of| of == epoch);
     }
+    let title = names::session_title(&task.namespace, &task.name, &task.uid);
+    !runs_again && session["title"].as_str() == Some(&title)
 }
 
 #[cfg(test)]

@@ -40,12 +40,11 @@ pub async fn ended(
 ) -> Result<Next, Error> {
     let pod = evidence.pod;
     let progress = pod.map(Progress::of).unwrap_or_default();
-    session::ended(ctx, task, epoch, &ending, &progress);
-    // The status is final once the log is durable. A run without a Pod has none.
-    let never_made = pod.is_none() && matches!(evidence.stop, Some(Stop::Startup(_)));
-    let logs = if never_made {
+    // The status is final once the log is durable. A run without a Pod has neither log nor session.
+    let logs = if pod.is_none() && matches!(evidence.stop, Some(Stop::Startup(_))) {
         None
     } else {
+        session::ended(ctx, task, epoch, &ending, &progress);
         match ctx.logs.close(task, epoch, pod, evidence.gone).await {
             Closing::Until(at) => return Ok(Next::At(at)),
             Closing::Over(logs) => logs,

@@ -384,6 +384,7 @@ impl State {
                 line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
+                self.needed.note(key, task, find, now());
                 line.told.remove(key);
                 line.queue.running(task_key, epoch, admitted_at);
             }

@@ -186,7 +186,8 @@ async fn make(ctx: &Context, task: &Task, epoch: i64, objects: Objects) -> Resul
     let Objects { resolved, origins, made } = objects;
     let settings = if ctx.archive.is_some() { settings_of_run(task, &resolved, &origins) } else { Vec::new() };
     // Beside each other: the Pod does not wait for the archive.
-    let (pod, ()) = tokio::join!(create(ctx, task, epoch, made), record::keep_settings(ctx, task, epoch, &settings));
+    let pod = Box::pin(create(ctx, task, epoch, made));
+    let (pod, ()) = tokio::join!(pod, record::keep_settings(ctx, task, epoch, &settings));
     pod
 }
 

@@ -205,7 +205,9 @@ impl Play {
             self.queue.recorded(history);
         }
         if let Some((_, others)) = decisions.admit.split_last() {
-            others.iter().for_each(|admission| self.queue.claimed(admission));
+            for admission in others {
+                self.queue.claimed(admission);
+            }
         }
         for admission in &decisions.admit {
             self.world.waiting.retain(|task| task.key != admission.key);

@@ -125,9 +125,9 @@ fn a_run_that_is_refused_before_its_claim_gives_its_start_back() {
         let decisions = check(&mut queue, 10, &["a"]);
         queue.recorded(&decisions.history.unwrap());
         if gone {
-            queue.remove(&key("a"))
+            queue.remove(&key("a"));
         } else {
-            queue.finished(&key("a"), 1)
+            queue.finished(&key("a"), 1);
         }
         let decisions = check(&mut queue, 11, &["b"]);
         take_over(&mut queue, &decisions);

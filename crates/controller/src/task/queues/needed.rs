@@ -14,7 +14,7 @@ pub(super) struct Needed {
     by: HashMap<Key, BTreeSet<Key>>,
     /// The same the other way round.
     of: HashMap<Key, BTreeSet<Key>>,
-    /// Waiting Task -> Tasks that it depends on and that do not exist, with when that was first seen.
+    /// Task -> Tasks that it depends on and that do not exist, with when that was first seen.
     absent: HashMap<Key, BTreeMap<String, Timestamp>>,
 }
 
@@ -24,7 +24,7 @@ impl Needed {
         self.by.get(key).into_iter().flatten()
     }
 
-    /// A Task waits. Answers which of those that it depends on do not exist, and since when that is known: one that is
+    /// A Task waits or runs. Answers which of those that it depends on do not exist, and since when that is known: one that is
     /// deleted and created again has as much time as one that comes late.
     pub(super) fn note(
         &mut self,

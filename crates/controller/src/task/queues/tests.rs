@@ -41,6 +41,7 @@ fn a_dependency_is_needed_until_its_dependant_ends() {
         observe(&queues, &depends(phase, epoch));
         !queues.dependants(&dependency).is_empty()
     };
+    assert!(needed("Running", 1), "it ran when this process came");
     assert!(needed("Queued", 0) && needed("Running", 1));
     assert!(!needed("Completed", 1));
     assert!(needed("Queued", 1), "it is to run again");
