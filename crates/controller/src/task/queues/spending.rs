@@ -108,7 +108,7 @@ mod tests {
 
     fn waits_for(queues: &Queues, name: &str) -> &'static str {
         match queues.verdict(&Key::new("n", name), &format!("uid-{name}")) {
-            Verdict::Waits(queued) => queued.reason,
+            Verdict::Waits(told) => told.reason,
             Verdict::Admitted(_) => "admitted",
             _ => "undecided",
         }
