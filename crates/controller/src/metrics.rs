@@ -221,8 +221,8 @@ mod tests {
         let start = Instant::now();
         let told = |namespace: &str| metrics.render().matches(&format!("namespace=\"{namespace}\"")).count() > 0;
         for namespace in ["gone", "back", "used"] {
-            metrics.ended(namespace, "Completed", "Succeeded", Duration::from_secs(1));
-            metrics.ended(namespace, "Failed", "ModelError", Duration::from_secs(1));
+            metrics.ended(namespace, "Completed", "Succeeded", Some(Duration::from_secs(1)));
+            metrics.ended(namespace, "Failed", "ModelError", Some(Duration::from_secs(1)));
         }
         metrics.has_tasks("gone", false, start);
         metrics.has_tasks("back", false, start);

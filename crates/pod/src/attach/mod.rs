@@ -261,9 +261,10 @@ async fn find_session(arguments: &Arguments, settings: &Settings, client: &Clien
         let before = client.messages(id).await?.into_iter().map(|message| message.info.id);
         return Ok(Course::new(session.id, before.collect()));
     }
-    let rules = match settings.ask_for_everything {
-        true => approval::ask_for_everything(&client.rules(arguments.agent.as_deref()).await?),
-        false => None,
+    let rules = if settings.ask_for_everything {
+        approval::ask_for_everything(&client.rules(arguments.agent.as_deref()).await?)
+    } else {
+        None
     };
     // A request without an answer may leave an empty session behind; it costs nothing.
     let session = client.create(&settings::session_body(arguments, settings, rules.as_deref())).await?;
