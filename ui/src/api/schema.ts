@@ -588,7 +588,7 @@ export interface components {
             maxCost?: string;
             /**
              * Format: int64
-             * @description Tokens, input and output together.
+             * @description Tokens, input and output together, without those from the provider's cache.
              */
             maxTokens?: number;
             /** @description Count over this window; over the run when unset. */
@@ -923,7 +923,7 @@ export interface components {
             agentImage?: string;
             /** @description Image of the small client of Tasks on an Agent. */
             attachImage?: string;
-            /** @description What one run may use. */
+            /** @description What one run may use, or with a window the Tasks of an Agent or template together. */
             budget?: components["schemas"]["Budget"];
             /** @description Image in which agents work. */
             executorImage?: string;
