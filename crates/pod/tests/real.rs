@@ -15,8 +15,12 @@ mod support;
 mod attach;
 #[path = "real/budget.rs"]
 mod budget;
+#[path = "real/attach_person.rs"]
+mod attach_person;
 #[path = "real/git.rs"]
 mod git;
+#[path = "real/git_sync.rs"]
+mod git_sync;
 #[path = "real/plugins.rs"]
 mod plugins;
 #[path = "real/shim.rs"]

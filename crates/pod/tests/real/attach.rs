@@ -24,6 +24,7 @@ use local::scripted_model::ScriptedModel;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::attach_person::{check_always, check_person};
 use crate::support::helper::{Helper, command, outcome, receiver};
 use crate::support::opencode::{PASSWORD, Server, free_port, with_dead_model};
 use crate::support::{lookup, until};
@@ -36,7 +37,7 @@ fn config(model: &ScriptedModel) -> Value {
 }
 
 /// One run of the client, inside of this process.
-struct Client<'a> {
+pub struct Client<'a> {
     url: String,
     password: &'a str,
     words: Vec<&'a str>,
@@ -44,21 +45,21 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(url: String) -> Self {
+    pub fn new(url: String) -> Self {
         Self { url, password: PASSWORD, words: Vec::new(), environment: Vec::new() }
     }
 
-    fn word(mut self, word: &'a str) -> Self {
+    pub fn word(mut self, word: &'a str) -> Self {
         self.words.push(word);
         self
     }
 
-    fn set(mut self, name: &'a str, value: &str) -> Self {
+    pub fn set(mut self, name: &'a str, value: &str) -> Self {
         self.environment.push((name, value.to_owned()));
         self
     }
 
-    async fn run(self) -> (Outcome, String) {
+    pub async fn run(self) -> (Outcome, String) {
         self.run_until(std::future::pending()).await
     }
 
@@ -295,28 +296,6 @@ async fn check_abort(server: &Server, title: &str, method: &str, path: &str, exp
     assert_eq!(outcome.reason, expected, "{outcome:?}\n{log}");
 }
 
-async fn check_person(server: &Server) {
-    let run = Client::new(server.url())
-        .set(env::APPROVAL_MODE, "Wait")
-        .word("--title")
-        .word("person")
-        .word("[[bash cmd=\"ask-me nicely\"]] [[say somebody said yes]]")
-        .run();
-    let person = async {
-        let session = until("the session", Duration::from_mins(1), || async { server.session("person").await }).await;
-        let request = until("the request", Duration::from_mins(1), || async {
-            let all = server.call("GET", "/permission", &Value::Null).await?;
-            let ours = all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str())?;
-            Some(ours["id"].as_str()?.to_owned())
-        })
-        .await;
-        server.call("POST", &format!("/permission/{request}/reply"), &json!({"reply": "once"})).await;
-    };
-    let ((outcome, log), ()) = tokio::join!(run, person);
-    assert_eq!((outcome.reason, outcome.summary.as_str()), (Reason::Succeeded, "somebody said yes"), "{log}");
-    assert!(log.contains("ask-me nicely): waits for a person"), "{log}");
-}
-
 async fn check_stop_inside(server: &Server) {
     let stop = async {
         until("the tool runs", Duration::from_mins(1), || async {
@@ -406,29 +385,6 @@ async fn check_descendants(server: &Server) {
     }
     let found = attach::follow::descendants(&client, &line[0]).await.unwrap();
     assert_eq!(found.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), line[1..]);
-}
-
-/// `approval.mode: Always` of a Task: a person is asked for what the Agent's own rules allow, what they deny stays denied,
-/// and nothing else of the server changes.
-async fn check_always(server: &Server) {
-    let prompt = "[[bash cmd=\"echo unasked\"]] [[bash cmd=\"deny-me now\"]] [[say both were told]]";
-    let run =
-        Client::new(server.url()).set(env::APPROVAL_MODE, "Always").word("--title").word("always").word(prompt).run();
-    let person = async {
-        let session = until("the session", Duration::from_mins(1), || async { server.session("always").await }).await;
-        let asked = until("the request", Duration::from_mins(1), || async {
-            let all = server.call("GET", "/permission", &Value::Null).await?;
-            all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str()).cloned()
-        })
-        .await;
-        assert_eq!((&asked["permission"], &asked["patterns"]), (&json!("bash"), &json!(["echo unasked"])));
-        let reply = format!("/permission/{}/reply", asked["id"].as_str().unwrap());
-        server.call("POST", &reply, &json!({"reply": "once"})).await;
-    };
-    let ((outcome, log), ()) = tokio::join!(run, person);
-    assert!(log.contains("echo unasked): waits for a person"), "{log}");
-    assert!(!log.contains("deny-me now): waits"), "a denied call was asked for: {log}");
-    assert_eq!(outcome.usage.messages, 3, "{outcome:?}\n{log}");
 }
 
 async fn check_refusals(server: &Server) {
