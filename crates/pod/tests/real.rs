@@ -13,10 +13,10 @@ mod support;
 
 #[path = "real/attach.rs"]
 mod attach;
-#[path = "real/budget.rs"]
-mod budget;
 #[path = "real/attach_person.rs"]
 mod attach_person;
+#[path = "real/budget.rs"]
+mod budget;
 #[path = "real/git.rs"]
 mod git;
 #[path = "real/git_sync.rs"]
