@@ -193,7 +193,8 @@ fn dependencies_are_listed_with_their_stage() {
     Task team/mine: Queued (WaitingForDependency)
 
     Why
-      … WaitingForDependency: Task 'a' and 1 more must end first
+      … WaitingForDependency: Task 'gone' must end first and does not exist; this Task fails at
+        2026-01-01T01:01:00Z if it is not created
         … Task 'a' is Running
           ✗ ReferenceNotFound: Task 'gone' does not exist
 
