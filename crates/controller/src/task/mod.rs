@@ -84,6 +84,12 @@ async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
                     lacks(ctx, &task, &error);
                     Ok(Next::Wait)
                 }
+                Err(Error::Resolve(_)) if task.spec.agent_ref.is_some() => {
+                    // The Agent changed since it let the Task in: it waits until the Agent is corrected, and says so.
+                    ctx.queues.withdraw(key, &admission);
+                    ctx.observe_task(key);
+                    Ok(Next::Wait)
+                }
                 Err(error) if error.is_permanent() => {
                     finish::refused(ctx, &task, epoch, error.reason(), &error.to_string()).await
                 }
