@@ -161,7 +161,8 @@ impl<'a> Follower<'a> {
             Target::Commit(_) | Target::Abbreviated(_) => return Ok(()),
         };
         let depth = self.settings.depth.map(|depth| format!("--depth={depth}"));
-        let mut arguments = vec!["fetch", "--quiet", "--force", "--no-tags"];
+        // A remote that is named like our URL may have a program of its own; the one that is named here wins.
+        let mut arguments = vec!["fetch", "--quiet", "--force", "--no-tags", "--upload-pack=git-upload-pack"];
         arguments.extend(depth.as_deref());
         arguments.extend(["--", &url, &refspec]);
         git.fetch_untrusted(directory, &arguments).await?;

@@ -122,8 +122,8 @@ impl<'a> Git<'a> {
             all
         };
         let quiet: Vec<(String, String)> = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let listing = ["config", "--name-only", "--get-regexp", r"^(filter|remote)\..*"];
-        // Fails when there is neither filter nor remote.
+        let listing = ["config", "--name-only", "--get-regexp", r"^filter\..*"];
+        // Fails when there is no filter, which is the usual case.
         let found = self.execute(directory, &listing, environment(&quiet)).await.unwrap_or_default();
         let settings: Vec<(String, String)> = quiet.into_iter().chain(disarmed(&found)).collect();
         self.execute(directory, arguments, environment(&settings)).await
@@ -210,18 +210,13 @@ const QUIET: [(&str, &str); 7] = [
     ("maintenance.auto", "false"),
 ];
 
-/// Settings that take the teeth out of the filters and remotes with these names. A remote may name a program to run, and
-/// one may be there for every URL, ours too.
+/// Settings that take the teeth out of the filters that have these names.
 fn disarmed(names: &str) -> Vec<(String, String)> {
-    let sections: BTreeSet<&str> = names.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
-    let settings = sections.into_iter().flat_map(|section| {
-        let harmless: &[(&str, &str)] = if section.starts_with("filter.") {
-            &[("required", "false"), ("smudge", ""), ("clean", ""), ("process", "")]
-        } else {
-            &[("promisor", "false"), ("uploadpack", "git-upload-pack")]
-        };
-        harmless.iter().map(move |(name, value)| (format!("{section}.{name}"), (*value).to_owned()))
-    });
+    let filters: BTreeSet<&str> = names.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
+    let harmless = [("required", "false"), ("smudge", ""), ("clean", ""), ("process", "")];
+    let settings = filters
+        .into_iter()
+        .flat_map(|filter| harmless.map(|(name, value)| (format!("{filter}.{name}"), value.to_owned())));
     settings.collect()
 }
 
