@@ -89,6 +89,20 @@ fn output_and_exit_code_pass_through() {
 }
 
 #[test]
+fn a_client_that_judges_its_run_keeps_the_last_word() {
+    let record = r#"{"outcome":"Failed","reason":"ModelError","message":"no"}"#;
+    for (format, script, expected) in [
+        ("client", format!("echo '{record}' > \"$OUTCOME_FILE\"; exit 1"), Reason::ModelError),
+        ("client", "exit 1".to_owned(), Reason::CommandFailed),
+        ("plain", format!("echo '{record}' > \"$OUTCOME_FILE\"; exit 1"), Reason::CommandFailed),
+    ] {
+        let case = Case::new();
+        assert_eq!(finish(case.start(&["sh", "-c", &script], &[(env::SHIM_FORMAT, format)])).code, Some(1));
+        assert_eq!(case.reason(), expected, "{format}: {script}");
+    }
+}
+
+#[test]
 fn standard_input_comes_from_a_file_byte_for_byte() {
     let case = Case::new();
     let prompt = "  two\r\n\"lines\"  \n\n";
