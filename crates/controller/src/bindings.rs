@@ -75,6 +75,14 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// It lacks what is asked of it.
+    #[error("ConfigMap '{name}' has no key '{key}'")]
+    NoKey {
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
     /// Its owner does not allow it. The message does not tell whether it exists.
     #[error(
         "{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces"
@@ -106,7 +114,7 @@ impl Error {
     /// Stable word for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => reasons::REFERENCE_NOT_FOUND,
+            Self::NotFound { .. } | Self::NoKey { .. } => reasons::REFERENCE_NOT_FOUND,
             Self::NotAllowed { .. } => reasons::REFERENCE_NOT_ALLOWED,
             Self::SecretElsewhere { .. } => reasons::SECRET_MISSING,
             Self::Api(_) => reasons::APPLY_FAILED,
@@ -116,7 +124,7 @@ impl Error {
     /// Whether a change of an object that is watched can help, and nothing else. Labels of namespaces, which decide who
     /// is allowed, are not watched.
     pub fn waits_for_change(&self) -> bool {
-        matches!(self, Self::NotFound { .. } | Self::SecretElsewhere { .. })
+        matches!(self, Self::NotFound { .. } | Self::NoKey { .. } | Self::SecretElsewhere { .. })
     }
 }
 
@@ -204,11 +212,12 @@ async fn config_map_text(
     key: &str,
     uses: &mut Uses<'_>,
 ) -> Result<String, Error> {
-    let missing =
-        || Error::NotFound { kind: "ConfigMap key", namespace: namespace.to_owned(), name: format!("{name}/{key}") };
     uses.add(Part::of::<ConfigMap>(namespace, name));
-    let map = ctx.api::<ConfigMap>(namespace).get_opt(name).await?.ok_or_else(missing)?;
-    map.data.unwrap_or_default().remove(key).ok_or_else(missing)
+    let Some(map) = ctx.api::<ConfigMap>(namespace).get_opt(name).await? else {
+        return Err(Error::NotFound { kind: "ConfigMap", namespace: namespace.to_owned(), name: name.to_owned() });
+    };
+    let text = map.data.unwrap_or_default().remove(key);
+    text.ok_or_else(|| Error::NoKey { name: name.to_owned(), key: key.to_owned() })
 }
 
 async fn tool(ctx: &Context, namespace: &str, binding: &ToolBinding, uses: &mut Uses<'_>) -> Result<ToolServer, Error> {

@@ -100,7 +100,7 @@ async fn a_changed_config_map_rolls_out() -> anyhow::Result<()> {
         world.agent("a", json!({"contexts": contexts, "caBundle": bundle})).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
         let agent = world.agent_is("a", "its word", missing).await?;
-        ensure!(said(&agent, "ReferencesResolved").contains("ca/ca-bundle.crt"), "{:?}", agent.status);
+        ensure!(said(&agent, "ReferencesResolved").contains("ConfigMap 'ca' does not exist"), "{:?}", agent.status);
         world.config_map("ca", json!({"ca-bundle.crt": "one"})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "ServerReady").starts_with("True")).await?;
         let first = world.deployment("a").await?;

@@ -138,6 +138,12 @@ impl Alone {
         let world = World::on(cluster).await?;
         let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
         configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        // What an Agent of an earlier case is still owed would be counted in this one.
+        for agent in Api::<Agent>::all(world.client.clone()).list(&ListParams::default()).await? {
+            let namespace = agent.metadata.namespace.unwrap_or_default();
+            let agents: Api<Agent> = Api::namespaced(world.client.clone(), &namespace);
+            agents.delete(&agent.metadata.name.unwrap_or_default(), &DeleteParams::default()).await?;
+        }
         Ok(Self { world, _turn: turn })
     }
 }

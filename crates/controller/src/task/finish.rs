@@ -195,10 +195,10 @@ async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, afte
     Ok(Next::Wait)
 }
 
-/// How long the run of a final status took.
+/// How long the run of a final status took. A node's clock may be behind ours.
 fn took(status: &TaskStatus) -> Option<Duration> {
     let admitted = status.timings.as_ref()?.admitted_at.as_ref()?;
-    status.completion_time.as_ref()?.0.duration_since(admitted.0).try_into().ok()
+    Some(status.completion_time.as_ref()?.0.duration_since(admitted.0).try_into().unwrap_or_default())
 }
 
 /// Puts into a status what its Pod tells.
