@@ -44,11 +44,12 @@ pub async fn ended(
     let logs = if pod.is_none() && matches!(evidence.stop, Some(Stop::Startup(_))) {
         None
     } else {
-        session::ended(ctx, task, epoch, &ending, &progress);
-        match ctx.logs.close(task, epoch, pod, evidence.gone).await {
+        let logs = match ctx.logs.close(task, epoch, pod, evidence.gone).await {
             Closing::Until(at) => return Ok(Next::At(at)),
             Closing::Over(logs) => logs,
-        }
+        };
+        session::ended(ctx, task, epoch, &ending, &progress);
+        logs
     };
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let key = Key::of(task);

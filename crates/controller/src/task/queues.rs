@@ -86,6 +86,10 @@ struct Line {
     /// move in the queue, a Task that waits long would cost a write for every Task before it.
     told: HashMap<Key, i32>,
     positions_told: Instant,
+    /// The word for what held them up when all were told last.
+    reason_told: Option<&'static str>,
+    /// Somebody left the line since.
+    moved: bool,
     /// Starts on record were taken over.
     restored: bool,
 }
@@ -200,7 +204,9 @@ impl Queues {
             line.queue.restore(&history);
         }
         line.restored = limits.quota.is_some();
-        let decisions = line.queue.decide(now);
+        let mut decisions = line.queue.decide(now);
+        let reason = line.queue.held_up_by().map(|wait| wait.reason(line.queue.lane()));
+        line.moved |= !decisions.admit.is_empty();
 
         let under = Some((sort_of(gate), limits));
         let all_changed = line.under != under || std::mem::take(&mut line.retell);
@@ -208,6 +214,7 @@ impl Queues {
         let positions_due = line.positions_told.elapsed() >= POSITIONS;
         let mut concerned: Vec<Key> = if all_changed || positions_due {
             line.positions_told = Instant::now();
+            (line.reason_told, line.moved) = (reason, false);
             line.told.clear();
             line.fresh.clear();
             line.queue.waiting().map(|waiting| key_of(&waiting.key)).collect()
@@ -215,6 +222,11 @@ impl Queues {
             std::mem::take(&mut line.fresh).into_iter().collect()
         };
         let (waiting, running) = (line.queue.len(), line.queue.running_count());
+        // Also if nothing happens until then.
+        if waiting > 0 && (line.moved || line.reason_told != reason) {
+            let due = later(now, POSITIONS.saturating_sub(line.positions_told.elapsed()));
+            decisions.next_wake = Some(decisions.next_wake.map_or(due, |wake| wake.min(due)));
+        }
         for admission in &decisions.admit {
             concerned.push(key_of(&admission.key));
         }
@@ -401,6 +413,8 @@ impl State {
             fresh: BTreeSet::new(),
             told: HashMap::new(),
             positions_told: Instant::now(),
+            reason_told: None,
+            moved: false,
             restored: false,
         })
     }

@@ -83,6 +83,11 @@ impl Queue {
             Gate::Missing { .. } => return self.grace_end(task.since).map(|until| Wait::Missing { until }),
             Gate::Ready => {}
         }
+        self.held_up_by()
+    }
+
+    /// What holds up every Task that waits for nothing else: there is no place, no start or no budget left.
+    pub fn held_up_by(&self) -> Option<Wait> {
         if let Some(max) = self.limits.max_concurrent.filter(|_| self.at_capacity()) {
             return Some(Wait::AtCapacity { max });
         }

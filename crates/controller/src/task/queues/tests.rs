@@ -89,3 +89,33 @@ fn late_news_of_the_last_run_do_not_take_back_that_the_next_may_start() {
     queues.claimed(&key(), &admission);
     assert!(matches!(queues.verdict(&key(), UID), Verdict::Undecided));
 }
+
+#[test]
+fn who_waits_for_another_reason_than_before_is_told_soon() {
+    let queues = Queues::default();
+    let limits = serde_json::from_value(json!({ "maxTaskStarts": 1, "windowSeconds": 3600 })).unwrap();
+    let limits = Limits { max_concurrent: Some(1), quota: Some(limits) };
+    let start = now();
+    let decide = |at: Timestamp| {
+        let circumstances = Circumstances { gate: Gate::Ready, limits, history: Vec::new(), grace: Duration::ZERO };
+        queues.decide(&Target::template(Key::new("n", "x")), circumstances, at)
+    };
+    observe(&queues, &task("Queued", 0));
+    let first = decide(start).decisions.admit.remove(0);
+    queues.claimed(&key(), &first);
+    let mut other = task("Queued", 0);
+    (other.metadata.name, other.metadata.uid) = (Some("other".into()), Some("2".into()));
+    let (waits, other) = (Key::new("n", "other"), Arc::new(other));
+    queues.observe(&waits, Duration::ZERO, |_| Some(Arc::clone(&other)), |_| false);
+    assert_eq!(decide(start).concerned, [waits.clone()], "it is new");
+    let reason = |queues: &Queues| match queues.verdict(&waits, "2") {
+        Verdict::Waits(queued) => queued.reason,
+        verdict => unreachable!("{verdict:?}"),
+    };
+    assert_eq!(reason(&queues), "TemplateAtCapacity");
+    queues.finished(&key(), 1);
+    let decided = decide(start);
+    assert_eq!(reason(&queues), "QuotaExceeded");
+    let soon = later(start, POSITIONS);
+    assert!(decided.decisions.next_wake.is_some_and(|wake| wake <= soon), "{decided:?}");
+}
