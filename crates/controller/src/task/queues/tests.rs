@@ -107,9 +107,9 @@ fn who_waits_for_another_reason_than_before_is_told_soon() {
     (other.metadata.name, other.metadata.uid) = (Some("other".into()), Some("2".into()));
     let (waits, other) = (Key::new("n", "other"), Arc::new(other));
     queues.observe(&waits, Duration::ZERO, |_| Some(Arc::clone(&other)), |_| false);
-    assert_eq!(decide(start).concerned, [waits.clone()], "it is new");
+    assert_eq!(decide(start).concerned, std::slice::from_ref(&waits), "it is new");
     let reason = |queues: &Queues| match queues.verdict(&waits, "2") {
-        Verdict::Waits(queued) => queued.reason,
+        Verdict::Waits(words) => words.reason,
         verdict => unreachable!("{verdict:?}"),
     };
     assert_eq!(reason(&queues), "TemplateAtCapacity");
