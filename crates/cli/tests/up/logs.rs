@@ -200,7 +200,11 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     assert!(it.rest(&token, "many/logs?format=text&run=1").1 == logs[0]);
 
     let folder = it.folder("many");
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "two logs, how they ended, and two records");
+    assert_eq!(
+        fs::read_dir(&folder).unwrap().count(),
+        8,
+        "of each run: its log, how that ended, its record, its settings"
+    );
 
     // How the first run ended is still known.
     assert!(it.field("many", ".status.result.ref").ends_with("/k8s-2.run.json"));
