@@ -1,7 +1,6 @@
 //! Steps that the events did not bring: the stream has no replay, and what they used counts all the same.
 
-use std::collections::HashSet;
-
+use super::follow::descendants;
 use crate::budget::Meter;
 use crate::opencode::client::{CallError, Client};
 use crate::opencode::message::Message;
@@ -13,15 +12,13 @@ pub async fn count(
     is_ours: impl Fn(&Message) -> bool,
     meter: &mut Meter,
 ) -> Result<(), CallError> {
-    let (mut known, mut next) = (HashSet::from([session.to_owned()]), vec![session.to_owned()]);
-    while let Some(id) = next.pop() {
+    let children = descendants(client, session).await?.into_iter().map(|child| child.id);
+    for id in std::iter::once(session.to_owned()).chain(children) {
         for message in client.messages(&id).await?.iter().filter(|message| is_ours(message)) {
             for part in &message.parts {
                 meter.take(part, id == session);
             }
         }
-        let children = client.children(&id).await?.into_iter().map(|child| child.id);
-        next.extend(children.filter(|child| known.insert(child.clone())));
     }
     Ok(())
 }
