@@ -218,12 +218,13 @@ pub fn slim(task: &mut Task) {
             depends_on: spec.depends_on,
             ..TaskSpec::default()
         };
-        if let Some(conditions) = &mut status.conditions {
-            conditions.retain(|condition| condition.type_ == types::STOPPED);
-        }
+        let conditions = status.conditions.take().unwrap_or_default().into_iter();
+        let told: Vec<_> = conditions.filter(|condition| condition.type_ == types::STOPPED).collect();
+        status.conditions = (!told.is_empty()).then_some(told);
         (status.message, status.session, status.result) = (None, None, None);
         (status.artifacts, status.logs, status.resolved) = (None, None, None);
     }
+        task.metadata.labels = None;
 }
 
 /// Whether the containers of a Pod may still run.

@@ -63,6 +63,7 @@ pub struct Queues(Mutex<State>);
 #[derive(Default)]
 struct State {
     lines: HashMap<Target, Line>,
+    /// Where each Task waits or runs. Those that have ended are not here: they are the many.
     places: HashMap<Key, (TaskKey, Target)>,
     needed: Needed,
     refused: HashMap<Key, Refusal>,
@@ -373,30 +374,23 @@ impl State {
         grace: Duration,
         find: &impl Fn(&Key) -> Option<Other>,
     ) {
-        let standing = Standing::of(task);
-        if matches!(standing, Standing::Finished { .. }) {
-            self.needed.release(key);
-            if !self.lines.contains_key(target) {
-                return;
-            }
-        }
-        self.line(target, grace);
-        let Some(line) = self.lines.get_mut(target) else { return };
-        match standing {
-            Standing::Waiting { .. } if stop_requested(task) => line.queue.remove(&task_key),
+        match Standing::of(task) {
+            Standing::Waiting { .. } if stop_requested(task) => self.line(target, grace).queue.remove(&task_key),
             Standing::Waiting { epoch } => {
                 let absent = self.needed.note(key, task, find, now());
+                let lacking = self.lacking.get(key).filter(|(of, _)| *of == task_key.uid).map(|(_, missing)| missing);
+                let waiting = waiting(task, &task_key, epoch, grace, find, &absent, lacking);
+                let line = self.line(target, grace);
                 // Whoever waits for the next run has given back the slot of the one before.
                 line.queue.finished(&task_key, epoch - 1);
-                if joins_later(task).is_some() {
-                    return;
+                if joins_later(task).is_none() {
+                    line.queue.upsert(waiting);
+                    line.fresh.insert(key.clone());
                 }
-                let lacking = self.lacking.get(key).filter(|(of, _)| *of == task_key.uid).map(|(_, missing)| missing);
-                line.queue.upsert(waiting(task, &task_key, epoch, grace, find, &absent, lacking));
-                line.fresh.insert(key.clone());
             }
             Standing::Running { epoch, admitted_at } => {
                 self.needed.note(key, task, find, now());
+                let line = self.line(target, grace);
                 line.told.remove(key);
                 line.queue.running(task_key, epoch, admitted_at);
             }
@@ -423,10 +417,11 @@ impl State {
     fn end(&mut self, key: &Key, task: &TaskKey, target: &Target, epoch: i64) {
         if let Some(line) = self.lines.get_mut(target) {
             line.queue.finished(task, epoch);
-            if line.queue.is_waiting(task) {
+            if line.queue.is_waiting(task) || line.queue.is_running(task) {
                 return;
             }
         }
+        self.places.remove(key);
         self.refused.remove(key);
         self.lacking.remove(key);
         self.needed.release(key);
