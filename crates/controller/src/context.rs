@@ -147,7 +147,6 @@ impl Context {
         events: Events,
         traces: Traces,
         metrics: Arc<Metrics>,
-        servers: Servers,
         environment: Environment,
         archive: Option<Arc<dyn Archive>>,
     ) -> Self {
@@ -162,7 +161,7 @@ impl Context {
             work,
             queues: Queues::default(),
             remote: Remote::default(),
-            servers,
+            servers: Servers::default(),
             looks: LastLooks::default(),
             traces,
             parts: Parts::default(),

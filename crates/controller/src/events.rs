@@ -1,8 +1,9 @@
 //! Events: what `kubectl describe` tells a person about an object.
 //!
 //! They are written aside, one after the other, and give way: to the API server an event is as much work as the status
-//! it speaks of, and a Task that waits for its slot comes first. A reconciler never waits for one, a flood of them is
-//! cut rather than kept in memory, and what was just said about an object is not said again.
+//! it speaks of, and a Task that waits for its slot comes first. While there is other work, people are told later. A
+//! reconciler never waits for an event, a flood of them is cut rather than kept in memory, and what was just said about
+//! an object is not said again.
 
 use std::{
     collections::HashMap,
@@ -16,12 +17,18 @@ use kube::{
 };
 use tokio::sync::{mpsc, watch};
 
-use crate::aside::{Aside, ended, unless_ended};
+use crate::{
+    aside::{Aside, ended, unless_ended},
+    fence::Fence,
+};
 
 /// Events that wait to be written; more are dropped.
 const BACKLOG: usize = 1024;
-/// An event is not written before it is this old: what follows from a change, such as the next start, is done first.
-const LATER: Duration = Duration::from_millis(250);
+/// An event is not written before nothing else was for this long: what follows from a change, such as the next start, is
+/// done first.
+const CALM: Duration = Duration::from_millis(250);
+/// But an event that is this old is written, whatever else there is to do.
+const LATEST: Duration = Duration::from_secs(10);
 /// After each write comes a pause of as often its time. An API server that is quick has time for them all, and one that
 /// is not has less of them to do.
 const PAUSE: u32 = 2;
@@ -39,11 +46,11 @@ pub struct Events(mpsc::Sender<(Instant, Event, ObjectReference)>);
 
 impl Events {
     /// Starts to write events in the name of `instance`.
-    pub fn start(client: Client, instance: String) -> (Self, Aside) {
+    pub fn start(client: Client, fence: Fence, instance: String) -> (Self, Aside) {
         let (sender, queue) = mpsc::channel(BACKLOG);
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
         let recorder = Recorder::new(client, reporter);
-        (Self(sender), Aside::start("events", |ending| write(recorder, queue, ending)))
+        (Self(sender), Aside::start("events", |ending| write(recorder, fence, queue, ending)))
     }
 
     /// Something went as it should.
@@ -70,6 +77,7 @@ impl Events {
 /// Writes events until it is time to end, and then what is left, without giving way any more.
 async fn write(
     recorder: Recorder,
+    fence: Fence,
     mut queue: mpsc::Receiver<(Instant, Event, ObjectReference)>,
     mut ending: watch::Receiver<bool>,
 ) {
@@ -86,7 +94,7 @@ async fn write(
         if !said.is_news(&event, &about, at) {
             continue;
         }
-        unless_ended(&mut ending, tokio::time::sleep_until((at + LATER).into())).await;
+        unless_ended(&mut ending, calm(&fence, at)).await;
         let begin = Instant::now();
         if let Err(error) = recorder.publish(&event, &about).await {
             tracing::debug!(%error, reason = %event.reason, "an event was not written");
@@ -94,6 +102,23 @@ async fn write(
         let pause = (begin.elapsed() * PAUSE).min(LONGEST_PAUSE);
         unless_ended(&mut ending, tokio::time::sleep(pause)).await;
     }
+}
+
+/// Returns when an event of the moment `at` may be written.
+async fn calm(fence: &Fence, at: Instant) {
+    loop {
+        let due = due(at, fence.last_write());
+        if due <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(due.into()).await;
+    }
+}
+
+/// When an event of the moment `at` may be written if nothing else is until then.
+fn due(at: Instant, last_write: Option<Instant>) -> Instant {
+    let calm = last_write.map_or(at, |last| last.max(at)) + CALM;
+    calm.min(at + LATEST)
 }
 
 /// What was said lately: the last words about an object, by reason.
@@ -149,6 +174,17 @@ mod tests {
         check(5, "a", "Failed", "no Secret", true);
         check(299, "a", "Failed", "no Secret", false);
         check(306, "a", "Failed", "no Secret", true);
+    }
+
+    #[test]
+    fn an_event_gives_way_to_other_writes_but_not_for_ever() {
+        let write = Instant::now();
+        let event = write + Duration::from_secs(1);
+        assert_eq!(due(event, None), event + CALM);
+        assert_eq!(due(event, Some(write)), event + CALM, "what follows from it may still come");
+        let later = event + Duration::from_secs(2);
+        assert_eq!(due(event, Some(later)), later + CALM);
+        assert_eq!(due(event, Some(event + LATEST)), event + LATEST);
     }
 
     #[test]

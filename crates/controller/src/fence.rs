@@ -1,4 +1,4 @@
-//! The fence: no write leaves this process unless it leads, and every write is counted.
+//! The fence: no write leaves this process unless it leads, and every write is counted and its time is noted.
 //!
 //! It sits below the client, so no reconciler can forget it. A process that was paused for longer than its lease, and
 //! wakes up thinking that it still leads, is stopped here.
@@ -7,7 +7,7 @@ use std::{
     error::Error,
     future::Future,
     pin::Pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     task::{Context, Poll},
     time::Instant,
 };
@@ -17,9 +17,15 @@ use tower::{BoxError, Layer, Service};
 
 use crate::metrics::Metrics;
 
-/// Until when this process may write.
+/// Until when this process may write, and when it did last. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Fence(Arc<RwLock<Open>>);
+pub struct Fence(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: RwLock<Open>,
+    wrote: Mutex<Option<Instant>>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Open {
@@ -40,7 +46,7 @@ pub struct NotLeading;
 impl Fence {
     /// A fence that is closed until the lease is held.
     pub fn closed() -> Self {
-        Self(Arc::new(RwLock::new(Open::No)))
+        Self(Arc::new(State { open: RwLock::new(Open::No), wrote: Mutex::default() }))
     }
 
     /// Opens it until `moment`.
@@ -55,15 +61,25 @@ impl Fence {
 
     /// Whether a write may leave now.
     pub fn is_open(&self) -> bool {
-        match *self.0.read().unwrap_or_else(PoisonError::into_inner) {
+        match *self.0.open.read().unwrap_or_else(PoisonError::into_inner) {
             Open::Always => true,
             Open::No => false,
             Open::Until(moment) => Instant::now() < moment,
         }
     }
 
+    /// When a write left last, events aside.
+    pub fn last_write(&self) -> Option<Instant> {
+        *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write leaves.
+    pub(crate) fn wrote(&self, at: Instant) {
+        *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
     fn set(&self, open: Open) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = open;
+        *self.0.open.write().unwrap_or_else(PoisonError::into_inner) = open;
     }
 
     /// Whether an error of the client is ours.
@@ -127,7 +143,11 @@ where
         if !self.fence.is_open() {
             return Box::pin(std::future::ready(Err(NotLeading.into())));
         }
-        self.metrics.wrote(request.method().as_str(), resource(request.uri().path()));
+        let resource = resource(request.uri().path());
+        if resource != "events" {
+            self.fence.wrote(Instant::now());
+        }
+        self.metrics.wrote(request.method().as_str(), resource);
         let answer = self.inner.call(request);
         Box::pin(async move { answer.await.map_err(Into::into) })
     }

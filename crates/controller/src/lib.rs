@@ -51,7 +51,6 @@ use observe::{Key, Readable};
 use tokio::{sync::watch as signal, task::JoinSet};
 use tower::Layer as _;
 
-use agent::server::Servers;
 use context::Context;
 use events::Events;
 use fence::{Fence, FenceLayer};
@@ -83,9 +82,6 @@ pub enum Error {
     /// An address cannot be served.
     #[error("{0}")]
     Listen(#[from] io::Error),
-    /// A client for the servers of Agents cannot be made.
-    #[error("no HTTP client: {0}")]
-    Http(#[from] reqwest::Error),
     /// The lease was lost.
     #[error("another process leads now; this one ends, so that it can start afresh")]
     LeaseLost,
@@ -110,14 +106,13 @@ pub async fn run(
     let unfenced = Client::new(readable.clone(), namespace.clone());
     let client = Client::new(layer.layer(readable), namespace);
     let identity = identity(&options.environment);
-    let (events, events_left) = Events::start(client.clone(), identity.clone());
+    let (events, events_left) = Events::start(client.clone(), fence.clone(), identity.clone());
     let (traces, traces_left) = Traces::start();
     // Whoever comes first chooses for the process; kube chooses the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let servers = Servers::new()?;
     let environment = options.environment.clone();
     let archive = options.log_archive;
-    let ctx = Arc::new(Context::new(client, events, traces, Arc::clone(&metrics), servers, environment, archive));
+    let ctx = Arc::new(Context::new(client, events, traces, Arc::clone(&metrics), environment, archive));
 
     let (ready, is_ready) = signal::channel(false);
     if let Some(addresses) = options.listen {

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -46,6 +46,9 @@ pub enum Error {
     /// There is no password where it should be.
     #[error("Secret '{0}' does not hold the password of the Agent's server")]
     NoPassword(String),
+    /// There is nothing to reach it with.
+    #[error("the Agent's server cannot be asked: {0}")]
+    NoClient(#[from] reqwest::Error),
     /// Nobody answers.
     #[error("the Agent's server {0}")]
     Silent(&'static str),
@@ -63,7 +66,9 @@ impl Error {
         match self {
             Self::Api(_) => reasons::APPLY_FAILED,
             Self::NoPassword(_) => reasons::SECRET_MISSING,
-            Self::Silent(_) | Self::Refused(_) | Self::NotOpenCode => reasons::AGENT_SERVER_NOT_READY,
+            Self::NoClient(_) | Self::Silent(_) | Self::Refused(_) | Self::NotOpenCode => {
+                reasons::AGENT_SERVER_NOT_READY
+            }
         }
     }
 }
@@ -78,25 +83,30 @@ pub struct Server {
 
 /// Reaches servers, and keeps those with their passwords that are asked every other second: a Secret is not read each
 /// time.
+///
+/// The client is made when there is a server: a platform without Agents need not know how to speak to one.
+#[derive(Default)]
 pub struct Servers {
-    http: reqwest::Client,
+    http: OnceLock<reqwest::Client>,
     kept: Mutex<HashMap<Key, Server>>,
 }
 
 impl Servers {
-    /// Keeps none yet.
-    pub fn new() -> Result<Self, reqwest::Error> {
+    fn client(&self) -> Result<&reqwest::Client, Error> {
+        if let Some(client) = self.http.get() {
+            return Ok(client);
+        }
         let builder = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT).user_agent("kubeopencode");
         // Inside the cluster they speak plain HTTP: the certificates of all the world can stay on the disk.
-        let http = builder.tls_certs_only([]).build()?;
-        Ok(Self { http, kept: Mutex::default() })
+        let made = builder.tls_certs_only([]).build()?;
+        Ok(self.http.get_or_init(|| made))
     }
 
     /// The server of an Agent; nothing if no Pod of it is ready.
     pub async fn of(&self, ctx: &Context, agent: &Agent) -> Result<Option<Server>, Error> {
         let Some(address) = address(ctx, agent) else { return Ok(None) };
         let password = password(ctx, agent).await?;
-        Ok(Some(Server { http: self.http.clone(), address, password }))
+        Ok(Some(Server { http: self.client()?.clone(), address, password }))
     }
 
     /// The same, kept until it is forgotten.
