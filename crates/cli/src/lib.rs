@@ -5,6 +5,7 @@ pub mod controller;
 pub mod crds;
 pub mod down;
 pub mod helpers;
+mod later;
 pub mod log_archive;
 pub mod oidc;
 pub mod process;
@@ -18,6 +19,8 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+
+use later::Later;
 
 /// What the program does, by the name that it was started under and its arguments.
 pub fn main() -> ExitCode {
@@ -44,15 +47,15 @@ enum Command {
     #[command(flatten)]
     User(commands::Command),
     /// Start the whole platform on this machine, without a cluster.
-    Up(up::Args),
+    Up(Later<up::Args>),
     /// Stop the platform on this machine.
-    Down(down::Args),
+    Down(Later<down::Args>),
     /// Run the controllers: they do what Tasks, Agents and CronTasks say.
-    Controller(controller::Args),
+    Controller(Later<controller::Args>),
     /// Serve the REST API and the web page.
-    Server(Box<server::Args>),
+    Server(Box<Later<server::Args>>),
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`.
-    Crds(crds::Args),
+    Crds(Later<crds::Args>),
     /// What runs inside Pods.
     #[command(flatten)]
     Helper(helpers::Helper),
@@ -64,11 +67,11 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::User(command) => return command.run(&self.cluster),
-            Command::Up(args) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
-            Command::Down(args) => down::run(args),
-            Command::Controller(args) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
-            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(*args))),
-            Command::Crds(args) => crds::print(&args, &mut io::stdout().lock()),
+            Command::Up(Later(args)) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
+            Command::Down(Later(args)) => down::run(args),
+            Command::Controller(Later(args)) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
+            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(args.0))),
+            Command::Crds(Later(args)) => crds::print(&args, &mut io::stdout().lock()),
             Command::Helper(helper) => return helper.run(),
         };
         exit_code(done)

@@ -17,16 +17,17 @@ use super::{
     output::{note, print},
     problem::{Answer, Problem},
 };
+use crate::later::Later;
 
 /// A command about CronTasks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create a Task now, besides the schedule.
-    Trigger(Args),
+    Trigger(Later<Args>),
     /// Create no further Tasks.
-    Suspend(Args),
+    Suspend(Later<Args>),
     /// Create Tasks by the schedule again.
-    Resume(Args),
+    Resume(Later<Args>),
 }
 
 /// Arguments of the commands about CronTasks.
@@ -43,7 +44,7 @@ impl Command {
     /// The flags about the cluster.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
-            Self::Trigger(args) | Self::Suspend(args) | Self::Resume(args) => &args.cluster,
+            Self::Trigger(Later(args)) | Self::Suspend(Later(args)) | Self::Resume(Later(args)) => &args.cluster,
         }
     }
 }
@@ -51,11 +52,11 @@ impl Command {
 /// Does it.
 pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
     let (args, patch, done) = match command {
-        Command::Trigger(args) => {
+        Command::Trigger(Later(args)) => {
             (args, json!({ "metadata": { "annotations": { annotations::TRIGGER: "true" } } }), "triggered")
         }
-        Command::Suspend(args) => (args, suspend(true), "suspended"),
-        Command::Resume(args) => (args, suspend(false), "resumed"),
+        Command::Suspend(Later(args)) => (args, suspend(true), "suspended"),
+        Command::Resume(Later(args)) => (args, suspend(false), "resumed"),
     };
     let api = cluster.api::<CronTask>();
     let found = api.get_opt(&args.name).await?.ok_or_else(|| {

@@ -37,37 +37,39 @@ use connect::{Cluster, ClusterArgs};
 use exit::Exit;
 use problem::{Answer, Problem};
 
+use crate::later::Later;
+
 /// A command for people and scripts.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Give an agent something to do, show its log, and end as it ends.
     #[command(after_long_help = exit::HELP)]
-    Run(task::run::Args),
+    Run(Later<task::run::Args>),
     /// Show objects: Tasks, Agents, and every other kind.
-    Get(get::Args),
+    Get(Later<get::Args>),
     /// Show everything about an object, with its conditions and events.
-    Describe(describe::Args),
+    Describe(Later<describe::Args>),
     /// Create or change what manifests say.
-    Apply(apply::Args),
+    Apply(Later<apply::Args>),
     /// Delete objects.
-    Delete(delete::Args),
+    Delete(Later<delete::Args>),
     /// Show the log of a Task.
-    Logs(task::logs::Args),
+    Logs(Later<task::logs::Args>),
     /// Tell why a Task waits or failed, and where its settings come from.
-    Explain(explain::Args),
+    Explain(Later<explain::Args>),
     /// Show how each run of a Task ended.
-    Runs(task::runs::Args),
+    Runs(Later<task::runs::Args>),
     /// Show what Agents do right now, and what it costs.
-    Top(top::Args),
+    Top(Later<top::Args>),
     /// Stop Tasks. Their logs stay.
-    Stop(task::stop::Args),
+    Stop(Later<task::stop::Args>),
     /// Run a Task that has ended once more.
     #[command(after_long_help = exit::HELP)]
-    Rerun(task::rerun::Args),
+    Rerun(Later<task::rerun::Args>),
     /// Allow what an agent asks for.
-    Approve(permission::ApproveArgs),
+    Approve(Later<permission::ApproveArgs>),
     /// Refuse what an agent asks for.
-    Deny(permission::DenyArgs),
+    Deny(Later<permission::DenyArgs>),
     /// Work with Agents.
     #[command(subcommand, visible_alias = "agents")]
     Agent(agent::Command),
@@ -78,11 +80,11 @@ pub enum Command {
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
     /// Check everything that the platform needs, and tell how to fix what is missing.
-    Doctor(doctor::Args),
+    Doctor(Later<doctor::Args>),
     /// Print the completion script of a shell.
-    Completion(completion::Args),
+    Completion(Later<completion::Args>),
     /// Print the versions of this program and of the cluster.
-    Version(version::Args),
+    Version(Later<version::Args>),
 }
 
 impl Command {
@@ -113,14 +115,14 @@ impl Command {
     async fn execute(self, before: &ClusterArgs) -> Answer<Exit> {
         let connect = async |args: &ClusterArgs| -> Answer<Cluster> { args.clone().or(before).connect().await };
         match self {
-            Self::Run(args) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
-            Self::Get(args) => get::run(connect(&args.cluster).await?, args).await,
-            Self::Describe(args) => describe::run(connect(&args.cluster).await?, args).await,
-            Self::Apply(args) => apply::run(connect(&args.cluster).await?, args).await,
-            Self::Delete(args) => delete::run(connect(&args.cluster).await?, args).await,
-            Self::Top(args) => top::run(connect(&args.cluster).await?, args).await,
-            Self::Approve(args) => permission::approve(connect(&args.common.cluster).await?, args).await,
-            Self::Deny(args) => permission::deny(connect(&args.common.cluster).await?, args).await,
+            Self::Run(Later(args)) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
+            Self::Get(Later(args)) => get::run(connect(&args.cluster).await?, args).await,
+            Self::Describe(Later(args)) => describe::run(connect(&args.cluster).await?, args).await,
+            Self::Apply(Later(args)) => apply::run(connect(&args.cluster).await?, args).await,
+            Self::Delete(Later(args)) => delete::run(connect(&args.cluster).await?, args).await,
+            Self::Top(Later(args)) => top::run(connect(&args.cluster).await?, args).await,
+            Self::Approve(Later(args)) => permission::approve(connect(&args.common.cluster).await?, args).await,
+            Self::Deny(Later(args)) => permission::deny(connect(&args.common.cluster).await?, args).await,
             Self::Agent(command) => Box::pin(agent::run(connect(command.cluster()).await?, command)).await,
             Self::Crontask(command) => crontask::run(connect(command.cluster()).await?, command).await,
             Self::Logs(args) => Box::pin(task::Command::Logs(args).run(before)).await,
@@ -129,9 +131,9 @@ impl Command {
             Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
             Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
             Self::Task(command) => Box::pin(command.run(before)).await,
-            Self::Doctor(args) => doctor::run(before, args).await,
-            Self::Completion(args) => completion::run(&args),
-            Self::Version(args) => version::run(before, args).await,
+            Self::Doctor(Later(args)) => doctor::run(before, args).await,
+            Self::Completion(Later(args)) => completion::run(&args),
+            Self::Version(Later(args)) => version::run(before, args).await,
         }
     }
 }
