@@ -19,7 +19,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.claimName) || (has(self.accessMode) && self.accessMode == 'ReadWriteMany')", "claimName needs accessMode ReadWriteMany: an existing claim is shared, each run gets a directory of its own").into_rule())]
 pub struct Workspace {
-    /// ReadWriteOnce: a claim of its own, gone with the Pod. ReadWriteMany: a shared claim, one directory a run.
+    /// ReadWriteOnce: a claim of its own, gone when the run is over. ReadWriteMany: a shared claim, one directory a run.
     pub access_mode: Option<WorkspaceAccess>,
     /// Storage class; the cluster's default when unset.
     #[schemars(length(max = 253))]
@@ -30,7 +30,7 @@ pub struct Workspace {
     /// An existing claim to share.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: Option<String>,
-    /// Keep the files of a failed run for a look.
+    /// Keep the claim of a failed run until its Task is deleted, for a look. A shared claim keeps what every run left.
     #[serde(default)]
     pub retain_on_failure: bool,
 }

@@ -60,6 +60,7 @@ pub mod status;
 pub mod trace;
 mod volumes;
 mod workbench;
+pub mod workspace;
 
 #[cfg(test)]
 mod sample;

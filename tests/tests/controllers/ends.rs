@@ -8,8 +8,8 @@ use blackbox::{
     stub_kubelet::{Act, moment},
 };
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
 
 use crate::world::{condition, message, reason, shared};
@@ -20,6 +20,7 @@ pub const CASES: &[Case] = cases![
     every_word_of_a_report_becomes_a_reason,
     a_task_that_cannot_start_says_what_holds_it_up_and_ends,
     what_was_finished_before_the_pod_vanished_is_finished,
+    the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_wants_to_look,
 ];
 
 fn terminated(code: i32, message: &str) -> Value {
@@ -170,6 +171,51 @@ async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow
         world.merge_status::<Pod>("away-pod", json!({"conditions": [condition]})).await?;
         world.fails("away", "NodeLost").await?;
         world.pods.until_gone("away-pod").await
+    })
+    .await
+}
+
+async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_wants_to_look() -> anyhow::Result<()> {
+    shared(async |world| {
+        let claims = world.api::<PersistentVolumeClaim>();
+        for (template, retain) in [("keeps", true), ("frees", false)] {
+            let workspace = json!({"accessMode": "ReadWriteOnce", "size": "1Gi", "retainOnFailure": retain});
+            world.template(template, json!({"workspace": workspace})).await?;
+        }
+        let runs = [("kept", "keeps", false), ("good", "keeps", true), ("freed", "frees", false), ("other", "frees", true)];
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        // One claim of that name is somebody else's.
+        world.create::<PersistentVolumeClaim>("other-pod-workspace", claim.clone()).await?;
+        for (task, template, _) in runs {
+            world.hold(task);
+            world.task(task, json!({"templateRef": {"name": template}})).await?;
+        }
+        for (task, _, succeeds) in runs {
+            let pod = world.works(task).await?;
+            let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+            ensure!(volumes.into_iter().any(|v| v.name == "workspace" && v.ephemeral.is_some()), "{pod:?}");
+            // Kubernetes makes the claim, where there is one that does.
+            let name = format!("{task}-pod-workspace");
+            if claims.get_opt(&name).await?.is_none() {
+                let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true});
+                let owned = json!({"ownerReferences": [owner]});
+                let made = world.create_with::<PersistentVolumeClaim>(&name, owned, claim.clone()).await;
+                ensure!(made.is_ok() || claims.get_opt(&name).await?.is_some(), "{made:?}");
+            }
+            if succeeds {
+                world.finish(task);
+            } else {
+                world.kubelet.script(task, Act::fail("ModelError", "429"));
+            }
+        }
+        for (task, _, succeeds) in runs {
+            let status = world.ended(task).await?;
+            ensure!((status.phase == Some(TaskPhase::Completed)) == succeeds, "{task}: {status:?}");
+            let claim = claims.get_opt(&format!("{task}-pod-workspace")).await?;
+            let there = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
+            ensure!(there == ["kept", "other"].contains(&task), "{task}");
+        }
+        Ok(())
     })
     .await
 }

@@ -23,6 +23,7 @@ use super::{
     follow::{later, time},
     record, session,
     start::{Error, note_rerun},
+    workspace,
 };
 use crate::{
     context::{Context, instant, now},
@@ -87,6 +88,9 @@ pub async fn ended(
     approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
     milestones::note(&mut after, generation, ended_at);
+    if let Some(pod) = pod {
+        workspace::ended(ctx, task, pod, ending.phase == TaskPhase::Failed).await;
+    }
     if let Some(pause) = retry_after(&ending, &ctx.retry(task), before.attempt.unwrap_or(1)) {
         record::keep(ctx, task, epoch, after, ended_at).await;
         return try_again(ctx, task, epoch, &ending, later(ended_at, pause)).await;

@@ -3,8 +3,8 @@
 //! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
 //! [`admission`] (who may start), [`budget`] (how much may be used), [`needs`] (what must be there first), [`start`] (claim
 //! and Pod), [`made`] (what its Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
-//! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] (what must not outlive a run),
-//! [`cleanup`] (when it goes away).
+//! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] and
+//! [`workspace`] (what must not outlive a run), [`cleanup`] (when it goes away).
 
 pub mod admission;
 pub mod approval;
@@ -20,10 +20,11 @@ pub mod session;
 pub mod standing;
 pub mod start;
 pub mod target;
+pub mod workspace;
 
 use api::{Task, TaskPhase, TaskSpec, conditions::types, kinds::task::TaskTimings, names::annotations};
 use k8s_openapi::{
-    api::core::v1::{Pod, PodSpec},
+    api::core::v1::{Pod, PodSpec, Volume},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
@@ -223,8 +224,8 @@ pub fn slim(task: &mut Task) {
         status.conditions = (!told.is_empty()).then_some(told);
         (status.message, status.session, status.result) = (None, None, None);
         (status.artifacts, status.logs, status.resolved) = (None, None, None);
-    }
         task.metadata.labels = None;
+    }
 }
 
 /// Whether the containers of a Pod may still run.
@@ -233,10 +234,14 @@ pub fn still_runs(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// What of a Pod is kept in memory: its status says all, of its spec only the node and the deadline count.
+/// What of a Pod is kept in memory: its status says all, of its spec only the node, the deadline and a claim of its own
+/// count.
 pub fn slim_pod(pod: &mut Pod) {
     let spec = pod.spec.take().unwrap_or_default();
+    let own: Vec<Volume> =
+        spec.volumes.unwrap_or_default().into_iter().filter(|volume| volume.ephemeral.is_some()).collect();
     pod.spec = Some(PodSpec {
+        volumes: (!own.is_empty()).then_some(own),
         node_name: spec.node_name,
         active_deadline_seconds: spec.active_deadline_seconds,
         ..PodSpec::default()
