@@ -99,6 +99,8 @@ pub mod reasons {
     pub const ROLLING_OUT: &str = "RollingOut";
     /// A changed server waits until no Task runs.
     pub const ROLLOUT_HELD: &str = "RolloutHeld";
+    /// A changed server has waited long: no further Task starts before it.
+    pub const DRAINING: &str = "Draining";
     /// How the run ended is kept.
     pub const RECORDED: &str = "Recorded";
     /// How the run ended could not be kept; the status alone tells it.

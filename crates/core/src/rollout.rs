@@ -2,9 +2,26 @@
 
 use std::borrow::Borrow;
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use api::conditions::{reasons, types};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Pod},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
 
-use crate::explain::pod;
+use crate::{explain::pod, status};
+
+/// A change waits this long for a moment in which no Task runs. On an Agent that is never idle none comes by itself.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// From when on further Tasks wait for a change, which waits for those that run. `conditions` say since when it does, if
+/// it was seen before.
+pub fn drains_from(conditions: &[Condition], now: Timestamp) -> Timestamp {
+    let held = status::find(conditions, types::PROGRESSING)
+        .filter(|one| [reasons::ROLLOUT_HELD, reasons::DRAINING].contains(&one.reason.as_str()));
+    let since = held.map_or(now, |held| held.last_transition_time.0);
+    since.checked_add(PATIENCE).unwrap_or(Timestamp::MAX)
+}
 
 /// Whether Pods of an older template still serve, and will be gone when those of the current one are ready.
 ///
@@ -55,6 +72,19 @@ mod tests {
     fn judged(generation: i64, status: &Value) -> bool {
         let all = json!({ "metadata": { "generation": generation }, "status": status });
         is_under_way(&serde_json::from_value(all).unwrap())
+    }
+
+    #[test]
+    fn a_change_that_has_waited_long_lets_no_further_task_start() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut conditions = Vec::new();
+        assert_eq!(drains_from(&conditions, at(1000)), at(1300), "it waits from now on");
+        status::set(&mut conditions, types::PROGRESSING, false, reasons::ROLLOUT_HELD, "", None, at(1000));
+        assert_eq!(drains_from(&conditions, at(1200)), at(1300));
+        status::set(&mut conditions, types::PROGRESSING, false, reasons::DRAINING, "", None, at(1300));
+        assert_eq!(drains_from(&conditions, at(2000)), at(1300), "and so it stays");
+        status::set(&mut conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, "", None, at(2100));
+        assert_eq!(drains_from(&conditions, at(3000)), at(3300));
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub const CASES: &[Case] = cases![
     a_share_link_is_a_secret_that_goes_with_it,
     tasks_wait_while_a_changed_server_takes_over,
     a_server_that_rolls_out_when_idle_does_not_restart_under_a_task,
+    a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming,
     a_configuration_that_is_not_valid_leaves_the_last_good_server_running,
     what_somebody_changes_by_hand_is_put_right,
     a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone,
@@ -291,6 +292,34 @@ async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> an
         world.agent_is("a", "roll-out", |agent| !conditions(agent, "Progressing").ends_with("RolloutHeld")).await?;
         let now = world.deployment("a").await?;
         ensure!(now.metadata.generation > before.metadata.generation, "it was never rolled out");
+        Ok(())
+    })
+    .await
+}
+
+async fn a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
+        world.hold("t");
+        world.task("t", json!({"agentRef": {"name": "a"}})).await?;
+        world.works("t").await?;
+        let before = world.deployment("a").await?;
+        world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
+        let agent =
+            world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False RolloutHeld").await?;
+        // As if it had begun to wait an hour ago.
+        let mut status = serde_json::to_value(&agent.status)?;
+        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+            condition["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
+        }
+        world.merge_status::<Agent>("a", json!({"conditions": status["conditions"]})).await?;
+        world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False Draining").await?;
+        world.task("u", json!({"agentRef": {"name": "a"}})).await?;
+        world.waits("u", "AgentServerNotReady").await?;
+        ensure!(world.deployment("a").await?.metadata.generation == before.metadata.generation, "under a Task");
+        world.finish("t");
+        world.succeeds("u").await?;
+        ensure!(world.deployment("a").await?.metadata.generation > before.metadata.generation, "never rolled out");
         Ok(())
     })
     .await

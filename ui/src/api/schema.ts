@@ -3019,7 +3019,7 @@ export interface components {
             /** @description An existing claim to share. */
             claimName?: string;
             /**
-             * @description Keep the files of a failed run for a look.
+             * @description Keep the claim of a failed run until its Task is deleted, for a look. A shared claim keeps what every run left.
              * @default false
              */
             retainOnFailure: boolean;

@@ -164,7 +164,7 @@ pub enum Rollout {
     /// At once.
     #[default]
     Immediate,
-    /// When no Task runs on it.
+    /// When no Task runs on it. If none such moment comes within five minutes, new Tasks wait for it.
     WhenIdle,
 }
 

@@ -17,6 +17,7 @@ use api::{
     conditions::{reasons, types},
     names::labels,
 };
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     ResourceExt as _,
@@ -30,6 +31,7 @@ use kubeopencode_core::{
     opencode::{CompiledConfig, ConfigError},
     resolve::{ResolveError, resolve_agent},
     resolved::ResolvedAgent,
+    rollout,
     share::ShareLink,
     standby::StandbyPlan,
 };
@@ -44,7 +46,7 @@ use self::{
 use crate::{
     apply,
     bindings::{self, Bindings},
-    context::{Context, instant},
+    context::{Context, instant, now},
     parts::{Part, User, Uses},
     task::target::Target,
 };
@@ -165,7 +167,8 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         ShareLink::Off
     });
     let look = done.as_ref().ok().and_then(|applied| applied.followed.next_look);
-    let wake = [idle.next_wake, link.next_wake(), look].into_iter().flatten().min();
+    let drain = done.as_ref().ok().filter(|applied| applied.made.held).and_then(|_| drains_from(&agent));
+    let wake = [idle.next_wake, link.next_wake(), look, drain].into_iter().flatten().min();
     let next = match &done {
         Err(error) if !error.waits_for_change() => Next::Retry,
         _ => wake.map_or(Next::Wait, |wake| Next::At(instant(wake))),
@@ -176,6 +179,12 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
     }
     report(ctx, &agent, done, &idle, link).await?;
     Ok(next)
+}
+
+/// When further Tasks begin to wait for a change that is held back, if they do not yet.
+fn drains_from(agent: &Agent) -> Option<Timestamp> {
+    let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    Some(rollout::drains_from(conditions, now())).filter(|at| *at > now())
 }
 
 /// Whether a Pod of the Agent's server is ready.

@@ -97,9 +97,13 @@ fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: boo
     };
     let conditions = after.conditions.get_or_insert_default();
     if held {
-        let message = "a change waits until no Task runs on this Agent";
-        status::set(conditions, types::PROGRESSING, false, reasons::ROLLOUT_HELD, message, generation, now());
-        ctx.events.normal(agent, reasons::ROLLOUT_HELD, message);
+        let (reason, message) = if rollout::drains_from(conditions, now()) <= now() {
+            (reasons::DRAINING, "a change has waited long for a moment without Tasks; new ones wait for it now")
+        } else {
+            (reasons::ROLLOUT_HELD, "a change waits until no Task runs on this Agent")
+        };
+        status::set(conditions, types::PROGRESSING, false, reason, message, generation, now());
+        ctx.events.normal(agent, reason, message);
     } else if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
         let message = format!("a changed server takes over; new Tasks wait for it{}", why());
         status::set(conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, message, generation, now());

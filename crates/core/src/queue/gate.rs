@@ -1,7 +1,11 @@
 //! Whether an Agent lets Tasks start.
 
-use api::{Agent, conditions::types};
+use api::{
+    Agent,
+    conditions::{reasons, types},
+};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{resolve::ResolveError, resolved::ResolvedAgent, standby::Suspension};
 
@@ -60,5 +64,6 @@ fn is_being_replaced(agent: &Agent) -> bool {
     let Some(status) = &agent.status else { return false };
     let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < agent.metadata.generation);
     let mut conditions = status.conditions.iter().flatten();
-    unseen || conditions.any(|one| one.type_ == types::PROGRESSING && one.status == "True")
+    let replaced = |one: &Condition| one.status == "True" || one.reason == reasons::DRAINING;
+    unseen || conditions.any(|one| one.type_ == types::PROGRESSING && replaced(one))
 }
