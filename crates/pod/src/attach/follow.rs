@@ -10,7 +10,7 @@ use super::missed;
 use super::settings::{Approval, Settings};
 use super::watch::Watch;
 use crate::budget::Meter;
-use crate::opencode::client::{Activity, CallError, Client, Session};
+use crate::opencode::client::{Activity, CallError, ChangedFile, Client, Session};
 use crate::opencode::events::{self, Signal};
 use crate::opencode::message::Message;
 use crate::opencode::show::{Log, Note};
@@ -30,6 +30,8 @@ const AFTER_ERROR: Duration = Duration::from_secs(2);
 const BEFORE_WORK: Duration = Duration::from_mins(1);
 /// Limit of collecting usage after the end.
 const FACTS: Duration = Duration::from_secs(30);
+/// How long the server may take to add up what changed.
+const ADDING_UP: Duration = Duration::from_secs(2);
 /// Limit of a request that aborts.
 const ABORT: Duration = Duration::from_secs(5);
 
@@ -341,10 +343,8 @@ impl<'a, 'b> Follow<'a, 'b> {
                 facts.usage.add(&child.tokens, child.cost);
             }
         }
-        if let Some(prompt) = messages.iter().find(|message| message.info.role == "user")
-            && let Ok(changed) = self.client.changes(session, &prompt.info.id).await
-            && !changed.is_empty()
-        {
+        let changed = self.changes(&messages).await;
+        if !changed.is_empty() {
             // The work tree knows of what commands did, too.
             facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
             facts.usage.additions = changed.iter().map(|file| file.additions).fold(0, u64::saturating_add);
@@ -353,10 +353,35 @@ impl<'a, 'b> Follow<'a, 'b> {
         (messages, facts)
     }
 
+    /// What the work tree knows of. The server adds it up after each step, behind the step's back: if it has not got to
+    /// the files of the last one yet, it is asked again for a moment.
+    async fn changes(&self, messages: &[Message]) -> Vec<ChangedFile> {
+        let Some(prompt) = messages.iter().find(|message| message.info.role == "user") else { return Vec::new() };
+        let parts = messages.iter().flat_map(|message| &message.parts);
+        let last = parts.rev().find(|part| part.kind == "patch").map(|part| part.files.as_slice()).unwrap_or_default();
+        let begin = Instant::now();
+        loop {
+            let Ok(changed) = self.client.changes(&self.course.session, &prompt.info.id).await else {
+                return Vec::new();
+            };
+            if has_all(&changed, last) || begin.elapsed() >= ADDING_UP {
+                return changed;
+            }
+            tokio::time::sleep(LOOK_AT_END).await;
+        }
+    }
+
     fn finish(self, outcome: Outcome, messages: &[Message]) -> Outcome {
         self.course.watch.show_missed(messages, self.log);
         Outcome { session: Some(self.course.session.clone()), ..outcome }
     }
+}
+
+/// Whether all these files are among those that changed. A step names them by their whole path.
+fn has_all(changed: &[ChangedFile], files: &[String]) -> bool {
+    let has =
+        |path: &String| changed.iter().filter_map(|one| one.file.as_ref()).any(|file| path.ends_with(file.as_str()));
+    files.iter().all(has)
 }
 
 struct Patience {
@@ -405,4 +430,22 @@ pub async fn descendants(client: &Client, session: &str) -> Result<Vec<Session>,
 /// Opens the event stream of a client.
 pub fn signals(client: &Client) -> (mpsc::Receiver<Signal>, tokio::task::JoinHandle<()>) {
     events::follow(client.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_step_are_found_by_the_end_of_their_paths() {
+        let changed = |files: &[&str]| -> Vec<ChangedFile> {
+            let one = |file: &&str| ChangedFile { file: Some((*file).to_owned()), additions: 1, deletions: 0 };
+            files.iter().map(one).collect()
+        };
+        let step = ["/w/src/a.rs".to_owned(), "/w/b.rs".to_owned()];
+        assert!(has_all(&[], &[]), "a step that changed nothing waits for nothing");
+        assert!(has_all(&changed(&["b.rs", "src/a.rs", "earlier.rs"]), &step));
+        assert!(!has_all(&changed(&["b.rs", "earlier.rs"]), &step));
+        assert!(!has_all(&[], &step));
+    }
 }

@@ -58,6 +58,9 @@ impl CallError {
 /// What became of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ChangedFile {
+    /// Its path in the repository.
+    #[serde(default)]
+    pub file: Option<String>,
     /// Lines added.
     pub additions: u64,
     /// Lines removed.

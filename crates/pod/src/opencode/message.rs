@@ -152,6 +152,9 @@ pub struct Part {
     /// Of `text`.
     #[serde(deserialize_with = "lenient")]
     pub time: Time,
+    /// Of `patch`: the files that a step changed.
+    #[serde(deserialize_with = "lenient")]
+    pub files: Vec<String>,
 }
 
 /// What became of a tool call.
