@@ -21,6 +21,7 @@ pub const CASES: &[Case] = cases![
     a_burst_never_exceeds_what_a_template_may_run_at_once,
     tasks_start_by_priority_and_then_by_age,
     a_raised_limit_lets_waiting_tasks_start_at_once,
+    a_task_that_goes_elsewhere_before_it_starts_bears_the_label_of_where_it_runs,
     an_agent_that_its_user_suspended_waits_for_its_user,
     an_agent_that_sleeps_is_woken_by_a_task,
     an_idle_agent_goes_to_sleep_and_stays_asleep_for_nobody,
@@ -116,6 +117,22 @@ async fn tasks_start_by_priority_and_then_by_age() -> anyhow::Result<()> {
     .await
 }
 
+async fn a_task_that_goes_elsewhere_before_it_starts_bears_the_label_of_where_it_runs() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.agent("a", json!({"suspend": true})).await?;
+        world.template("t", json!({})).await?;
+        world.task("moves", json!({"agentRef": {"name": "a"}})).await?;
+        world.waits("moves", "AgentSuspended").await?;
+        world.merge::<Task>("moves", json!({"spec": {"agentRef": null, "templateRef": {"name": "t"}}})).await?;
+        world.succeeds("moves").await?;
+        let labels = world.api::<Task>().get("moves").await?.metadata.labels.unwrap_or_default();
+        let expected = BTreeMap::from([("kubeopencode.io/agent-template".to_owned(), "t".to_owned())]);
+        ensure!(labels == expected, "{labels:?}");
+        Ok(())
+    })
+    .await
+}
+
 async fn a_raised_limit_lets_waiting_tasks_start_at_once() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({"maxConcurrentTasks": 1})).await?;
@@ -135,6 +152,7 @@ async fn a_raised_limit_lets_waiting_tasks_start_at_once() -> anyhow::Result<()>
 
 async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()> {
     shared(async |world| {
+        let templates = world.record::<AgentTemplate>();
         world.template("t", json!({"quota": {"maxTaskStarts": 2, "windowSeconds": 60}})).await?;
         let names = ["a", "b", "c"];
         for name in names {
@@ -152,6 +170,23 @@ async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()>
         let template: AgentTemplate = world.api().get("t").await?;
         let starts = template.status.and_then(|status| status.task_start_history).unwrap_or_default();
         ensure!(starts.len() == 2, "{starts:?}");
+        // Whoever dies in between has not lost count.
+        let version = |version: &Option<String>| version.as_ref().and_then(|version| version.parse::<u64>().ok());
+        let recorded = templates.versions().into_iter().find(|template| {
+            template
+                .status
+                .as_ref()
+                .and_then(|status| status.task_start_history.as_ref())
+                .is_some_and(|all| !all.is_empty())
+        });
+        let claimed = world
+            .tasks
+            .versions()
+            .into_iter()
+            .find(|task| task.status.as_ref().is_some_and(|status| status.run_epoch.is_some()));
+        let recorded = recorded.and_then(|template| version(&template.metadata.resource_version));
+        let claimed = claimed.and_then(|task| version(&task.metadata.resource_version));
+        ensure!(recorded.is_some() && recorded < claimed, "recorded at {recorded:?}, claimed at {claimed:?}");
         // It starts by itself when the first record leaves the window.
         world.succeeds(&late).await?;
         let mut admitted = BTreeMap::new();

@@ -1,6 +1,9 @@
 //! Admission: one decision an Agent or template at a time, in memory.
 
-use api::{Agent, kinds::agent::Rollout};
+use api::{
+    Agent,
+    kinds::agent::{Rollout, TaskStart},
+};
 use kube::api::{Patch, PatchParams};
 use kubeopencode_core::{
     queue::{Gate, Limits},
@@ -37,14 +40,15 @@ pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
     {
         ctx.work.agents.add(target.key.clone());
     }
+    // Starts are on record before they happen; but nobody waits for a record that cannot be written.
+    let recorded = match &decided.decisions.history {
+        Some(history) => record_starts(ctx, target, history).await,
+        None => Ok(()),
+    };
     for key in decided.concerned {
         ctx.work.tasks.add(key);
     }
-    if let Some(history) = &decided.decisions.history {
-        record_starts(ctx, target, &json!(history)).await?;
-        failpoint::reach("start-recorded");
-        ctx.queues.recorded(target, history);
-    }
+    recorded?;
     if decided.decisions.resume {
         standby::wake(ctx, &target.key).await?;
     }
@@ -91,7 +95,8 @@ fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
     }
 }
 
-async fn record_starts(ctx: &Context, target: &Target, history: &serde_json::Value) -> Result<(), kube::Error> {
+/// Writes the starts of a target to its status.
+async fn record_starts(ctx: &Context, target: &Target, history: &[TaskStart]) -> Result<(), kube::Error> {
     let patch = Patch::Merge(json!({ "status": { "taskStartHistory": history } }));
     let params = PatchParams::default();
     let Target { kind, key } = target;
@@ -106,5 +111,7 @@ async fn record_starts(ctx: &Context, target: &Target, history: &serde_json::Val
             ctx.seen.templates.learn(written);
         }
     }
+    failpoint::reach("start-recorded");
+    ctx.queues.recorded(target, history);
     Ok(())
 }

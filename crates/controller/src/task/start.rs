@@ -6,7 +6,7 @@ use api::{
     Task, TaskPhase, TaskStatus,
     conditions::{reasons, types},
     kinds::task::{ResolvedStatus, TaskTimings},
-    names::annotations,
+    names::{annotations, labels},
     refs::LocalRef,
 };
 use k8s_openapi::{
@@ -30,7 +30,7 @@ use kubeopencode_core::{
     status,
 };
 use observe::{Key, Next};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     budget, needs, record,
@@ -286,10 +286,16 @@ async fn read_config_maps(
 /// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.
 pub(super) async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
     let Some((label, name)) = names::runs_on(&task.spec) else { return Ok(None) };
-    if task.labels().get(label).is_some_and(|known| known == name) {
+    // It may have been meant for something else before.
+    let other = [labels::AGENT, labels::AGENT_TEMPLATE].into_iter().find(|other| *other != label);
+    let other = other.filter(|other| task.labels().contains_key(*other));
+    if task.labels().get(label).is_some_and(|known| known == name) && other.is_none() {
         return Ok(None);
     }
-    let patch = json!({ "metadata": { "labels": { label: name } } });
+    let mut patch = json!({ "metadata": { "labels": { label: name } } });
+    if let Some(other) = other {
+        patch["metadata"]["labels"][other] = Value::Null;
+    }
     let api = ctx.api::<Task>(&task.namespace().unwrap_or_default());
     let written = api.patch(&task.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     ctx.seen.tasks.learn(written.clone());
