@@ -1,6 +1,6 @@
 //! Agents: their Deployment, Service, Secret, and what may not happen to them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::ensure;
 use api::{Agent, AgentTemplate, Model, ModelProvider};
@@ -273,15 +273,22 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
     .await
 }
 
+/// Changes an Agent that rolls out when idle while Task `t` runs on it. Answers its Deployment before, and the Agent that
+/// says that the change waits.
+async fn change_under_a_task(world: &World) -> anyhow::Result<(Deployment, Arc<Agent>)> {
+    world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
+    world.hold("t");
+    world.task("t", json!({"agentRef": {"name": "a"}})).await?;
+    world.works("t").await?;
+    let before = world.deployment("a").await?;
+    world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
+    let held = |agent: &Agent| conditions(agent, "Progressing") == "False RolloutHeld";
+    Ok((before, world.agent_is("a", "word", held).await?))
+}
+
 async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> anyhow::Result<()> {
     shared(async |world| {
-        world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
-        world.hold("t");
-        world.task("t", json!({"agentRef": {"name": "a"}})).await?;
-        world.works("t").await?;
-        let before = world.deployment("a").await?;
-        world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
-        world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False RolloutHeld").await?;
+        let (before, _) = change_under_a_task(&world).await?;
         // A change that waits does not keep others from starting.
         world.task("u", json!({"agentRef": {"name": "a"}})).await?;
         world.succeeds("u").await?;
@@ -299,14 +306,7 @@ async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> an
 
 async fn a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming() -> anyhow::Result<()> {
     shared(async |world| {
-        world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
-        world.hold("t");
-        world.task("t", json!({"agentRef": {"name": "a"}})).await?;
-        world.works("t").await?;
-        let before = world.deployment("a").await?;
-        world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
-        let agent =
-            world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False RolloutHeld").await?;
+        let (before, agent) = change_under_a_task(&world).await?;
         // As if it had begun to wait an hour ago.
         let mut status = serde_json::to_value(&agent.status)?;
         for condition in status["conditions"].as_array_mut().into_iter().flatten() {

@@ -198,8 +198,8 @@ async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_w
             let name = format!("{task}-pod-workspace");
             if claims.get_opt(&name).await?.is_none() {
                 let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true});
-                let owned = json!({"ownerReferences": [owner]});
-                let made = world.create_with::<PersistentVolumeClaim>(&name, owned, claim.clone()).await;
+                let metadata = json!({"ownerReferences": [owner]});
+                let made = world.create_with::<PersistentVolumeClaim>(&name, metadata, claim.clone()).await;
                 ensure!(made.is_ok() || claims.get_opt(&name).await?.is_some(), "{made:?}");
             }
             if succeeds {
