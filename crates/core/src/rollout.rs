@@ -44,10 +44,13 @@ pub fn obstacle<P: Borrow<Pod>>(deployment: &Deployment, pods: &[P]) -> Option<S
     if let Some(refused) = condition(deployment, "ReplicaFailure", "True") {
         return Some(format!("its Pod cannot be created: {refused}"));
     }
-    let staying =
-        pods.iter().map(|pod| -> &Pod { pod.borrow() }).filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let newest = staying.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
-    newest.and_then(complaint).or_else(|| condition(deployment, "Progressing", "False").map(str::to_owned))
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let pods = pods.iter().map(|pod| -> &Pod { pod.borrow() });
+    let staying: Vec<&Pod> = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
+    let newest = staying.iter().map(|pod| created(pod)).max();
+    // Times of creation are whole seconds: the one before may be as new.
+    let complaint = staying.iter().filter(|pod| Some(created(pod)) == newest).find_map(|pod| complaint(pod));
+    complaint.or_else(|| condition(deployment, "Progressing", "False").map(str::to_owned))
 }
 
 /// What is wrong with a Pod of a server: no node takes it, or a container does not start or stay.
@@ -142,6 +145,8 @@ mod tests {
             (json!([late]), vec![&bad_image], Some(pulled)),
             (json!([]), vec![&bad_image, &no_node], Some("0/3 nodes")),
             (json!([]), vec![&bad_image, &starts], None),
+            (json!([]), vec![&starts, &no_node], Some("0/3 nodes")),
+            (json!([]), vec![&no_node, &starts], Some("0/3 nodes")),
             (json!([]), vec![&going, &bad_image], Some(pulled)),
             (json!([late]), vec![&starts], Some("it has timed out")),
         ] {
