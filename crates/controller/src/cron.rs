@@ -11,7 +11,7 @@ use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
-use kubeopencode_core::cron::{ChildTask, CronPlan, plan, refused};
+use kubeopencode_core::cron::{self, ChildTask, CronPlan};
 use observe::{Change, Key, Next, Seen};
 use serde_json::json;
 
@@ -62,18 +62,22 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
         return Ok(Next::Wait);
     }
     let uid = cron.metadata.uid.as_deref();
-    let children: Vec<ChildTask> = ctx
-        .children
-        .of(key)
-        .iter()
-        .filter_map(|task| ctx.seen.tasks.object(task))
-        .filter(|task| controller_uid(&**task) == uid)
-        .map(|task| ChildTask::of(&task))
-        .collect();
-    let plan = plan(&cron, &children, now());
+    let of_ours = |task: &Task| (controller_uid(task) == uid).then(|| ChildTask::of(task));
+    let children = ctx.children.of(key);
+    let mut known: Vec<ChildTask> =
+        children.iter().filter_map(|task| ctx.seen.tasks.object(task)).filter_map(|task| of_ours(&task)).collect();
+    let mut plan = cron::plan(&cron, &known, now());
+    let tasks = ctx.api::<Task>(&key.namespace);
+    if plan.refusal.is_some() {
+        // A refusal is final, and what was seen of the Tasks may be a moment old.
+        known.clear();
+        for child in &children {
+            known.extend(tasks.get_opt(&child.name).await?.as_ref().and_then(of_ours));
+        }
+        plan = cron::plan(&cron, &known, now());
+    }
     let CronPlan { stop, accept_trigger, create, clear_trigger, refusal, status, next_wake } = plan;
 
-    let tasks = ctx.api::<Task>(&key.namespace);
     for name in stop {
         let patch = json!({ "metadata": { "annotations": { annotations::STOP: "true" } } });
         match tasks.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
@@ -95,7 +99,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
             Err(error) => {
                 ctx.events.warning(&*cron, reasons::TASK_NOT_CREATED, error.to_string());
                 if let kube::Error::Api(answer) = &error {
-                    let status = refused(&cron, &children, &answer.message, now());
+                    let status = cron::refused(&cron, &known, &answer.message, now());
                     say(ctx, key, &cron, &status).await?;
                 }
                 return Err(error);

@@ -77,6 +77,11 @@ fn name(task: &Task) -> String {
 
 async fn trigger(world: &World, cron: &str) -> anyhow::Result<()> {
     world.annotate::<CronTask>(cron, TRIGGER, "true").await?;
+    seen(world, cron).await
+}
+
+/// Waits until a trigger was seen: pulled before that, it is pulled once.
+async fn seen(world: &World, cron: &str) -> anyhow::Result<()> {
     let pulled = |cron: &CronTask| cron.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TRIGGER));
     world.record::<CronTask>().until_object(cron, "its trigger to be seen", |cron| !pulled(cron)).await?;
     Ok(())
@@ -249,6 +254,7 @@ async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
         let first = name(&tasks(&world, 1).await?.remove(0));
         world.succeeds(&first).await?;
         refuses(&world, "c", "False MaxRetainedTasksReached").await?;
+        seen(&world, "c").await?;
         tasks(&world, 1).await?;
         world.delete::<Task>(&first).await?;
         world.tasks.until_gone(&first).await?;
