@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-# A machine that builds once has no use for what makes the next build quicker, and it is most of what fills a disk.
+# Incremental builds are of no use to a machine that builds once, and they are most of what fills its disk.
 ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
@@ -13,7 +13,7 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Start the product with a demo and show its page (Ctrl-C ends it; ARGS=--exit ends with the demo)
+run: ## Start the product with a demo and print the address of its page (Ctrl-C stops it; ARGS=--exit stops after the demo)
 	./scripts/tools run
 	cd ui && npm run --silent build
 	$(CARGO) build -p kubeopencode
@@ -23,12 +23,17 @@ run: ## Start the product with a demo and show its page (Ctrl-C ends it; ARGS=--
 test: tools ## Run every check and every test
 	./scripts/test
 
+.PHONY: test-only
+test-only: ## Run one suite or one case: SUITE=controllers CASE=embedded::queue (list them: CASE=--list)
+	$(CARGO) build --quiet --locked -p kubeopencode
+	INSTA_UPDATE=no $(CARGO) test --quiet --locked --workspace --test "$(SUITE)" -- $(CASE)
+
 .PHONY: quick
-quick: ## Only what needs no cluster: format, lints, unit tests, generated files
+quick: ## Run the checks that need no cluster: format, lints, unit tests, generated files
 	./scripts/test quick
 
 .PHONY: generate
-generate: ## Rewrite the files that are made from code (CRDs, reference pages, the page's types)
+generate: ## Rewrite generated files (CRDs, reference pages, the page's types)
 	$(CARGO) run --quiet -p xtask -- generate
 	cd ui && npm run --silent generate
 
@@ -38,11 +43,11 @@ fmt: ## Format the code
 	cd ui && npm run --silent format
 
 .PHONY: tools
-tools: ## Install what the other commands need
+tools: ## Install the tools that the other commands need
 	./scripts/tools
 
 .PHONY: cluster
-cluster: tools ## Give me a real Kubernetes control plane (NODE=1 adds a node)
+cluster: tools ## Start a real Kubernetes control plane (NODE=1 adds a node)
 	$(CARGO) run --quiet -p testenv -- up $(if $(NODE),--node)
 
 .PHONY: bench
@@ -52,5 +57,5 @@ bench: tools ## Measure the product, as ratios within one run
 	"$${CARGO_TARGET_DIR:-target}/release/bench" all
 
 .PHONY: clean
-clean: ## Remove what was built here (downloaded tools stay in the cache)
+clean: ## Remove build output (downloaded tools stay in the cache)
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-/** Where the API is while developing: the mock server unless told otherwise. */
+/** API server of the development server; by default the mock. */
 const api = process.env.API_URL ?? "http://127.0.0.1:2747";
 
 export default defineConfig({
@@ -26,7 +26,7 @@ export default defineConfig({
   },
   test: {
     projects: [
-      // Decisions need no page; most of the time of a small test would go into making one.
+      // Pure functions need no DOM, which is slow to create.
       { extends: true, test: { name: "logic", environment: "node", include: ["src/**/*.test.ts"], isolate: false } },
       {
         extends: true,

@@ -27,7 +27,7 @@ pub enum Life {
     Barest,
 }
 
-/// Only creates `count` Tasks, as users do. Answers Tasks a second: what upstream's figures are told against.
+/// Only creates `count` Tasks, as users do. Returns Tasks per second, to compare with upstream's figures.
 pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::Result<f64> {
     let names = (0..count).map(|number| format!("created-{number}"));
     let tasks = names.map(|name| world::task(&name, world::on_template(world::TEMPLATE))).collect();

@@ -55,11 +55,11 @@ impl Controller {
     }
 }
 
-/// How often each kind of object was written, by what was done to it.
+/// Number of writes for each kind of object and verb.
 pub struct Writes(BTreeMap<String, u64>);
 
 impl Writes {
-    /// Prints what came since, for each of `tasks`.
+    /// Prints the writes since `before`, per Task.
     pub fn print_since(&self, before: &Self, tasks: usize) {
         #[expect(clippy::cast_precision_loss, reason = "some thousands")]
         let each = |count: u64| count as f64 / tasks as f64;

@@ -128,7 +128,7 @@ async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// From the request that creates it to the status that says so.
+/// Time from the request that creates the Task to its final status.
 async fn trivial_task(platform: &Platform) -> anyhow::Result<Duration> {
     let client = platform.client().await?;
     let settings = AgentSettings { command: Some(vec!["true".into()]), ..AgentSettings::default() };
@@ -148,7 +148,7 @@ async fn trivial_task(platform: &Platform) -> anyhow::Result<Duration> {
     Ok(median(&mut times))
 }
 
-/// Share of one processor that the platform takes when nobody asks for anything.
+/// Share of one processor that the idle platform uses.
 async fn idle(platform: &Platform) -> anyhow::Result<f64> {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let before = platform.program.processor_time()?;

@@ -16,11 +16,11 @@ const CLIENTS: usize = 16;
 /// Writes of one round of a client.
 const ROUND: u32 = 8;
 
-/// What a server took.
+/// Writes that a server acknowledged in a time.
 pub struct Rate {
     /// Acknowledged writes.
     pub writes: u32,
-    /// In this time.
+    /// Time that they took.
     pub time: Duration,
 }
 

@@ -12,6 +12,9 @@ use serde_json::json;
 
 use crate::{controller::Controller, world};
 
+/// Memory limit of an idle controller, in MiB.
+const IDLE_LIMIT: f64 = 30.0;
+
 /// Prints the memory of an idle controller, and of one that knows `count` finished Tasks.
 pub async fn run(count: usize) -> anyhow::Result<()> {
     let cluster = world::start().await?;
@@ -27,7 +30,7 @@ pub async fn run(count: usize) -> anyhow::Result<()> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let full = controller.memory()?;
     println!("memory of the controller");
-    println!("  idle                      {idle:7.1} MiB");
+    println!("  idle                      {idle:7.1} MiB, limit {IDLE_LIMIT:.0} MiB");
     println!("  {count:6} finished Tasks     {full:7.1} MiB");
     Ok(())
 }

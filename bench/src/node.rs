@@ -1,4 +1,4 @@
-//! A kubelet that runs nothing: it says that a Pod started, and after a while that it ended.
+//! A kubelet that runs nothing: it reports that a Pod started, and after a while that it ended.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// What the controller reads from a Pod that did its work.
+/// The report of a Pod that succeeded, as the controller reads it.
 const REPORT: &str = r#"{"outcome":"Succeeded","reason":"Succeeded","message":"done","usage":{"tokens":{"input":1,"output":1},"cost":0.0},"summary":"hello"}"#;
 
 /// When each Pod was seen and when it ended, by our own clock.

@@ -99,7 +99,7 @@ impl Stat {
     }
 }
 
-/// A port that nobody listens at.
+/// A free port.
 pub fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

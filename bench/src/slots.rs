@@ -78,7 +78,7 @@ fn hand_offs(runs: &[(Instant, Instant)]) -> Vec<Duration> {
     starts.iter().skip(SLOTS).zip(&stops).map(|(start, stop)| start.saturating_duration_since(*stop)).collect()
 }
 
-/// Makes the Agent. There is no Deployment controller here: we say that its server is ready, until it says so too.
+/// Makes the Agent. There is no Deployment controller here, so this reports the server as ready until the Agent does too.
 async fn make_ready(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let agents: Api<Agent> = Api::namespaced(client.clone(), namespace);

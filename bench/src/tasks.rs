@@ -26,8 +26,8 @@ use crate::{
 /// The stub kubelet ends a Pod after this time.
 const LENGTH: Duration = Duration::from_millis(100);
 /// Nothing takes longer.
-const PATIENCE: Duration = Duration::from_mins(5);
-/// One round says little: a pause of the API server moves it by a tenth.
+const LIMIT: Duration = Duration::from_mins(5);
+/// One round is not enough: a pause of the API server changes it by a tenth.
 const ROUNDS: usize = 5;
 
 /// Prints throughput, latency and writes for each Task.
@@ -81,7 +81,7 @@ async fn sample(cluster: &Cluster) -> anyhow::Result<(Pod, Task)> {
     Ok((pod, Api::<Task>::namespaced(client, &namespace).get("sample").await?))
 }
 
-/// What the controllers did, and what a bare client did just before.
+/// Rates of the controllers, and of a bare client just before.
 struct Round {
     rate: f64,
     limit: f64,
@@ -97,7 +97,7 @@ struct Round {
 impl Round {
     async fn run(cluster: &Cluster, count: usize, sample: &(Pod, Task)) -> anyhow::Result<Self> {
         let client = cluster.client().await?;
-        // While the bare client writes, nobody else does.
+        // The bare client writes alone.
         let limit = bare::rate(&client, &cluster.namespace().await?, count, sample, Life::Whole).await?;
 
         let namespace = cluster.namespace().await?;
@@ -159,6 +159,6 @@ pub async fn finished(client: &Client, namespace: &str, count: usize) -> anyhow:
         }
         bail!("the watch ended early")
     };
-    tokio::time::timeout(PATIENCE, wait).await.context("the Tasks did not end in time")??;
+    tokio::time::timeout(LIMIT, wait).await.context("the Tasks did not end in time")??;
     Ok(ends.into_values().collect())
 }

@@ -1,4 +1,4 @@
-//! A control plane with our kinds and nothing else: whoever writes, we know who it is.
+//! A control plane with our kinds and no other controllers, so that every write is the benchmark's or our controller's.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ pub const USERS: usize = 32;
 /// Name of the template that Tasks run on.
 pub const TEMPLATE: &str = "bench";
 
-/// What labels Tasks while they are applied.
+/// The admission policy that labels Tasks while they are applied.
 const POLICY: &str = include_str!("../../deploy/admission/task-labels.yaml");
 /// An API server takes a second to learn of a policy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts a control plane without other controllers, and installs all of `deploy`.
 pub async fn start() -> anyhow::Result<Cluster> {
@@ -34,7 +34,7 @@ pub async fn start() -> anyhow::Result<Cluster> {
     let try_out = PostParams { dry_run: true, ..PostParams::default() };
     let begin = Instant::now();
     while tasks.create(&try_out, &task("labelled", on_template(TEMPLATE))).await?.labels().is_empty() {
-        ensure!(begin.elapsed() < PATIENCE, "the policy has no effect");
+        ensure!(begin.elapsed() < LIMIT, "the policy has no effect");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(cluster)

@@ -56,10 +56,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// What a control plane with everything needs.
+    /// Programs of a control plane with all its controllers.
     pub const CONTROL_PLANE: [Self; 5] =
         [Self::Etcd, Self::Apiserver, Self::ControllerManager, Self::Scheduler, Self::Kubectl];
-    /// What a node needs in addition.
+    /// Additional programs of a node.
     pub const NODE: [Self; 3] = [Self::Kubelet, Self::Proxy, Self::Coredns];
 
     /// The file name of the binary.
@@ -112,7 +112,7 @@ impl Program {
         go.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", &linker_flags(module), "-o"]);
         go.arg(&unfinished).arg(package);
         go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("go").join(module)).env("CGO_ENABLED", "0");
-        // The compiler inherits the lock: if this process is killed, nobody starts a second build beside the first.
+        // The compiler inherits the lock: if this process is killed, no second build starts beside the first.
         tool::run(go.stdin(lock))?;
         std::fs::rename(&unfinished, &path).map_err(unusable(&path))?;
         Ok(path)
@@ -140,7 +140,7 @@ pub(crate) fn lock(path: &Path, message: &str) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Tells the person at the terminal what takes so long. Written past the capture of the test runner on purpose.
+/// Reports a long step on the terminal, bypassing the output capture of the test runner.
 pub(crate) fn progress(message: &str) {
     let _ = writeln!(io::stderr(), "testenv: {message}");
 }
@@ -154,7 +154,7 @@ pub(crate) fn unusable(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Cache { path, source }
 }
 
-/// Kubernetes takes its version from the linker; without it `kubectl version` says v0.0.0-master.
+/// Kubernetes takes its version from the linker; without it `kubectl version` prints v0.0.0-master.
 fn linker_flags(module: &str) -> String {
     if module != "kubernetes" {
         return "-s -w".to_owned();

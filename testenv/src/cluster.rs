@@ -18,7 +18,7 @@ use crate::{Error, control_plane, node, packages};
 /// kube-controller-manager makes the `default` ServiceAccount in milliseconds, once it runs: 3 s after the API server.
 const SERVICE_ACCOUNT_LIMIT: Duration = Duration::from_mins(1);
 
-/// What a cluster consists of. The default is a control plane with all its controllers and no node.
+/// The parts of a cluster. The default is a control plane with all its controllers and no node.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Run kube-controller-manager. Without it nothing reconciles Deployments, Jobs and owner references, so that tests

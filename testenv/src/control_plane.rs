@@ -20,7 +20,7 @@ const READY_LIMIT: Duration = Duration::from_secs(90);
 /// A port that was free a moment ago may be taken; so many times another one is tried.
 const PORT_ATTEMPTS: u32 = 5;
 
-/// What is known about a control plane that runs.
+/// Addresses and credentials of a running control plane.
 pub(crate) struct ControlPlane {
     pub(crate) url: String,
     pub(crate) kubeconfig: PathBuf,
@@ -164,7 +164,7 @@ fn apiserver_flags(dir: &Path, address: Ipv4Addr, port: u16, options: &Options) 
         flags.push("--endpoint-reconciler-type=none".to_owned());
     }
     if !options.controller_manager {
-        // Nobody makes the `default` ServiceAccount, without which this plugin refuses every Pod.
+        // No controller creates the `default` ServiceAccount, without which this plugin refuses every Pod.
         flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     flags.extend(options.apiserver_flags.iter().cloned());

@@ -1,4 +1,4 @@
-//! What can go wrong between nothing and a cluster.
+//! Errors of starting a cluster.
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -19,7 +19,7 @@ pub struct Error {
     source: io::Error,
 }
 
-/// What an image is called and how it runs.
+/// Name and run configuration of an image.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Image<'a> {
     /// The name that Pods use, with a tag: `testenv.local/app:1`.
@@ -67,7 +67,7 @@ fn write_layer(root: &Path, to: impl Write) -> Result<String, Error> {
     Ok(format!("{:x}", finished.hash.finalize()))
 }
 
-/// Appends what is in the directory `path`, which the image knows as `name`, in order.
+/// Appends the contents of the directory `path` as `name`, in sorted order.
 fn append_content(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> Result<(), Error> {
     let list = || fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
     let mut children = list().map_err(|source| Error { path: path.to_owned(), source })?;
@@ -82,7 +82,7 @@ fn append_content(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> 
     Ok(())
 }
 
-/// Appends one file, link or directory without what is in it.
+/// Appends one file, link or directory without its contents.
 fn append(layer: &mut Builder<impl Write>, path: &Path, name: &Path) -> io::Result<Metadata> {
     let metadata = fs::symlink_metadata(path)?;
     let mode = metadata.permissions().mode() & 0o7777;
@@ -106,7 +106,7 @@ fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     header
 }
 
-/// Hashes what it passes on.
+/// A writer that hashes what it forwards.
 struct Hashed<W> {
     to: W,
     hash: Sha256,

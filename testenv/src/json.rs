@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Changes `object` as a JSON merge patch says: fields of objects one by one, null removes.
+/// Applies a JSON merge patch to `object`.
 pub fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *object = patch.clone();

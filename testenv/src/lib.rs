@@ -11,7 +11,7 @@
 //! There are two levels. A *control plane* is etcd, kube-apiserver, kube-controller-manager and kube-scheduler: it needs
 //! no privileges, listens on the loopback interface only, and serves to test everything that the API decides: defaulting,
 //! validation, RBAC, watches, garbage collection, quotas. A *node* adds a kubelet with containerd, kube-proxy and CoreDNS
-//! in namespaces of their own: it needs root, and serves to test what Pods really do.
+//! in namespaces of their own: it needs root, and serves to test running Pods.
 //!
 //! # Which cluster
 //! [`control_plane`], [`node`], [`shared`] and [`shared_node`] look for one in this order:
@@ -20,11 +20,11 @@
 //! 3. Otherwise the missing binaries are built into the cache first, once, which takes minutes and is announced on
 //!    standard error.
 //!
-//! [`start`] takes [`Options`] and never uses `KUBECONFIG`: whoever wants something special wants their own.
-//! If something is missing (Go, root) the answer is an error that says how to get it, so that a test fails; nothing is
+//! [`start`] takes [`Options`] and never uses `KUBECONFIG`: special options need a cluster of their own.
+//! If something is missing (Go, root), the error explains how to get it and the test fails; nothing is
 //! skipped.
 //!
-//! # What can be relied on
+//! # Guarantees
 //! - When the process that started a cluster ends, in whatever way, its processes end too, and its directory, mounts,
 //!   routes and network interfaces are gone a moment later.
 //! - No packet of a cluster leaves the machine.
@@ -51,6 +51,7 @@ mod tool;
 
 pub mod image;
 pub mod json;
+pub mod runner;
 
 pub use assets::{Error as AssetsError, Program, VERSION, cache};
 pub use cargo::cargo;

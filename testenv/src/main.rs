@@ -25,9 +25,9 @@ enum Action {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Build or download what a cluster is started from.
+    /// Build or download the programs of a cluster.
     Build {
-        /// Also what a node needs.
+        /// Include the programs of a node.
         #[arg(long)]
         node: bool,
     },

@@ -47,7 +47,7 @@ const NAME: &str = "node1";
 /// Not `kubeopencode-…`: the product clears away groups of that name that no platform has any more.
 const CGROUP: &str = "testenv-kubeopencode";
 
-/// What kubelet changes for the whole machine. Restored at the end.
+/// Kernel settings that the kubelet changes for the whole machine. Restored at the end.
 const SYSCTLS: [&str; 6] = [
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -80,7 +80,7 @@ pub enum Error {
     Unmanaged {
         /// Which.
         archive: PathBuf,
-        /// What is there.
+        /// The images that are present.
         images: String,
     },
     /// A file or cgroup could not be used.
@@ -93,7 +93,7 @@ pub enum Error {
     },
 }
 
-/// Checks what cannot be repaired, before anything is built or downloaded.
+/// Checks the preconditions before anything is built or downloaded.
 pub(crate) fn check(options: &crate::Options) -> Result<(), crate::Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot.into());
@@ -169,7 +169,7 @@ pub(crate) fn import(dir: &Path, archive: &Path) -> Result<(), crate::Error> {
         Ok::<_, crate::Error>(tool::run(&mut command)?)
     };
     ctr(&["import"], Some(archive))?;
-    // The kubelet's view follows the store by events; its mark on an image says that it has seen it.
+    // The kubelet's view follows the store by events; its label on an image shows that it has seen it.
     let mut images = String::new();
     for _ in 0..300 {
         images = ctr(&["list"], None)?;
@@ -220,7 +220,7 @@ async fn make_namespaces(leash: &mut Leash, runtime: &Path) -> Result<Namespaces
     Ok(Namespaces { holder: id, dir: leash.dir().to_owned() })
 }
 
-/// The images that every node has: what keeps a Pod's namespaces, and a shell with the usual tools.
+/// The images that every node has: the pause container, and a shell with the usual tools.
 fn load_own_images(dir: &Path, runtime: &Path) -> Result<(), crate::Error> {
     let root = dir.join("busybox");
     let bin = root.join("bin");
@@ -274,7 +274,7 @@ fn cgroups() -> Result<Vec<PathBuf>, Error> {
     Ok(hierarchies.filter(|dir| dir.is_dir() && !dir.is_symlink()).map(|dir| dir.join(CGROUP)).collect())
 }
 
-/// What returns the machine to how it is now. Every line may fail: it also runs when only a part was made.
+/// Commands that undo the changes to the machine. Each may fail: they also run after a partial start.
 fn undo_script() -> Result<String, Error> {
     let mut lines = vec!["exec 2>/dev/null".to_owned(), format!("ip link delete {HOST_LINK}")];
     lines.extend(RANGES.map(|range| format!("ip route delete unreachable {range} metric 4096")));

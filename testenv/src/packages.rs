@@ -1,4 +1,4 @@
-//! What a node takes from Debian: unpacked into the cache, installed nowhere.
+//! Debian packages for the node: unpacked into the cache, not installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

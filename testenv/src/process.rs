@@ -50,7 +50,7 @@ pub enum Error {
     Late {
         /// Which.
         component: &'static str,
-        /// What was waited for.
+        /// The awaited event.
         goal: &'static str,
         /// For how long.
         limit: Duration,
@@ -84,7 +84,7 @@ pub(crate) struct Leash {
 impl Leash {
     /// Makes the directory (a new one if `dir` is none) and starts the supervisor.
     ///
-    /// The supervisor inherits `lock`, so whoever waits for that lock gets it when everything is cleaned up.
+    /// The supervisor inherits `lock`, so the lock is released only when everything is cleaned up.
     pub(crate) fn new(dir: Option<&Path>, lock: Option<File>) -> Result<Self, Error> {
         let dir = match dir {
             Some(dir) => new_dir(dir)?,
@@ -132,7 +132,7 @@ impl Leash {
         Ok(id)
     }
 
-    /// Polls until `probe` says yes. Ends early if any child has ended.
+    /// Polls until `probe` succeeds. Ends early if any child has ended.
     pub(crate) async fn until<P, F>(
         &mut self,
         component: &'static str,

@@ -29,12 +29,12 @@ pub enum Error {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// The end of what it said.
+        /// The end of its output.
         output: String,
     },
 }
 
-/// Runs `command` to its end and returns what it wrote to standard output.
+/// Runs `command` to its end and returns its standard output.
 pub(crate) fn run(command: &mut Command) -> Result<String, Error> {
     let output = command.output().map_err(|source| not_started(command, source))?;
     if output.status.success() {

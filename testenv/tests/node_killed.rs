@@ -19,7 +19,7 @@ fn machine() -> String {
     [
         says("ip", &["-oneline", "link", "show", "type", "veth"]),
         says("ip", &["route"]),
-        // Its own, and what kubelet makes where nobody tells it otherwise. A platform beside us has others.
+        // Its own, and the kubelet's defaults. A platform on the same machine has others.
         says("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", "testenv-*", "-o", "-name", "kubepods*"]),
         sysctls.map(|name| fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap()).concat(),
     ]
@@ -42,7 +42,7 @@ fn sigkill_returns_the_machine_to_how_it_was() {
 
 #[test]
 fn without_root_the_error_says_so() {
-    // In a new user namespace nobody is root, not even root.
+    // In a new user namespace no user is root, not even root.
     let mut unshare = Command::new("unshare");
     let output = unshare.args(["--user", env!("CARGO_BIN_EXE_testenv"), "up", "--node"]).output().unwrap();
     assert!(!output.status.success());

@@ -1,4 +1,4 @@
-//! The cases that are written down, as files.
+//! Test cases that are stored as files.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ pub fn manifests_in(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Manifests that together set every field of `kind`.
 ///
-/// What is one type in the code is written once: CronTasks and workflows hold the specs of the Tasks, AgentTemplates
+/// Each type of the code is written once: CronTasks and workflows hold the specs of the Tasks, AgentTemplates
 /// the settings of the Agents, MCPServers their Pods.
 pub fn full(kind: &Kind) -> anyhow::Result<Vec<Value>> {
     let of = |plural: &str| read::<Value>(&directory("full").join(format!("{plural}.yaml")));
@@ -97,10 +97,10 @@ pub struct RuleCases {
     pub kinds: Vec<String>,
     /// For a rule about changes: how the object is stored before.
     pub before: Option<Value>,
-    /// Values that must be accepted, by what they are.
+    /// Values that must be accepted, by description.
     #[serde(default)]
     pub accepted: BTreeMap<String, Value>,
-    /// Values that must be refused, by what they are.
+    /// Values that must be refused, by description.
     #[serde(default)]
     pub refused: BTreeMap<String, Value>,
 }
@@ -115,7 +115,7 @@ pub fn rules() -> anyhow::Result<Vec<RuleCases>> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WholeCase {
-    /// What the object is.
+    /// Description of the object.
     pub name: String,
     /// Whether it must be accepted.
     pub accepted: bool,
@@ -129,7 +129,7 @@ pub fn whole() -> anyhow::Result<Vec<WholeCase>> {
     documents.pop().context("whole.yaml is empty")
 }
 
-/// Removes what a server adds to every object, and the status. `3` and `3.0` are the same number.
+/// Removes the fields that a server adds to every object, and the status. `3` and `3.0` are the same number.
 pub fn as_sent(object: &Value) -> Value {
     let mut object = with_plain_numbers(object);
     if let Some(fields) = object.as_object_mut() {

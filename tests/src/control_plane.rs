@@ -1,6 +1,6 @@
-//! An API server with what belongs to it, as our controllers find it: the one of Kubernetes, or our own.
+//! A control plane as our controllers find it: Kubernetes' own, or the embedded one.
 //!
-//! Both are reached over HTTPS by a kubeconfig, so whoever works with one cannot tell which it is.
+//! Both are reached over HTTPS by a kubeconfig, so that a client cannot distinguish them.
 
 use std::{
     ffi::OsStr,
@@ -37,10 +37,10 @@ pub enum Server {
     Embedded,
 }
 
-/// Who works on the objects beside our controllers. Nobody gives Pods a node: the stub does.
+/// Controllers beside ours. There is no scheduler: the stub kubelet binds Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// Nobody: whatever happens to an object, the case or our controllers did it.
+    /// None: every write is the case's or our controllers'.
     Nobody,
     /// kube-controller-manager, or the workload controllers of `kubeopencode up`.
     Workloads,

@@ -45,7 +45,7 @@ pub struct Options {
     pub failpoint: Option<&'static str>,
     /// Works only while it holds the lease, under this name.
     pub leader: Option<&'static str>,
-    /// Reaches the API server in another way than the cluster says.
+    /// Reaches the API server at another address than the cluster's.
     pub kubeconfig: Option<PathBuf>,
     /// Keeps logs and records in this directory.
     pub archive: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub struct Controller {
     metrics: SocketAddr,
     health: SocketAddr,
     dir: TempDir,
-    /// When the pipe closes, the watchdog kills what is left of the child.
+    /// When the pipe closes, the watchdog kills the child's remaining processes.
     _leash: PipeWriter,
     watchdog: Mutex<Child>,
 }
@@ -144,12 +144,12 @@ impl Controller {
         all.lines().filter(|line| line.contains(part)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Everything that it tells Prometheus: headers and lines.
+    /// Its metrics page: headers and lines.
     pub async fn numbers(&self) -> anyhow::Result<String> {
         get(self.metrics, "/metrics").await
     }
 
-    /// What it answers to a probe, such as `200`.
+    /// The status code of a probe, such as `200`.
     pub async fn probe(&self, path: &str) -> anyhow::Result<String> {
         let answer = get(self.health, path).await?;
         Ok(answer.split_whitespace().nth(1).context("no answer")?.to_owned())
@@ -229,7 +229,7 @@ fn newest(directory: &Path) -> anyhow::Result<SystemTime> {
     Ok(latest)
 }
 
-/// Where it serves something, as its log tells.
+/// An address that it serves at, from its log.
 async fn serving(log: &Path, what: &str) -> anyhow::Result<SocketAddr> {
     let address = find(log, |line| line["fields"][what].as_str().map(str::to_owned)).await;
     Ok(address.with_context(|| fs::read_to_string(log).unwrap_or_default())?.parse()?)

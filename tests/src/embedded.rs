@@ -13,12 +13,12 @@ use kube::{
     api::DeleteParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use local::workloads::{Settings, Workloads};
 use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
 };
+use workloads::{Settings, Workloads};
 
 /// The node that the workload controllers bring along.
 const NODE: &str = "embedded";
@@ -29,7 +29,7 @@ pub struct Embedded {
     address: SocketAddr,
     /// With a kubeconfig.
     dir: TempDir,
-    /// Held, so that they work.
+    /// Kept, because dropping them stops them.
     workloads: Option<Workloads>,
     /// Threads of its own: a test that waits for kubectl must not keep the server from answering it.
     runtime: Option<Runtime>,
@@ -54,7 +54,7 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// The same with the workload controllers of `kubeopencode up`, and without their node: nobody gives Pods a node, as
+    /// The same with the workload controllers of `kubeopencode up`, and without their node: Pods are not scheduled, as
     /// on a cluster without kube-scheduler.
     pub async fn start_with_workloads() -> anyhow::Result<Self> {
         let mut embedded = Self::start().await?;
@@ -70,7 +70,7 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Whether something makes Deployments, owners and ServiceAccounts true.
+    /// Whether the workload controllers run.
     pub fn has_workloads(&self) -> bool {
         self.workloads.is_some()
     }

@@ -95,7 +95,7 @@ impl GitServer {
         let listener = TcpListener::bind((address.into(), 0)).await?;
         let address = listener.local_addr()?;
         let router = Router::new().fallback(backend).with_state(Arc::clone(&served));
-        // The only error is a broken listener; clients then see a refused connection, which says it best.
+        // The only error is a broken listener; clients then see a refused connection.
         let (task, authority) = if manner.tls {
             let (acceptor, authority) = certified(address.ip())?;
             let listener = Secured { listener, acceptor };

@@ -34,7 +34,7 @@ impl<K> History<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
 {
-    /// Records what happens to the objects of `api`, beginning with those that exist.
+    /// Records the changes of the objects of `api`, beginning with those that exist.
     pub fn record(api: Api<K>) -> Self {
         let log = Arc::new(Log { entries: Mutex::default(), changed: Notify::new() });
         let written = Arc::clone(&log);
@@ -84,7 +84,7 @@ where
         last.into_iter().filter(|(there, _)| *there).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Waits until `test` finds something. The error tells what was waited for, and what there was.
+    /// Waits until `test` returns a value. The error names the awaited state and the last one.
     pub async fn until<T>(&self, what: &str, test: impl Fn(&Self) -> Option<T>) -> anyhow::Result<T> {
         let search = async {
             loop {

@@ -1,9 +1,9 @@
-//! # What the black-box suites share
+//! # Shared parts of the black-box suites
 //!
-//! A suite says what an API server of KubeOpenCode must do, and is run against every one that there is: it knows them
+//! A suite specifies an API server of KubeOpenCode, and runs against every implementation: it knows them
 //! only by the trait [`ApiServer`]. The cases are data, in `tests/cases`:
 //!
-//! | where | what |
+//! | file | contents |
 //! |---|---|
 //! | `full/` | manifests that together set every field of every kind |
 //! | `rules.yaml` | for every validation rule, values that it accepts and values that it refuses |
@@ -13,9 +13,9 @@
 //! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the
 //! [`kind`]s and changes one value of the full manifests at a time, so a new field has its cases before it has a user.
 //!
-//! What the controllers make of stored objects is tried with the real binary ([`controller`]) on both kinds of
-//! [`control_plane`]. Where a cluster has nodes, these suites have a [`stub_kubelet`], which does to Pods whatever a case
-//! wants to happen.
+//! The controllers are tested with the real binary ([`controller`]) on both kinds of
+//! [`control_plane`]. Instead of nodes, these suites have a [`stub_kubelet`] that follows the script of
+//! the case.
 //! The suite `node` has a real one: real images, real OpenCode, and a model that follows a script.
 
 pub mod cases;
@@ -27,7 +27,6 @@ pub mod history;
 pub mod install;
 pub mod kind;
 pub mod probe;
-pub mod runner;
 pub mod sample;
 pub mod server;
 pub mod stub_kubelet;
@@ -35,3 +34,4 @@ pub mod typed;
 
 pub use kind::Kind;
 pub use server::{ApiServer, Request, Response};
+pub use testenv::{cases, runner};

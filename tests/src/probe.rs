@@ -18,7 +18,7 @@ use crate::{
     sample::{self, BAD_TIMES, GOOD_TIMES},
 };
 
-/// What a probe changes.
+/// The change that a probe makes.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Another value.
@@ -29,14 +29,14 @@ pub enum Change {
     AddUnknownField,
 }
 
-/// What the server must answer.
+/// The expected answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expect {
     /// Yes.
     Accepted,
-    /// As if nothing was said: yes, or no because a rule misses it.
+    /// As if the field were not set: accepted, or refused by a rule that requires it.
     Unset,
-    /// Yes, and this stands where nothing was said.
+    /// Accepted, with this default.
     Default(Value),
     /// No, because of this field; the message is worth a look by a person.
     Refused,
@@ -49,11 +49,11 @@ pub enum Expect {
 pub struct Probe {
     /// Path of the field in the schema.
     pub path: String,
-    /// What is tried.
+    /// Description of the probe.
     pub what: String,
     /// The change of the manifest.
     pub change: Change,
-    /// What the server must answer.
+    /// The expected answer.
     pub expect: Expect,
 }
 
@@ -155,7 +155,7 @@ impl Places {
         object
     }
 
-    /// What stands there.
+    /// The current value.
     pub fn value(&self, position: &Position) -> Value {
         let mut object = self.manifests[position.manifest].clone();
         at_mut(&mut object, &position.way).map(Value::take).unwrap_or_default()
@@ -214,7 +214,7 @@ fn locate(schema: &Value, value: &Value, path: &str, here: Position, found: &mut
     found.entry(path.to_owned()).or_default().push(here);
 }
 
-/// What was probed already: types, and texts of a pattern.
+/// Types and string patterns that were probed already.
 #[derive(Debug, Default)]
 pub struct Seen(HashSet<String>);
 
@@ -268,7 +268,7 @@ pub fn probes(kind: &Kind, places: &Places, seen: &mut Seen) -> anyhow::Result<V
     Ok(probes)
 }
 
-/// A schema as a text, without what it is in this place.
+/// A schema as text, without what is specific to this place.
 fn type_of(schema: &Value) -> String {
     let mut schema = schema.clone();
     if let Some(fields) = schema.as_object_mut() {

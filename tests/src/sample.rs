@@ -9,13 +9,13 @@ struct Sample {
     middle: &'static str,
     /// … and this end.
     end: &'static str,
-    /// Other texts that fit: what people write.
+    /// Other matching texts, as users write them.
     good: &'static [&'static str],
-    /// Texts that do not fit: what people write by mistake.
+    /// Texts that do not match, as users write them by mistake.
     bad: &'static [&'static str],
 }
 
-/// What a text is that has no pattern of its own.
+/// Pattern of text fields that have none.
 const ANY_TEXT: &str = r"^[^\x00]*$";
 
 /// Points in time that fit the format date-time.

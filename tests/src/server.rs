@@ -28,7 +28,7 @@ pub struct Request {
     pub path: String,
     /// Type of the body.
     pub content_type: &'static str,
-    /// The body, which need not be what its type promises.
+    /// The body, which need not match its content type.
     pub body: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ impl Request {
 pub struct Response {
     /// The status code.
     pub code: u16,
-    /// The body: an object, or a Status that says why there is none. A text that is no JSON is a JSON string here.
+    /// The body: an object, or a Status with the error. Text that is not JSON becomes a JSON string.
     pub body: Value,
 }
 
@@ -117,7 +117,7 @@ impl Response {
         self.body.as_str().or_else(|| self.body["message"].as_str()).unwrap_or_default()
     }
 
-    /// What is wrong, field by field.
+    /// The errors, field by field.
     pub fn causes(&self) -> Vec<Cause> {
         let causes = self.body["details"]["causes"].as_array().into_iter().flatten();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -134,7 +134,7 @@ impl Response {
 pub struct Cause {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The error message.
     pub message: String,
 }
 

@@ -1,7 +1,7 @@
-//! A node without a machine: it does to the Pods of a namespace what a case wants to happen to them.
+//! A kubelet without a machine: it reports for the Pods of a namespace what the script of a case says.
 //!
-//! It binds Pods to a node that exists only as an object, and writes the statuses that a kubelet would write. What
-//! becomes of a Pod is said by Task, in a script that can change while the Pod lives; without a word about it a Pod
+//! It binds Pods to a node that exists only as an object, and writes the statuses that a kubelet would write. The
+//! script is by Task and can change while the Pod lives; without an entry a Pod
 //! runs and ends well. Pods that belong to no Task are servers: they become ready and stay, unless
 //! the script has something for `AGENT-server`.
 
@@ -31,10 +31,10 @@ use tokio::{
 /// kube-controller-manager gives up on a node that it has not heard of for 50 s.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// What becomes of the Pod of a Task.
+/// The scripted behaviour of the Pod of a Task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// It runs until the script says something else, it is deleted, or its deadline passes.
+    /// Runs until the script changes, the Pod is deleted, or its deadline passes.
     Hold,
     /// It runs and ends.
     End(End),
@@ -53,14 +53,14 @@ pub enum Act {
 pub struct End {
     /// Its exit code.
     pub code: i32,
-    /// The runtime's word, such as `OOMKilled`.
+    /// The runtime's reason, such as `OOMKilled`.
     pub reason: &'static str,
     /// Its termination message.
     pub message: String,
 }
 
 impl Act {
-    /// The agent finishes its work and says so.
+    /// The agent finishes its work and reports success.
     pub fn succeed() -> Self {
         let report = json!({
             "outcome": "Succeeded", "reason": "Succeeded", "message": "done", "sessionID": "ses_1",
@@ -117,7 +117,7 @@ impl Kubelet {
         Ok(Self { shared, worker })
     }
 
-    /// Says what becomes of the Pods of a Task, or of one Pod; also of those that run.
+    /// Sets the behaviour of the Pods of a Task, or of one Pod, including running ones.
     pub fn script(&self, task: &str, act: Act) {
         self.shared.script.send_modify(|script| {
             script.insert(task.to_owned(), act);
@@ -129,7 +129,7 @@ impl Kubelet {
         self.shared.runs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What went wrong with the node itself.
+    /// Errors of the stub itself.
     pub fn trouble(&self) -> Vec<String> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Tells the control plane that the node is alive.
+    /// Renews the lease of the node.
     async fn beat(&self) -> Result<(), kube::Error> {
         let now = Timestamp::now();
         let force = PatchParams::apply("stub-kubelet").force();
@@ -199,7 +199,7 @@ impl Shared {
         let lease =
             json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec});
         match leases.patch(name, &force, &Patch::Apply(lease)).await {
-            // Without kube-controller-manager nobody makes the namespace, and nobody looks for the lease.
+            // Without kube-controller-manager the namespace does not exist, and the lease is not read.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             other => other.map(|_| ()),
         }
@@ -208,7 +208,7 @@ impl Shared {
     async fn live(&self, seen: watch::Receiver<Pod>) {
         let outcome = Life { node: self, seen, started: None, last: None }.go().await;
         match outcome {
-            // The Pod is gone, or somebody was faster.
+            // The Pod is gone, or was written meanwhile.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             other => self.note(other),
         }
@@ -220,7 +220,7 @@ struct Life<'a> {
     node: &'a Shared,
     seen: watch::Receiver<Pod>,
     started: Option<Timestamp>,
-    /// What was last done to it.
+    /// The last behaviour applied.
     last: Option<Act>,
 }
 
@@ -268,7 +268,7 @@ impl Life<'_> {
         }
     }
 
-    /// Does what the script says.
+    /// Applies the script.
     async fn play(&mut self, pod: &Pod, act: &Act, server: bool) -> Result<(), kube::Error> {
         if *act == Act::Unscheduled {
             let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -374,7 +374,7 @@ async fn pause(wait: Option<SignedDuration>) {
     }
 }
 
-/// What our helper leaves behind when it is told to stop.
+/// The report that our helper leaves when it is stopped.
 fn stopped() -> End {
     let report = json!({"outcome": "Failed", "reason": "Stopped", "message": "told to stop"});
     End { code: 143, reason: "Error", message: report.to_string() }

@@ -1,25 +1,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { stringify } from "yaml";
 import type { Agent, CronTask, Identified, Task } from "../src/api/types";
-import { json, Refusal, text } from "./answers";
 import { upcoming } from "./cron";
 import { explainAgent, explainTask } from "./explain";
-import { liveOn, turnAgent } from "./life";
 import { createObject, kindOf, listOf, missing, readManifest, replaceObject, yamlOf } from "./objects";
+import { ApiFailure, json, text } from "./responses";
+import { setAgentRunning, simulateRun } from "./simulation";
+import type { Store } from "./store";
 import { logText, streamChanges, streamLog } from "./streams";
 import { graphOf, summaryOf } from "./summary";
-import type { World } from "./world";
 
 export const TOKEN = "let-me-in";
 const CSRF = "csrf-of-the-mock";
 
 export interface Options {
-  /** Whether a token is needed. */
+  /** Whether a token is required. */
   closed: boolean;
 }
 
 interface Call {
-  world: World;
+  store: Store;
   request: IncomingMessage;
   response: ServerResponse;
   query: URLSearchParams;
@@ -42,9 +42,9 @@ function isSignedIn({ request, options }: Call): boolean {
   return !options.closed || (request.headers.cookie ?? "").includes("kubeopencode-session=");
 }
 
-/** Answers a request under /api/v1. Throws a `Refusal` for what it does not do. */
+/** Answers a request under /api/v1. Throws an `ApiFailure` for unsupported requests. */
 export function answer(call: Call, path: string[]): void {
-  const { request, response, world, query, body } = call;
+  const { request, response, store, query, body } = call;
   const method = request.method ?? "GET";
   const [first = "", second = "", third = "", fourth, fifth, sixth] = path;
   if (first === "info")
@@ -52,14 +52,14 @@ export function answer(call: Call, path: string[]): void {
   if (first === "login" && method === "POST") {
     const { token } = JSON.parse(body) as { token?: string };
     if (token !== TOKEN)
-      throw new Refusal(401, "Unauthorized", "The cluster does not know this token, or it has expired");
+      throw new ApiFailure(401, "Unauthorized", "The cluster does not know this token, or it has expired");
     return json(response, 200, me(false), {
       "Set-Cookie": "kubeopencode-session=mock; HttpOnly; SameSite=Strict; Path=/",
     });
   }
-  if (!isSignedIn(call)) throw new Refusal(401, "Unauthorized", "Sign in first");
+  if (!isSignedIn(call)) throw new ApiFailure(401, "Unauthorized", "Sign in first");
   if (method !== "GET" && request.headers["x-kubeopencode-csrf"] !== CSRF) {
-    throw new Refusal(403, "Forbidden", "The request does not come from the page");
+    throw new ApiFailure(403, "Forbidden", "The request does not come from the page");
   }
   switch (first) {
     case "whoami":
@@ -74,13 +74,13 @@ export function answer(call: Call, path: string[]): void {
       return json(
         response,
         200,
-        summaryOf(world, query.get("namespace") ?? "", query.get("buckets") === "day" ? "day" : "hour"),
+        summaryOf(store, query.get("namespace") ?? "", query.get("buckets") === "day" ? "day" : "hour"),
       );
     case "graph":
-      return json(response, 200, graphOf(world, query.get("namespace") ?? ""));
+      return json(response, 200, graphOf(store, query.get("namespace") ?? ""));
     case "events":
       return streamChanges(
-        world,
+        store,
         response,
         query.get("lastEventId") ?? undefined,
         (query.get("kinds") ?? "").split(",").filter(Boolean),
@@ -94,7 +94,7 @@ export function answer(call: Call, path: string[]): void {
       if (fourth === undefined) return answerKind(call, method, second, third);
       return answerObject(call, method, second, third, fourth, fifth, sixth);
     default:
-      return json(response, 200, listOf(world, first, undefined, query));
+      return json(response, 200, listOf(store, first, undefined, query));
   }
 }
 
@@ -102,15 +102,15 @@ function answerUpcoming(response: ServerResponse, schedule: string, query: URLSe
   const timeZone = query.get("timeZone") ?? "UTC";
   const times = upcoming(schedule, timeZone, Number(query.get("count") ?? 10));
   if (!times)
-    throw new Refusal(422, "Invalid", `'${schedule}' is no cron expression of five fields`, [
+    throw new ApiFailure(422, "Invalid", `'${schedule}' is no cron expression of five fields`, [
       { field: "schedule", message: "is no cron expression" },
     ]);
   json(response, 200, { schedule, timeZone, suspended: false, times, ...extra });
 }
 
-function answerConfig({ world, response, query, body, request }: Call, method: string): void {
-  const { config } = world;
-  if (!config) throw new Refusal(404, "NotFound", "There is no KubeOpenCodeConfig");
+function answerConfig({ store, response, query, body, request }: Call, method: string): void {
+  const { config } = store;
+  if (!config) throw new ApiFailure(404, "NotFound", "There is no KubeOpenCodeConfig");
   if (method === "PUT") {
     const { spec = {} } = readManifest(body, request.headers["content-type"] ?? "");
     if (!query.has("dryRun")) config.spec = spec;
@@ -130,21 +130,21 @@ function answerConfig({ world, response, query, body, request }: Call, method: s
 }
 
 function answerKind(
-  { world, response, query, body, request }: Call,
+  { store, response, query, body, request }: Call,
   method: string,
   namespace: string,
   plural: string,
 ): void {
-  if (method === "GET") return json(response, 200, listOf(world, plural, namespace, query));
+  if (method === "GET") return json(response, 200, listOf(store, plural, namespace, query));
   const dryRun = query.get("dryRun") === "true";
   const created = createObject(
-    world,
+    store,
     plural,
     namespace,
     readManifest(body, request.headers["content-type"] ?? ""),
     dryRun,
   );
-  if (!dryRun && plural === "tasks") liveOn(world, namespace, created.name);
+  if (!dryRun && plural === "tasks") simulateRun(store, namespace, created.name);
   json(response, 201, created);
 }
 
@@ -157,31 +157,31 @@ function answerObject(
   action?: string,
   rest?: string,
 ): void {
-  const { world, response, query, body, request } = call;
+  const { store, response, query, body, request } = call;
   const { kind } = kindOf(plural);
-  const object = world.get<Identified>(kind, namespace, name);
+  const object = store.get<Identified>(kind, namespace, name);
   if (!object) throw missing(plural, namespace, name);
   if (action === undefined) {
     if (method === "GET") {
       return query.get("output") === "yaml"
-        ? text(response, "application/yaml", yamlOf(world, plural, namespace, name))
+        ? text(response, "application/yaml", yamlOf(store, plural, namespace, name))
         : json(response, 200, object);
     }
     if (method === "DELETE") {
-      world.remove(kind, namespace, name);
+      store.remove(kind, namespace, name);
       return json(response, 204, undefined);
     }
     const manifest = readManifest(body, request.headers["content-type"] ?? "");
-    return json(response, 200, replaceObject(world, plural, namespace, name, manifest, query.get("dryRun") === "true"));
+    return json(response, 200, replaceObject(store, plural, namespace, name, manifest, query.get("dryRun") === "true"));
   }
   if (plural === "tasks") return taskAction(call, object as Task, action, rest);
   if (plural === "agents") return agentAction(call, method, object as Agent, action);
   if (plural === "crontasks") return cronAction(call, object as CronTask, action);
-  throw new Refusal(404, "NotFound", `There is no action '${action}'`);
+  throw new ApiFailure(404, "NotFound", `There is no action '${action}'`);
 }
 
 function taskAction(
-  { world, response, query, request }: Call,
+  { store, response, query, request }: Call,
   task: Task,
   action: string,
   rest: string | undefined,
@@ -190,7 +190,7 @@ function taskAction(
   const key = `${namespace}/${name}`;
   switch (action) {
     case "stop": {
-      if (task.completionTime) throw new Refusal(409, "Conflict", "It has finished already");
+      if (task.completionTime) throw new ApiFailure(409, "Conflict", "It has finished already");
       const waiting = task.phase === "Queued";
       const part: Partial<Task> =
         waiting || !name.startsWith("task-")
@@ -201,10 +201,10 @@ function taskAction(
               completionTime: new Date().toISOString(),
             }
           : {};
-      return json(response, 200, world.patch<Task>("Task", namespace, name, { stopRequested: true, ...part }));
+      return json(response, 200, store.patch<Task>("Task", namespace, name, { stopRequested: true, ...part }));
     }
     case "rerun": {
-      const again = world.patch<Task>("Task", namespace, name, {
+      const again = store.patch<Task>("Task", namespace, name, {
         phase: "Queued",
         reason: "AgentAtCapacity",
         message: "It waits for a free slot",
@@ -213,11 +213,11 @@ function taskAction(
         stopRequested: undefined,
         timings: { queuedAt: new Date().toISOString() },
       });
-      liveOn(world, namespace, name);
+      simulateRun(store, namespace, name);
       return json(response, 202, again);
     }
     case "explain":
-      return json(response, 200, explainTask(world, task));
+      return json(response, 200, explainTask(store, task));
     case "logs":
       if (rest === "containers")
         return json(response, 200, {
@@ -226,50 +226,54 @@ function taskAction(
             { name: "context-init", init: true, state: "terminated", exitCode: 0 },
           ],
         });
-      if (query.get("format") === "text") return logText(world, response, task, query.get("container") ?? "agent");
-      return streamLog(world, response, task, query.get("lastEventId") ?? undefined);
+      if (query.get("format") === "text") return logText(store, response, task, query.get("container") ?? "agent");
+      return streamLog(store, response, task, query.get("lastEventId") ?? undefined);
     case "session": {
-      const messages = world.messages.get(key);
-      if (!messages) throw new Refusal(404, "NotFound", "There is no session");
+      const messages = store.messages.get(key);
+      if (!messages) throw new ApiFailure(404, "NotFound", "There is no session");
       return json(response, 200, rest === "messages" ? messages : { id: task.session?.id, title: task.session?.title });
     }
     case "permissions":
       if (request.method === "POST") {
-        world.permissions.set(key, []);
-        world.patch<Task>("Task", namespace, name, { awaitingApproval: undefined });
+        store.permissions.set(key, []);
+        store.patch<Task>("Task", namespace, name, { awaitingApproval: undefined });
         return json(response, 204, undefined);
       }
-      return json(response, 200, { permissions: world.permissions.get(key) ?? [] });
+      return json(response, 200, { permissions: store.permissions.get(key) ?? [] });
     default:
-      throw new Refusal(404, "NotFound", `There is no action '${action}'`);
+      throw new ApiFailure(404, "NotFound", `There is no action '${action}'`);
   }
 }
 
-function agentAction({ world, response, body }: Call, method: string, agent: Agent, action: string): void {
+function agentAction({ store, response, body }: Call, method: string, agent: Agent, action: string): void {
   const key = `${agent.namespace}/${agent.name}`;
   switch (action) {
     case "suspend":
       if (agent.slots?.used)
-        throw new Refusal(409, "Conflict", `Agent '${agent.name}' works on ${agent.slots.used} Tasks: stop them first`);
-      return json(response, 200, turnAgent(world, agent, false));
+        throw new ApiFailure(
+          409,
+          "Conflict",
+          `Agent '${agent.name}' works on ${agent.slots.used} Tasks: stop them first`,
+        );
+      return json(response, 200, setAgentRunning(store, agent, false));
     case "resume":
-      return json(response, 200, turnAgent(world, agent, true));
+      return json(response, 200, setAgentRunning(store, agent, true));
     case "explain":
-      return json(response, 200, explainAgent(world, agent));
+      return json(response, 200, explainAgent(store, agent));
     case "share": {
       if (method === "DELETE") {
-        world.shares.delete(key);
+        store.shares.delete(key);
         return json(response, 204, undefined);
       }
       if (method === "POST") {
         const { expiresIn, allowedIPs } = JSON.parse(body) as { expiresIn?: string; allowedIPs?: string[] };
-        world.shares.set(key, {
+        store.shares.set(key, {
           token: `share-${agent.name}`,
           expiresAt: expiresIn ? new Date(Date.now() + 86_400_000).toISOString() : undefined,
           allowedIPs,
         });
       }
-      const share = world.shares.get(key);
+      const share = store.shares.get(key);
       return json(
         response,
         200,
@@ -277,35 +281,35 @@ function agentAction({ world, response, body }: Call, method: string, agent: Age
       );
     }
     default:
-      throw new Refusal(404, "NotFound", `There is no action '${action}'`);
+      throw new ApiFailure(404, "NotFound", `There is no action '${action}'`);
   }
 }
 
 function cronAction(call: Call, cron: CronTask, action: string): void {
-  const { world, response, query } = call;
+  const { store, response, query } = call;
   const { namespace, name } = cron;
   switch (action) {
     case "suspend":
     case "resume":
-      return json(response, 200, world.patch<CronTask>("CronTask", namespace, name, { suspend: action === "suspend" }));
+      return json(response, 200, store.patch<CronTask>("CronTask", namespace, name, { suspend: action === "suspend" }));
     case "trigger": {
       const task = createObject(
-        world,
+        store,
         "tasks",
         namespace,
         { metadata: { name: `${name}-${Math.floor(Date.now() / 1000)}` }, spec: { ...cron.taskTemplate } },
         false,
       );
-      world.patch<Task>("Task", namespace, task.name, { cronTask: name });
-      liveOn(world, namespace, task.name);
+      store.patch<Task>("Task", namespace, task.name, { cronTask: name });
+      simulateRun(store, namespace, task.name);
       return json(response, 200, { message: `Task '${task.name}' was created` });
     }
     case "history":
       query.set("crontask", name);
-      return json(response, 200, listOf(world, "tasks", namespace, query));
+      return json(response, 200, listOf(store, "tasks", namespace, query));
     case "upcoming":
       return answerUpcoming(response, cron.schedule, query, { suspended: cron.suspend ?? false });
     default:
-      throw new Refusal(404, "NotFound", `There is no action '${action}'`);
+      throw new ApiFailure(404, "NotFound", `There is no action '${action}'`);
   }
 }

@@ -3,8 +3,8 @@ import path from "node:path";
 import { build } from "vite";
 
 /**
- * `npm run build`: the page in `dist`, as the binary takes it in. A file that stays as it was is not written again: the
- * binary and every test of it would be built anew for nothing.
+ * `npm run build`: builds the page into `dist`, which the binary embeds. Unchanged files are not written, so that cargo
+ * does not rebuild the binary.
  */
 const FRESH = "node_modules/.page";
 const DIST = "dist";

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 
 /**
- * `npm run check`: everything that needs no browser, at the same time. What a check says is shown when it has ended, so
- * that they do not talk into each other.
+ * `npm run check`: all checks that need no browser, in parallel. The output of a check is printed when it has finished,
+ * so that outputs do not mix.
  */
 const CHECKS: [string, string, string[]][] = [
   ["components", "vitest", ["run"]],
@@ -11,17 +11,17 @@ const CHECKS: [string, string, string[]][] = [
   ["schema.ts", "tsx", ["dev/generate.ts", "--check"]],
 ];
 
-function run(name: string, program: string, words: string[]): Promise<boolean> {
+function run(name: string, program: string, args: string[]): Promise<boolean> {
   return new Promise((done) => {
     const started = Date.now();
-    const child = spawn(`node_modules/.bin/${program}`, words, { stdio: ["ignore", "pipe", "pipe"] });
-    const said: Buffer[] = [];
-    child.stdout.on("data", (piece: Buffer) => said.push(piece));
-    child.stderr.on("data", (piece: Buffer) => said.push(piece));
-    child.once("error", (error) => said.push(Buffer.from(error.message)));
+    const child = spawn(`node_modules/.bin/${program}`, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const output: Buffer[] = [];
+    child.stdout.on("data", (piece: Buffer) => output.push(piece));
+    child.stderr.on("data", (piece: Buffer) => output.push(piece));
+    child.once("error", (error) => output.push(Buffer.from(error.message)));
     child.once("close", (code) => {
       const seconds = ((Date.now() - started) / 1000).toFixed(1);
-      process.stdout.write(`${Buffer.concat(said)}${name}: ${code === 0 ? "ok" : "FAILED"}, ${seconds} s\n`);
+      process.stdout.write(`${Buffer.concat(output)}${name}: ${code === 0 ? "ok" : "FAILED"}, ${seconds} s\n`);
       done(code === 0);
     });
   });

@@ -1,4 +1,4 @@
-/** Enough of cron for a mock: five fields with lists, ranges, steps and `*`. The product has the real one. */
+/** A subset of cron for the mock: five fields with lists, ranges, steps and `*`. */
 function field(text: string, low: number, high: number): Set<number> | undefined {
   const found = new Set<number>();
   for (const part of text.split(",")) {

@@ -1,5 +1,5 @@
 import type { Agent, AgentExplain, Explain, Setting, Task } from "../src/api/types";
-import type { World } from "./world";
+import type { Store } from "./store";
 
 function settings(prefix: string): Setting[] {
   return [
@@ -46,7 +46,7 @@ const inQueue = ({ name, phase, priority, createdAt, startTime }: Task) => ({
   startTime,
 });
 
-export function explainTask(world: World, task: Task): Explain {
+export function explainTask(store: Store, task: Task): Explain {
   const agent = { kind: "Agent", namespace: task.namespace, name: task.agentRef?.name ?? "" };
   const base = {
     task: { namespace: task.namespace, name: task.name },
@@ -56,10 +56,10 @@ export function explainTask(world: World, task: Task): Explain {
     dependencies: [],
   };
   if (task.phase === "Queued" && task.reason === "AgentAtCapacity") {
-    const running = world
+    const running = store
       .list<Task>("Task", task.namespace)
       .filter((other) => other.phase === "Running" && other.agentRef?.name === agent.name);
-    const waiting = world
+    const waiting = store
       .list<Task>("Task", task.namespace)
       .filter((other) => other.phase === "Queued" && other.agentRef?.name === agent.name);
     return {
@@ -136,8 +136,8 @@ export function explainTask(world: World, task: Task): Explain {
   };
 }
 
-export function explainAgent(world: World, agent: Agent): AgentExplain {
-  const tasks = world.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
+export function explainAgent(store: Store, agent: Agent): AgentExplain {
+  const tasks = store.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
   const broken = agent.conditions?.find((condition) => condition.status === "False" && condition.type !== "Suspended");
   const running = tasks.filter((task) => task.phase === "Running");
   const waiting = tasks.filter((task) => task.phase === "Queued");

@@ -1,9 +1,9 @@
 import { parse, stringify } from "yaml";
 import type { Agent, CronTask, FieldProblem, GenericObject, Identified, Task } from "../src/api/types";
 import { parseDuration } from "../src/lib/time";
-import { Refusal } from "./answers";
 import { upcoming } from "./cron";
-import type { Spec, World } from "./world";
+import { ApiFailure } from "./responses";
+import type { Spec, Store } from "./store";
 
 interface Manifest {
   kind?: string;
@@ -35,15 +35,15 @@ const KINDS: Record<string, { kind: string; listKey: string }> = {
 
 export function kindOf(plural: string): { kind: string; listKey: string } {
   const found = KINDS[plural];
-  if (!found) throw new Refusal(404, "NotFound", `There is no kind '${plural}'`);
+  if (!found) throw new ApiFailure(404, "NotFound", `There is no kind '${plural}'`);
   return found;
 }
 
-/** A list as the API answers it: filtered, sorted, a page of it. */
-export function listOf(world: World, plural: string, namespace: string | undefined, query: URLSearchParams): unknown {
+/** A list response: filtered, sorted and paged. */
+export function listOf(store: Store, plural: string, namespace: string | undefined, query: URLSearchParams): unknown {
   const { kind, listKey } = kindOf(plural);
   const wanted = (name: string) => query.get(name) ?? "";
-  let items = world.list<Task & Agent>(kind, namespace);
+  let items = store.list<Task & Agent>(kind, namespace);
   const keep = (test: (item: Task & Agent) => boolean) => {
     items = items.filter(test);
   };
@@ -88,8 +88,8 @@ export function listOf(world: World, plural: string, namespace: string | undefin
   };
 }
 
-export function yamlOf(world: World, plural: string, namespace: string, name: string): string {
-  const stored = world.stored(kindOf(plural).kind, namespace, name);
+export function yamlOf(store: Store, plural: string, namespace: string, name: string): string {
+  const stored = store.stored(kindOf(plural).kind, namespace, name);
   if (!stored) throw missing(plural, namespace, name);
   const { uid, resourceVersion, generation, labels, createdAt } = stored.view;
   return stringify({
@@ -108,12 +108,12 @@ export function yamlOf(world: World, plural: string, namespace: string, name: st
   });
 }
 
-export function missing(plural: string, namespace: string, name: string): Refusal {
-  return new Refusal(404, "NotFound", `${kindOf(plural).kind} '${name}' does not exist in namespace '${namespace}'`);
+export function missing(plural: string, namespace: string, name: string): ApiFailure {
+  return new ApiFailure(404, "NotFound", `${kindOf(plural).kind} '${name}' does not exist in namespace '${namespace}'`);
 }
 
 function problemsOf(
-  world: World,
+  store: Store,
   kind: string,
   namespace: string,
   spec: Spec,
@@ -122,7 +122,7 @@ function problemsOf(
   const problems: FieldProblem[] = [];
   const add = (field: string, message: string) => problems.push({ field, message });
   if (name !== undefined && !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name)) {
-    add("metadata.name", "must be small letters, digits and hyphens");
+    add("metadata.name", "must be lowercase, digits and hyphens");
   }
   const task = (
     kind === "Task" ? spec : kind === "CronTask" ? (spec.taskTemplate as { spec?: Spec } | undefined)?.spec : undefined
@@ -139,7 +139,7 @@ function problemsOf(
     if (!task.agentRef && !task.templateRef) add(`${at}.agentRef`, "either agentRef or templateRef must be specified");
     if (task.timeout !== undefined && parseDuration(String(task.timeout)) === undefined)
       add(`${at}.timeout`, "must be a duration such as 30m");
-    if (task.templateRef?.name && !world.get("AgentTemplate", namespace, task.templateRef.name))
+    if (task.templateRef?.name && !store.get("AgentTemplate", namespace, task.templateRef.name))
       add(`${at}.templateRef.name`, `AgentTemplate '${task.templateRef.name}' does not exist`);
     task.contexts?.forEach((context, i) => {
       if (context.type === "Text" && !context.text)
@@ -199,20 +199,21 @@ function viewOf(
   }
 }
 
-/** Reads a body of any accepted form. */
+/** Parses a JSON or YAML body. */
 export function readManifest(body: string, type: string): Manifest {
   let parsed: unknown;
   try {
     parsed = type.includes("yaml") ? parse(body) : JSON.parse(body);
   } catch {
-    throw new Refusal(400, "BadRequest", "The body cannot be read");
+    throw new ApiFailure(400, "BadRequest", "The body cannot be read");
   }
-  if (parsed === null || typeof parsed !== "object") throw new Refusal(400, "BadRequest", "The body must be an object");
+  if (parsed === null || typeof parsed !== "object")
+    throw new ApiFailure(400, "BadRequest", "The body must be an object");
   return parsed as Manifest;
 }
 
 export function createObject(
-  world: World,
+  store: Store,
   plural: string,
   namespace: string,
   manifest: Manifest,
@@ -220,7 +221,7 @@ export function createObject(
 ): Identified {
   const { kind } = kindOf(plural);
   if (manifest.kind !== undefined && manifest.kind !== kind) {
-    throw new Refusal(422, "Invalid", `kind must be ${kind}`, [{ field: "kind", message: `must be ${kind}` }]);
+    throw new ApiFailure(422, "Invalid", `kind must be ${kind}`, [{ field: "kind", message: `must be ${kind}` }]);
   }
   const spec = manifest.spec ?? {};
   const given = manifest.metadata?.name ?? manifest.name;
@@ -229,24 +230,24 @@ export function createObject(
     (manifest.metadata?.generateName
       ? `${manifest.metadata.generateName}${Math.random().toString(36).slice(2, 7)}`
       : undefined);
-  const problems = problemsOf(world, kind, namespace, spec, name);
+  const problems = problemsOf(store, kind, namespace, spec, name);
   if (name === undefined) problems.unshift({ field: "metadata.name", message: "is required" });
   if (problems.length > 0 || name === undefined) {
-    throw new Refusal(422, "Invalid", `${kind} is invalid: ${problems[0]?.message}`, problems);
+    throw new ApiFailure(422, "Invalid", `${kind} is invalid: ${problems[0]?.message}`, problems);
   }
-  if (world.get(kind, namespace, name)) {
-    throw new Refusal(409, "AlreadyExists", `${kind} '${name}' exists already in namespace '${namespace}'`, [
+  if (store.get(kind, namespace, name)) {
+    throw new ApiFailure(409, "AlreadyExists", `${kind} '${name}' exists already in namespace '${namespace}'`, [
       { field: "metadata.name", message: "exists already" },
     ]);
   }
   const view = viewOf(kind, namespace, name, spec, manifest.metadata?.labels);
   if (dryRun) return view;
-  world.put(kind, view, spec);
-  return world.get(kind, namespace, name) ?? view;
+  store.put(kind, view, spec);
+  return store.get(kind, namespace, name) ?? view;
 }
 
 export function replaceObject(
-  world: World,
+  store: Store,
   plural: string,
   namespace: string,
   name: string,
@@ -254,33 +255,33 @@ export function replaceObject(
   dryRun: boolean,
 ): Identified {
   const { kind } = kindOf(plural);
-  const seen = world.get<Task>(kind, namespace, name);
-  if (!seen) throw missing(plural, namespace, name);
+  const previous = store.get<Task>(kind, namespace, name);
+  if (!previous) throw missing(plural, namespace, name);
   const version = manifest.metadata?.resourceVersion;
-  if (version !== undefined && version !== seen.resourceVersion) {
-    throw new Refusal(409, "Conflict", `${kind} '${name}' was changed meanwhile: load it again`);
+  if (version !== undefined && version !== previous.resourceVersion) {
+    throw new ApiFailure(409, "Conflict", `${kind} '${name}' was changed meanwhile: load it again`);
   }
   const spec = manifest.spec ?? {};
   if (
     kind === "Task" &&
-    seen.runEpoch !== undefined &&
-    stringify(spec) !== stringify(JSON.parse(JSON.stringify(world.stored(kind, namespace, name)?.spec)))
+    previous.runEpoch !== undefined &&
+    stringify(spec) !== stringify(JSON.parse(JSON.stringify(store.stored(kind, namespace, name)?.spec)))
   ) {
-    throw new Refusal(
+    throw new ApiFailure(
       422,
       "Invalid",
       "spec cannot change once the Task was admitted: create a new Task, or run it again",
       [{ field: "spec", message: "cannot change once the Task was admitted" }],
     );
   }
-  const problems = problemsOf(world, kind, namespace, spec, undefined);
-  if (problems.length > 0) throw new Refusal(422, "Invalid", problems[0]?.message ?? "", problems);
+  const problems = problemsOf(store, kind, namespace, spec, undefined);
+  if (problems.length > 0) throw new ApiFailure(422, "Invalid", problems[0]?.message ?? "", problems);
   const view = {
     ...viewOf(kind, namespace, name, spec, manifest.metadata?.labels),
-    ...seen,
+    ...previous,
     labels: manifest.metadata?.labels,
-    ...("spec" in seen ? { spec } : {}),
+    ...("spec" in previous ? { spec } : {}),
   };
-  if (!dryRun) world.put(kind, view, spec);
-  return world.get(kind, namespace, name) ?? view;
+  if (!dryRun) store.put(kind, view, spec);
+  return store.get(kind, namespace, name) ?? view;
 }

@@ -4,16 +4,16 @@ import type { Page } from "playwright-core";
 import { launch, openContext } from "../e2e/browser";
 import { startMock } from "./server";
 
-/** Pages to show: name of the file, address, and what to wait for. */
+/** Pages: file name, path, and a selector to wait for. */
 const PAGES: [string, string, string][] = [
   ["dashboard", "/", ".recharts-surface"],
   ["tasks", "/tasks", "[data-row='3']"],
   ["task", "/tasks/shop/fix-login-timeout", "text=212 tests passed (18.4 s)"],
   ["task-changes", "/tasks/shop/fix-login-timeout-0240?tab=changes", "[aria-label^='Change 1']"],
-  ["task-overview", "/tasks/shop/fix-login-timeout?tab=overview", "text=What to do"],
-  ["task-waiting", "/tasks/shop/speed-up-search?tab=explain", "text=What you can do"],
+  ["task-overview", "/tasks/shop/fix-login-timeout?tab=overview", "text=Description"],
+  ["task-waiting", "/tasks/shop/speed-up-search?tab=explain", "text=Suggested actions"],
   ["task-yaml", "/tasks/shop/speed-up-search?tab=yaml", ".cm-line"],
-  ["task-approval", "/tasks/shop/upgrade-postgres-driver", "text=The agent asks"],
+  ["task-approval", "/tasks/shop/upgrade-postgres-driver", "text=Permission request"],
   ["task-create", "/tasks/create?agent=web-dev&namespace=shop", ".cm-line"],
   ["crontasks", "/crontasks", "[data-row='0']"],
   ["crontask", "/crontasks/shop/weekday-triage", "text=09:00"],
@@ -22,10 +22,10 @@ const PAGES: [string, string, string][] = [
   ["agent", "/agents/shop/web-dev", "text=Connect"],
   ["agent-configuration", "/agents/shop/web-dev?tab=configuration", "text=executorImage"],
   ["agent-terminal", "/agents/shop/web-dev?tab=terminal", "text=Connected"],
-  ["agent-share", "/agents/shop/web-dev?tab=share", "text=Make a link"],
+  ["agent-share", "/agents/shop/web-dev?tab=share", "text=Create link"],
   ["agent-create", "/agents/create?namespace=shop", ".cm-line"],
   ["templates", "/templates", "[data-row='0']"],
-  ["template", "/templates/shop/node", "text=Agents that build on it"],
+  ["template", "/templates/shop/node", "text=Agents using this template"],
   ["registry", "/registries/platform/team-catalogue", "text=review"],
   ["registry-assemble", "/registries/platform/team-catalogue/assemble", ".cm-line"],
   ["config", "/config", ".cm-line"],
@@ -33,7 +33,7 @@ const PAGES: [string, string, string][] = [
   ["tools", "/tools", "[data-row='0']"],
   ["kind", "/kinds/models/shop/sonnet", "text=Conditions"],
   ["graph", "/graph", "text=web-dev"],
-  ["not-found", "/nowhere", "text=There is no such page"],
+  ["not-found", "/nowhere", "text=Page not found"],
 ];
 
 interface Look {
@@ -46,14 +46,14 @@ const LIGHT: Look = { name: "light", dark: false, phone: false };
 const DARK: Look = { name: "dark", dark: true, phone: false };
 const PHONE: Look = { name: "phone", dark: false, phone: true };
 
-/** The pictures of the README: name of the file, page, look. */
+/** Screenshots of the README: file name, page, appearance. */
 const README: [string, string, Look][] = [
   ["dashboard", "dashboard", LIGHT],
   ["task", "task", LIGHT],
   ["explain", "task-waiting", DARK],
 ];
 const README_DIRECTORY = fileURLToPath(new URL("../../docs/images", import.meta.url));
-const MOST_KB = 120;
+const MAX_KB = 120;
 
 const HELP = `Usage: npm run screenshots -- [--readme] [page…]
 
@@ -62,10 +62,10 @@ Pictures of the page in real Chromium: of the server at E2E_URL, or of the mock.
   (nothing)   every page in light, dark and on a phone, as PNG in screenshots/ (or where OUT names)
   page…       only these pages: ${PAGES.map(([name]) => name).join(", ")}
   --readme    ${README.map(([file, page, look]) => `${file}.webp (${page}, ${look.name})`).join(", ")}
-              in docs/images, 1360 pixels wide, at most ${MOST_KB} kB each
+              in docs/images, 1360 pixels wide, at most ${MAX_KB} kB each
   --help      this text`;
 
-/** Opens a page and answers whether it showed what it should. */
+/** Opens a page and returns whether the expected element appeared. */
 async function show(page: Page, url: string, name: string): Promise<boolean> {
   const [, address, sign] = PAGES.find(([known]) => known === name) ?? [name, `/${name}`, "h1"];
   await page.goto(`${url}${address}`);
@@ -82,7 +82,7 @@ async function show(page: Page, url: string, name: string): Promise<boolean> {
   return shown;
 }
 
-/** Playwright writes no WebP, Chromium does. */
+/** Playwright does not support WebP, Chromium does. */
 async function webp(page: Page): Promise<Buffer> {
   const devtools = await page.context().newCDPSession(page);
   const { data } = await devtools.send("Page.captureScreenshot", { format: "webp", quality: 85 });
@@ -118,7 +118,7 @@ try {
       if (message.type() === "error") console.error(`${look.name}: ${message.text()}`);
     });
     page.on("pageerror", (error) => console.error(`${look.name}: ${error.message}`));
-    for (const [file, name] of shots.filter(([, , seen]) => seen === look)) {
+    for (const [file, name] of shots.filter(([, , other]) => other === look)) {
       if (!(await show(page, target.url, name))) missed += 1;
       if (!readme) {
         await page.screenshot({ path: `${out}/${file}.png` });
@@ -127,7 +127,7 @@ try {
       const picture = await webp(page);
       const kilobytes = picture.length / 1000;
       console.log(`${file}.webp: ${kilobytes.toFixed(0)} kB`);
-      if (kilobytes > MOST_KB) missed += 1;
+      if (kilobytes > MAX_KB) missed += 1;
       writeFileSync(`${out}/${file}.webp`, picture);
     }
     await context.close();

@@ -1,13 +1,13 @@
 import type { Agent, AgentTemplate, CronTask, GenericObject, Registry, SessionMessage, Task } from "../src/api/types";
-import { World } from "./world";
+import { Store } from "./store";
 
-/** What every Git repository of the mock has. */
+/** Common fields of all Git repositories. */
 const WHOLE = { depth: 1, recurseSubmodules: false };
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/** Numbers that look random and are the same every time. */
+/** A deterministic pseudo-random generator. */
 function dice(seed: number): () => number {
   let state = seed;
   return () => {
@@ -130,10 +130,10 @@ function condition(type: string, status: "True" | "False", reason: string, messa
   return { type, status, reason, message, lastTransitionTime: new Date(Date.now() - ago).toISOString() };
 }
 
-function agents(world: World): void {
+function agents(store: Store): void {
   const now = Date.now();
   const make = (name: string, namespace: string, part: Partial<Agent>) =>
-    world.put(
+    store.put(
       "Agent",
       {
         name,
@@ -205,14 +205,14 @@ function agents(world: World): void {
   });
 }
 
-function tasks(world: World, many: number): void {
+function tasks(store: Store, many: number): void {
   const random = dice(7);
   const now = Date.now();
   const iso = (time: number) => new Date(time).toISOString();
   const unremarkable = { priority: 0, stopRequested: false, awaitingApproval: false };
   const put = (given: Omit<Task, keyof typeof unremarkable> & Partial<typeof unremarkable>) => {
     const task: Task = { ...unremarkable, ...given };
-    world.put("Task", task, {
+    store.put("Task", task, {
       description: task.description,
       agentRef: task.agentRef,
       templateRef: task.templateRef,
@@ -232,8 +232,8 @@ function tasks(world: World, many: number): void {
   ];
   const running = (name: string, description: string, minutes: number, part: Partial<Task> = {}) => {
     const start = now - minutes * MINUTE;
-    world.messages.set(`shop/${name}`, transcript(start));
-    world.logs.set(`shop/${name}`, LOG.slice(0, 13));
+    store.messages.set(`shop/${name}`, transcript(start));
+    store.logs.set(`shop/${name}`, LOG.slice(0, 13));
     put({
       name,
       namespace: "shop",
@@ -266,7 +266,7 @@ function tasks(world: World, many: number): void {
     session: { id: "ses_81bc", title: "Upgrade the PostgreSQL driver", summary: { messageCount: 9 } },
     usage: { tokens: { input: 40_330, output: 5140, reasoning: 920, cache: 121_000 }, cost: "0.2140" },
   });
-  world.permissions.set("shop/upgrade-postgres-driver", [
+  store.permissions.set("shop/upgrade-postgres-driver", [
     { id: "per_1", permission: "bash", patterns: ["npm install pg@9.0.0"], always: ["npm install *"] },
   ]);
   running("review-payment-api", WORK[3][1], 1, { agentRef: { name: "reviewer" } });
@@ -356,7 +356,7 @@ function tasks(world: World, many: number): void {
       labels: { team: namespace },
       cronTask: i % 5 === 2 ? "nightly-dependencies" : undefined,
       conditions: [
-        condition("LogsCaptured", "True", "Captured", "The whole log is kept", created),
+        condition("LogsCaptured", "True", "Captured", "the complete log is archived, 412 lines", created),
         {
           ...condition("ResultRecorded", "True", "Recorded", "The result is recorded"),
           lastTransitionTime: iso(start + seconds * 1000 + 3000),
@@ -364,17 +364,17 @@ function tasks(world: World, many: number): void {
       ],
     });
     if (i < 40) {
-      world.logs.set(`${namespace}/${name}`, LOG);
-      world.messages.set(`${namespace}/${name}`, transcript(start));
+      store.logs.set(`${namespace}/${name}`, LOG);
+      store.messages.set(`${namespace}/${name}`, transcript(start));
     }
   }
 }
 
-function rest(world: World): void {
+function rest(store: Store): void {
   const now = Date.now();
   const made = (days: number) => new Date(now - days * 24 * HOUR).toISOString();
   const cron = (name: string, namespace: string, part: Partial<CronTask>, description: string) =>
-    world.put(
+    store.put(
       "CronTask",
       {
         name,
@@ -409,7 +409,7 @@ function rest(world: World): void {
   );
 
   const template = (name: string, namespace: string, part: Partial<AgentTemplate>) =>
-    world.put(
+    store.put(
       "AgentTemplate",
       {
         name,
@@ -489,7 +489,7 @@ function rest(world: World): void {
     summary: { images: 2, skills: 2, plugins: 1, readyCount: 4, totalCount: 5 },
     conditions: [condition("Ready", "False", "AssetsUnavailable", "Skill 'incident': 404 Not Found", 4 * MINUTE)],
   };
-  world.put("Registry", registry, { checkInterval: "10m", images: registry.images, skills: registry.skills });
+  store.put("Registry", registry, { checkInterval: "10m", images: registry.images, skills: registry.skills });
 
   const generic = (
     kind: string,
@@ -498,7 +498,7 @@ function rest(world: World): void {
     spec: Record<string, unknown>,
     part: Partial<GenericObject> = {},
   ) =>
-    world.put(
+    store.put(
       kind,
       {
         kind,
@@ -541,7 +541,7 @@ function rest(world: World): void {
   generic("AgentTool", "inventory", "shop", { description: "How many of each article are in stock" });
   generic("AgentWorkflow", "release", "shop", { description: "Test, write the notes, tag", steps: [] });
 
-  world.config = {
+  store.config = {
     kind: "KubeOpenCodeConfig",
     spec: {
       systemImage: { image: "quay.io/kubeopencode/kubeopencode:0.2.0" },
@@ -559,10 +559,10 @@ function rest(world: World): void {
 }
 
 /** A small company with two teams; `many` finished Tasks. */
-export function seededWorld(many: number): World {
-  const world = new World();
-  agents(world);
-  tasks(world, many);
-  rest(world);
-  return world;
+export function seededStore(many: number): Store {
+  const store = new Store();
+  agents(store);
+  tasks(store, many);
+  rest(store);
+  return store;
 }

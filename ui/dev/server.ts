@@ -2,12 +2,12 @@ import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { json, Refusal, refuse } from "./answers";
 import { answer, type Options } from "./api";
-import { breathe } from "./life";
-import { seededWorld } from "./seed";
+import { ApiFailure, json, sendFailure } from "./responses";
+import { seededStore } from "./seed";
+import { simulateUsage } from "./simulation";
+import type { Store } from "./store";
 import { serveTerminals } from "./terminal";
-import type { World } from "./world";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES: Record<string, string> = {
@@ -16,7 +16,7 @@ const TYPES: Record<string, string> = {
   ".css": "text/css",
   ".svg": "image/svg+xml",
 };
-/** The product's own policy: what breaks here would break there. */
+/** The content security policy of the product. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -37,7 +37,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 }
 
 async function handle(
-  world: World,
+  store: Store,
   options: Options,
   request: IncomingMessage,
   response: ServerResponse,
@@ -46,19 +46,19 @@ async function handle(
   const share = /^\/s\/([^/]+)\/info$/.exec(address.pathname);
   try {
     if (share) {
-      const found = [...world.shares.entries()].find(([, entry]) => entry.token === share[1]);
-      if (!found) throw new Refusal(404, "NotFound", "The link does not work");
+      const found = [...store.shares.entries()].find(([, entry]) => entry.token === share[1]);
+      if (!found) throw new ApiFailure(404, "NotFound", "The link does not work");
       const [namespace, agentName] = found[0].split("/");
       return json(response, 200, { namespace, agentName, expiresAt: found[1].expiresAt, profile: "Shared terminal" });
     }
     if (address.pathname.startsWith("/api/v1/")) {
       const body = await bodyOf(request);
       const path = address.pathname.slice("/api/v1/".length).split("/").map(decodeURIComponent);
-      return answer({ world, request, response, query: address.searchParams, body, options }, path);
+      return answer({ store, request, response, query: address.searchParams, body, options }, path);
     }
     servePage(response, address.pathname);
   } catch (error) {
-    if (error instanceof Refusal) refuse(response, error);
+    if (error instanceof ApiFailure) sendFailure(response, error);
     else throw error;
   }
 }
@@ -66,20 +66,20 @@ async function handle(
 export interface Mock {
   url: string;
   server: Server;
-  world: World;
+  store: Store;
   close: () => Promise<void>;
 }
 
-/** Starts a mock server on a port; 0 takes any free one. */
+/** Starts a mock server; port 0 selects a free port. */
 export function startMock(port: number, tasks: number, options: Options = { closed: false }): Promise<Mock> {
-  const world = seededWorld(tasks);
+  const store = seededStore(tasks);
   const server = createServer((request, response) => {
-    handle(world, options, request, response).catch((error: unknown) => {
+    handle(store, options, request, response).catch((error: unknown) => {
       json(response, 500, { error: "Internal", message: String(error), code: 500 });
     });
   });
   serveTerminals(server);
-  const life = breathe(world);
+  const simulation = simulateUsage(store);
   return new Promise((resolve) => {
     server.listen(port, "127.0.0.1", () => {
       const address = server.address();
@@ -87,10 +87,10 @@ export function startMock(port: number, tasks: number, options: Options = { clos
       resolve({
         url: `http://127.0.0.1:${actual}`,
         server,
-        world,
+        store,
         close: () =>
           new Promise((done) => {
-            clearInterval(life);
+            clearInterval(simulation);
             server.closeAllConnections();
             server.close(() => done());
           }),

@@ -1,40 +1,40 @@
 import type { ServerResponse } from "node:http";
 import type { Task } from "../src/api/types";
-import { openEvents, Refusal, text } from "./answers";
-import type { World } from "./world";
+import { ApiFailure, openEvents, text } from "./responses";
+import type { Store } from "./store";
 
 export function streamChanges(
-  world: World,
+  store: Store,
   response: ServerResponse,
   lastId: string | undefined,
   kinds: string[],
 ): void {
   const events = openEvents(response);
   const wanted = (kind: string) => kinds.length === 0 || kinds.includes(kind);
-  events.send({ id: String(world.position) }, { event: "hello" });
+  events.send({ id: String(store.position) }, { event: "hello" });
   if (lastId !== undefined) {
-    const missed = world.since(Number(lastId));
+    const missed = store.since(Number(lastId));
     if (missed) {
       for (const { id, change } of missed)
         if (wanted(change.kind)) events.send(change, { id: String(id), event: "change" });
     } else events.send({}, { event: "reset" });
   }
   events.onClose(
-    world.listen((id, change) => {
+    store.listen((id, change) => {
       if (wanted(change.kind)) events.send(change, { id: String(id), event: "change" });
     }),
   );
 }
 
-export function streamLog(world: World, response: ServerResponse, task: Task, lastId: string | undefined): void {
+export function streamLog(store: Store, response: ServerResponse, task: Task, lastId: string | undefined): void {
   const key = `${task.namespace}/${task.name}`;
   const events = openEvents(response);
   let sent = lastId ? Number(lastId.split(":")[1]) : 0;
   let info = "";
   events.send({ type: "status", phase: task.phase, podName: task.podName });
   const step = () => {
-    const current = world.get<Task>("Task", task.namespace, task.name);
-    const lines = world.logs.get(key) ?? [];
+    const current = store.get<Task>("Task", task.namespace, task.name);
+    const lines = store.logs.get(key) ?? [];
     for (; sent < lines.length; sent += 1) {
       events.send(
         { type: "log", content: `${lines[sent]}\n`, time: new Date().toISOString() },
@@ -58,12 +58,12 @@ export function streamLog(world: World, response: ServerResponse, task: Task, la
   events.onClose(() => clearInterval(timer));
 }
 
-export function logText(world: World, response: ServerResponse, task: Task, container: string): void {
+export function logText(store: Store, response: ServerResponse, task: Task, container: string): void {
   if (container !== "agent" && container !== "context-init")
-    throw new Refusal(404, "NotFound", `There is no container '${container}'`);
+    throw new ApiFailure(404, "NotFound", `There is no container '${container}'`);
   text(
     response,
     "text/plain; charset=utf-8",
-    `${(world.logs.get(`${task.namespace}/${task.name}`) ?? []).join("\n")}\n`,
+    `${(store.logs.get(`${task.namespace}/${task.name}`) ?? []).join("\n")}\n`,
   );
 }

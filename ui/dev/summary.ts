@@ -1,6 +1,6 @@
 import type { Agent, CronTask, Graph, Summary, Task } from "../src/api/types";
 import { isFinished } from "../src/lib/phase";
-import type { World } from "./world";
+import type { Store } from "./store";
 
 const HOUR = 3_600_000;
 
@@ -10,10 +10,10 @@ function countBy(tasks: Task[]): Record<string, number> {
   return counts;
 }
 
-export function summaryOf(world: World, namespace: string, buckets: "hour" | "day"): Summary {
-  const tasks = world.list<Task>("Task", namespace);
-  const agents = world.list<Agent>("Agent", namespace);
-  const crons = world.list<CronTask>("CronTask", namespace);
+export function summaryOf(store: Store, namespace: string, buckets: "hour" | "day"): Summary {
+  const tasks = store.list<Task>("Task", namespace);
+  const agents = store.list<Agent>("Agent", namespace);
+  const crons = store.list<CronTask>("CronTask", namespace);
   const now = Date.now();
   const ended = (task: Task) => Date.parse(task.completionTime ?? "");
   const recent = (hours: number) => tasks.filter((task) => now - ended(task) < hours * HOUR);
@@ -78,7 +78,7 @@ export function summaryOf(world: World, namespace: string, buckets: "hour" | "da
   };
 }
 
-export function graphOf(world: World, namespace: string): Graph {
+export function graphOf(store: Store, namespace: string): Graph {
   const nodes: Graph["nodes"] = [];
   const edges: Graph["edges"] = [];
   const add = (kind: string, ns: string, name: string, part: object = {}) => {
@@ -88,7 +88,7 @@ export function graphOf(world: World, namespace: string): Graph {
   };
   const link = (from: string, to: string, label: string) => edges.push({ from, to, label });
   for (const kind of ["ModelProvider", "Model"]) {
-    for (const object of world.list(kind, namespace)) {
+    for (const object of store.list(kind, namespace)) {
       const { spec = {}, ready } = object as { spec?: Record<string, { name?: string }>; ready?: boolean };
       const id = add(kind, object.namespace, object.name, { ready });
       if (spec.apiKeySecretRef?.name)
@@ -97,16 +97,16 @@ export function graphOf(world: World, namespace: string): Graph {
         link(add("ModelProvider", object.namespace, spec.providerRef.name), id, "providerRef");
     }
   }
-  for (const agent of world.list<Agent>("Agent", namespace)) {
+  for (const agent of store.list<Agent>("Agent", namespace)) {
     const id = add("Agent", agent.namespace, agent.name, { ready: agent.serverStatus?.ready, detail: agent.profile });
     const model = agent.name === "data-pipelines" ? "gpt" : "sonnet";
-    const known = world.get("Model", agent.namespace, model);
+    const known = store.get("Model", agent.namespace, model);
     link(add("Model", agent.namespace, model, known ? { ready: true } : { exists: false }), id, "modelRef");
     if (agent.templateRef)
       link(add("AgentTemplate", agent.namespace, agent.templateRef.name, { ready: true }), id, "templateRef");
     for (const tool of agent.tools ?? [])
       link(add(tool.ref.kind ?? "AgentTool", agent.namespace, tool.ref.name, { ready: true }), id, "tools");
-    const tasks = world.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
+    const tasks = store.list<Task>("Task", agent.namespace).filter((task) => task.agentRef?.name === agent.name);
     for (const task of tasks.filter((entry) => !isFinished(entry.phase))) {
       link(id, add("Task", task.namespace, task.name, { detail: task.phase }), "agentRef");
     }
@@ -122,9 +122,9 @@ export function graphOf(world: World, namespace: string): Graph {
       link(id, `Tasks/${agent.namespace}/${agent.name}`, "agentRef");
     }
   }
-  for (const cron of world.list<CronTask>("CronTask", namespace)) {
+  for (const cron of store.list<CronTask>("CronTask", namespace)) {
     const name = cron.taskTemplate?.agentRef?.name;
-    const exists = name !== undefined && world.get("Agent", cron.namespace, name) !== undefined;
+    const exists = name !== undefined && store.get("Agent", cron.namespace, name) !== undefined;
     if (name)
       link(
         add("Agent", cron.namespace, name, exists ? {} : { exists: false }),

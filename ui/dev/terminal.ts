@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import { WebSocketServer } from "ws";
 
-/** A shell that only echoes: enough to see that keys go out and output comes back. */
+/** A shell that echoes its input. */
 export function serveTerminals(server: Server): void {
   const sockets = new WebSocketServer({ noServer: true });
   server.on("upgrade", (request, socket, head) => {

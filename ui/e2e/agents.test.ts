@@ -6,7 +6,7 @@ describe("Agents", () => {
   const session = useBrowser();
   const badge = (text: string) => session.page.locator("h1", { hasText: text }).waitFor(WORK);
 
-  test("one is made from a template, rests, is woken and is deleted", WORK, async () => {
+  test("an Agent is created from a template, suspended, resumed and deleted", WORK, async () => {
     const { page, go } = session;
     const name = freshName("agent");
     await go(`/templates/${NS}/${TEMPLATE}`);
@@ -25,7 +25,7 @@ describe("Agents", () => {
     await page.getByRole("heading", { level: 1, name: "Agents" }).waitFor();
   });
 
-  test("it shows the origin of its settings and the commands that reach it", async () => {
+  test("settings with their sources and connect commands are shown", async () => {
     const { page, go } = session;
     await go(`/agents/${NS}/${AGENT}`);
     await page.getByText(`kubeopencode agent attach ${AGENT} -n ${NS}`).waitFor();
@@ -36,7 +36,7 @@ describe("Agents", () => {
       .waitFor();
   });
 
-  test("its terminal is a real one: keys go to OpenCode and come back", WORK, async () => {
+  test("the terminal sends keys to OpenCode and shows its output", WORK, async () => {
     const { page, go } = session;
     await go(`/agents/${NS}/${AGENT}?tab=terminal`);
     const screen = page.locator(".xterm-rows");
@@ -44,16 +44,16 @@ describe("Agents", () => {
     await page.locator(".xterm-helper-textarea").focus();
     await page.keyboard.type("ahoy");
     await screen.getByText("ahoy").first().waitFor();
-    // A colour that the program chose, which the page's policy must not keep from the cell.
+    // A colour set by the program, which the content security policy must not block.
     expect(await screen.locator("span[style*='color']").count()).toBeGreaterThan(0);
     await page.getByText("Connected.").waitFor();
   });
 
-  test("a share link is made, opens the terminal and nothing else, and is revoked", WORK, async () => {
+  test("a share link is created, opens only the terminal, and is revoked", WORK, async () => {
     const { page, go, context } = session;
-    session.refusals = [404];
+    session.expectedErrors = [404];
     await go(`/agents/${NS}/${AGENT}?tab=share`);
-    await page.getByRole("button", { name: "Make a link" }).click();
+    await page.getByRole("button", { name: "Create link" }).click();
     const link = page.locator("code", { hasText: "/s/" });
     await link.waitFor(WORK);
     const guest = await context.newPage();
@@ -62,15 +62,15 @@ describe("Agents", () => {
     expect(await guest.getByRole("navigation").count()).toBe(0);
     await page.getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-    await page.getByRole("button", { name: "Make a link" }).waitFor();
-    // A revoked link ends what was opened by it.
-    await guest.getByRole("button", { name: "Connect again" }).waitFor({ timeout: 30_000 });
+    await page.getByRole("button", { name: "Create link" }).waitFor();
+    // Revoking the link closes its terminals.
+    await guest.getByRole("button", { name: "Reconnect" }).waitFor({ timeout: 30_000 });
     await guest.close();
     await go("/s/no-such-token");
-    await page.getByText("This link does not work").waitFor();
+    await page.getByText("Invalid link").waitFor();
   });
 
-  test("the graph leads from a template to its Agent", async () => {
+  test("a node of the graph links to its Agent", async () => {
     const { page, go } = session;
     await go(`/graph?namespace=${NS}`);
     const node = page.getByRole("link", { name: new RegExp(`^Agent ${AGENT}`) });
@@ -79,9 +79,9 @@ describe("Agents", () => {
     await page.waitForURL(new RegExp(`/agents/${NS}/${AGENT}`));
   });
 
-  test("a save that somebody else overtook is refused, and can be made anew", async () => {
+  test("a conflicting save is rejected and can be repeated", async () => {
     const { page, go, cluster } = session;
-    session.refusals = [409];
+    session.expectedErrors = [409];
     const name = freshName("edited");
     const object = ours("Agent", name, { profile: "first", suspend: true, templateRef: { name: TEMPLATE } });
     await cluster.create(object);
@@ -99,17 +99,17 @@ describe("Agents", () => {
     await go(`/agents/${NS}/${name}?tab=yaml`);
     await page.getByText("profile: first").first().waitFor();
     const dialog = await review("mine");
-    await dialog.getByText("it is valid").waitFor();
+    await dialog.getByText("Validated by the server.").waitFor();
     await cluster.patch(object, { spec: { profile: "theirs" } });
     await dialog.getByRole("button", { name: "Save" }).click();
-    await dialog.getByText("Somebody else saved it meanwhile").waitFor();
-    await dialog.getByRole("button", { name: "Go on editing" }).click();
+    await dialog.getByText("Conflict: someone else changed the object").waitFor();
+    await dialog.getByRole("button", { name: "Keep editing" }).click();
     await page.getByRole("button", { name: "Load the new version" }).click();
     await page.getByText("profile: theirs").first().waitFor();
     const again = await review("ours");
-    await again.getByText("it is valid").waitFor();
+    await again.getByText("Validated by the server.").waitFor();
     await again.getByRole("button", { name: "Save" }).click();
-    await session.toast(/was saved/);
+    await session.toast(/ saved\.$/);
     await page.getByText("profile: ours").first().waitFor();
   });
 });

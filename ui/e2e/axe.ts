@@ -7,7 +7,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 async function run(page: Page, runOnly: RunOptions["runOnly"]): Promise<string[]> {
-  // Evaluated over the debugging protocol, so the page's own policy does not stand in the way.
+  // Evaluated over the debugging protocol, which bypasses the content security policy.
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
   const { violations: found } = await page.evaluate(
     (options) => (window as unknown as { axe: { run: (o: object) => Promise<AxeResults> } }).axe.run(options),
@@ -18,12 +18,12 @@ async function run(page: Page, runOnly: RunOptions["runOnly"]): Promise<string[]
   );
 }
 
-/** What axe finds on the page, one line each. */
+/** Accessibility violations of the page, one line each. */
 export function violations(page: Page): Promise<string[]> {
   return run(page, { type: "tag", values: RULES });
 }
 
-/** The same for what another theme can change. */
+/** Contrast violations only: the other rules do not depend on the theme. */
 export function contrastViolations(page: Page): Promise<string[]> {
   return run(page, { type: "rule", values: ["color-contrast"] });
 }

@@ -6,7 +6,7 @@ const PLACES = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-br
 export const DESKTOP = { width: 1360, height: 860 };
 export const PHONE = { width: 360, height: 760 };
 
-/** Debian's Chromium, or whatever `CHROMIUM` names. */
+/** The installed Chromium, or the binary in `CHROMIUM`. */
 function installed() {
   const executablePath = PLACES.find((place) => place !== undefined && existsSync(place));
   if (!executablePath) throw new Error("No Chromium found: install it (apt-get install chromium) or set CHROMIUM");

@@ -23,7 +23,7 @@ export interface Subject {
 const PLURALS: Record<string, string> = { Registry: "registries" };
 const RBAC = "rbac.authorization.k8s.io";
 
-/** The Kubernetes API of the platform with all rights: for what a test needs and does not test. */
+/** The Kubernetes API of the platform with all permissions, for the setup of tests. */
 export class Cluster {
   private readonly server: URL;
   private readonly agent: Agent;
@@ -74,7 +74,7 @@ export class Cluster {
     return this.call("PATCH", `${listPath(object)}/${object.metadata.name}`, change, "application/merge-patch+json");
   }
 
-  /** A token of a ServiceAccount, which is made with it. */
+  /** Creates a ServiceAccount and returns a token. */
   async tokenOf(namespace: string, name: string): Promise<string> {
     await this.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { namespace, name } });
     const { status } = await this.call<{ status: { token: string } }>(
@@ -85,12 +85,12 @@ export class Cluster {
     return status.token;
   }
 
-  /** Gives somebody all rights: in one namespace, or everywhere. */
+  /** Grants all permissions: in one namespace, or in the cluster. */
   makeAdmin(subject: Subject, namespace?: string): Promise<KubeObject> {
     return this.bind(subject, { kind: "ClusterRole", name: "cluster-admin" }, namespace);
   }
 
-  /** Lets somebody look at the Tasks of a namespace and do nothing else. */
+  /** Grants read access to the Tasks of a namespace. */
   async letSeeTasks(subject: Subject, namespace: string): Promise<void> {
     const name = `${subject.name}-sees-tasks`;
     const rules = [{ apiGroups: ["kubeopencode.io"], resources: ["tasks"], verbs: ["get", "list", "watch"] }];

@@ -5,7 +5,7 @@ import { deleteShown, freshName, useBrowser, WORK } from "./session";
 describe("CronTasks", () => {
   const session = useBrowser();
 
-  test("one is made, run now, suspended, resumed and deleted", WORK, async () => {
+  test("a CronTask is created, triggered, suspended, resumed and deleted", WORK, async () => {
     const { page, go } = session;
     const name = freshName("cron");
     await go(`/crontasks/create?namespace=${NS}`);
@@ -18,25 +18,25 @@ describe("CronTasks", () => {
     await page.getByRole("button", { name: "Create CronTask" }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await page.getByRole("button", { name: "Run now" }).click();
-    await page.getByRole("group", { name: "Runs so far" }).getByRole("link").first().waitFor(WORK);
+    await page.getByRole("group", { name: "Run history" }).getByRole("link").first().waitFor(WORK);
     await page.getByRole("button", { name: "Suspend" }).click();
     await page.locator("h1", { hasText: "Suspended" }).waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
     await page.getByRole("button", { name: "Suspend" }).waitFor();
-    await deleteShown(session, "CronTask", /1 Task that it created/);
+    await deleteShown(session, "CronTask", /1 Task created by it/);
     await page.getByRole("heading", { level: 1, name: "CronTasks" }).waitFor();
   });
 
-  test("a bad schedule is told while it is typed", async () => {
+  test("an invalid schedule is reported while typing", async () => {
     const { page, go } = session;
-    session.refusals = [422];
+    session.expectedErrors = [422];
     await go(`/crontasks/create?namespace=${NS}`);
     await page.getByLabel("Schedule").fill("every day");
     await page.getByRole("alert").first().waitFor();
     expect(await page.getByLabel("Schedule").getAttribute("aria-invalid")).toBe("true");
   });
 
-  test("its runs are told in another zone", async () => {
+  test("the next runs are shown in another time zone", async () => {
     const { page, go } = session;
     await go(`/crontasks/${NS}/${CRON_TASK}`);
     await page.getByLabel("Show in time zone").selectOption("Asia/Tokyo");

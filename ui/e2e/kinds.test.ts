@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { NS, REGISTRY } from "./seed";
 import { deleteShown, freshName, useBrowser, writeYaml } from "./session";
 
-/** Kinds that are written as YAML: their address, what the page calls one, and a spec that is not valid. */
-const BY_YAML: [string, string, string][] = [
+/** Kinds created from YAML: path, display name, and an invalid spec. */
+const YAML_KINDS: [string, string, string][] = [
   ["models", "Model", "{}"],
   ["modelproviders", "ModelProvider", "{type: no-such-type}"],
   ["instructions", "Instruction", "{text: 7}"],
@@ -18,18 +18,18 @@ describe("every kind", () => {
   const h1 = (name: string) => session.page.getByRole("heading", { level: 1, name }).waitFor();
   const nameField = () => session.page.getByRole("textbox", { name: /^Name/ }).first();
 
-  test.each(BY_YAML)("%s: refused with a reason, checked, created, deleted", async (plural, kind, invalid) => {
+  test.each(YAML_KINDS)("%s: rejected with a reason, validated, created, deleted", async (plural, kind, invalid) => {
     const { page, go } = session;
-    session.refusals = [422];
+    session.expectedErrors = [422];
     const editor = `YAML of the new ${kind}`;
     await go(`/kinds/${plural}/create?namespace=${NS}`);
     const start = `my-${kind.toLowerCase()}`;
     await page.getByLabel(editor).getByText(start).first().waitFor();
-    await page.getByRole("button", { name: "Check only" }).click();
+    await page.getByRole("button", { name: "Validate" }).click();
     await page.getByText("Valid: the server would accept it.").waitFor();
     await page.getByRole("button", { name: `Create ${kind}` }).click();
     await h1(start);
-    await deleteShown(session, kind, /what refers to it waits/);
+    await deleteShown(session, kind, /objects that refer to it wait/);
     await page.getByRole("heading", { level: 1 }).filter({ hasNotText: start }).waitFor();
 
     await go(`/kinds/${plural}/create?namespace=${NS}`);
@@ -40,28 +40,28 @@ describe("every kind", () => {
     await page.getByRole("alert").filter({ hasText: /spec/ }).waitFor();
   });
 
-  test("an AgentTemplate is made in the form, with what the server refuses at its field", async () => {
+  test("an AgentTemplate is created in the form, with validation errors at their fields", async () => {
     const { page, go } = session;
-    session.refusals = [422];
+    session.expectedErrors = [422];
     const name = freshName("template");
     await go(`/templates/create?namespace=${NS}`);
     await nameField().fill("Not A Name");
     await page.getByRole("button", { name: "Create AgentTemplate" }).click();
-    await page.getByText("One field needs a look.").waitFor();
+    await page.getByText("One field is invalid.").waitFor();
     expect(await nameField().getAttribute("aria-invalid")).toBe("true");
     await nameField().fill(name);
     await page.getByRole("button", { name: "Create AgentTemplate" }).click();
     await h1(name);
-    await page.getByText("Agents that build on it").first().waitFor();
+    await page.getByText("Agents using this template").first().waitFor();
     await deleteShown(session, "AgentTemplate", new RegExp(`the template ${name}`));
     await h1("Templates");
   });
 
-  test("a Registry is written as YAML, and a template is assembled from one", async () => {
+  test("a Registry is created from YAML, and a template is assembled from it", async () => {
     const { page, go } = session;
     await go(`/registries/create?namespace=${NS}`);
     await page.getByLabel("YAML of the new Registry").getByText("my-registry").waitFor();
-    await page.getByRole("button", { name: "Check only" }).click();
+    await page.getByRole("button", { name: "Validate" }).click();
     await page.getByText("Valid: the server would accept it.").waitFor();
 
     const name = freshName("assembled");
@@ -80,24 +80,24 @@ describe("every kind", () => {
     await page.getByRole("button", { name: "Create Agent" }).waitFor();
   });
 
-  test("the configuration is written, reviewed and saved", async () => {
+  test("the configuration is edited, reviewed and saved", async () => {
     const { page, go } = session;
-    session.refusals = [404];
+    session.expectedErrors = [404];
     await go("/config");
-    await page.getByText("There is none yet").waitFor();
+    await page.getByText("No configuration exists").waitFor();
     await page.getByRole("button", { name: "Review changes" }).click();
     const dialog = page.getByRole("dialog", { name: "Save the configuration?" });
     await dialog.getByText("maxRetainedTasks: 1000").waitFor();
     await dialog.getByRole("button", { name: "Save" }).click();
-    await session.toast("The configuration was saved.");
+    await session.toast("Configuration saved.");
     await page.getByText("1,000 Tasks").or(page.getByText("1000 Tasks")).first().waitFor();
   });
 
-  test("what does not exist is told, with a way out", async () => {
+  test("a missing object shows an error with a link to the list", async () => {
     const { page, go } = session;
-    session.refusals = [404];
+    session.expectedErrors = [404];
     await go(`/agents/${NS}/no-such-agent`);
-    await page.getByRole("heading", { name: "This does not exist" }).waitFor();
+    await page.getByRole("heading", { name: "Not found" }).waitFor();
     await page.getByRole("link", { name: "All Agents" }).click();
     await h1("Agents");
   });

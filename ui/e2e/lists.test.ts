@@ -3,10 +3,10 @@ import { PHONE } from "./browser";
 import { NS } from "./seed";
 import { useBrowser, WORK } from "./session";
 
-describe("lists and the frame around every page", () => {
+describe("lists and layout", () => {
   const session = useBrowser();
 
-  test("a list is filtered by what is typed, and the address remembers it", WORK, async () => {
+  test("filters apply while typing and are kept in the URL", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks?namespace=${NS}`);
     await page.locator("[data-row='0'] a").first().waitFor();
@@ -33,14 +33,14 @@ describe("lists and the frame around every page", () => {
       WORK,
     );
     await page.getByLabel("Filter by labels").fill("kubeopencode.io/demo=false");
-    await page.getByText("Nothing matches").waitFor();
-    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await page.getByText("No matches").waitFor();
+    await page.getByRole("button", { name: "Clear filters" }).click();
     await page.locator("[data-row='0'] a").first().waitFor();
     await page.getByLabel("Filter by name").fill("no-such-task");
-    await page.getByText("Nothing matches").waitFor();
+    await page.getByText("No matches").waitFor();
   });
 
-  test("a list asks before it deletes, and a refusal to go on deletes nothing", async () => {
+  test("a deletion in a list asks for confirmation and can be cancelled", async () => {
     const { page, go } = session;
     await go(`/tasks?namespace=${NS}&name=fails-on-purpose`);
     await page.getByRole("button", { name: "Delete fails-on-purpose", exact: true }).click();
@@ -62,9 +62,9 @@ describe("lists and the frame around every page", () => {
     await page.locator("[role=columnheader][aria-sort=descending]", { hasText: "Name" }).waitFor();
   });
 
-  test("j and k move through the rows, Enter opens one, g t leads back, ? lists the keys", async () => {
+  test("j and k move through the rows, Enter opens one, g t goes back, ? lists the shortcuts", async () => {
     const { page, go } = session;
-    // Only what the demo brought: other tests make Tasks meanwhile, which would come between.
+    // Only objects of the demo: other tests create Tasks concurrently.
     await go(`/tasks?namespace=${NS}&labelSelector=kubeopencode.io/demo=true`);
     await page.locator("[data-row='1'] a").first().waitFor();
     const focused = (row: number) =>
@@ -81,23 +81,23 @@ describe("lists and the frame around every page", () => {
     await page.keyboard.press("t");
     await page.waitForURL(/\/tasks(\?|$)/);
     await page.keyboard.press("?");
-    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
     await page.keyboard.press("Escape");
-    await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "detached" });
+    await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor({ state: "detached" });
   });
 
-  test("on a phone the navigation comes when it is asked for, and goes", async () => {
+  test("on a phone the navigation opens and closes", async () => {
     const { page, go } = session;
     await page.setViewportSize(PHONE);
     await go("/");
     const navigation = page.getByRole("dialog", { name: "Navigation" });
-    await page.getByRole("button", { name: "Open the navigation" }).click();
+    await page.getByRole("button", { name: "Open navigation" }).click();
     await navigation.getByRole("link", { name: "Agents", exact: true }).click();
     await page.getByRole("heading", { level: 1, name: "Agents" }).waitFor();
     await navigation.waitFor({ state: "hidden" });
   });
 
-  test("the theme is chosen and stays", async () => {
+  test("the selected theme is kept", async () => {
     const { page, go } = session;
     await go("/");
     await page.getByRole("button", { name: /^Theme: system/ }).click();
@@ -110,7 +110,7 @@ describe("lists and the frame around every page", () => {
     expect(await background()).not.toBe("rgb(14, 17, 22)");
   });
 
-  test("the namespace narrows everything and stays in the address", async () => {
+  test("the namespace filters all pages and is kept in the URL", async () => {
     const { page, go } = session;
     await go("/tasks");
     await page.getByLabel("Namespace").selectOption(NS);

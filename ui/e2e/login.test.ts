@@ -23,9 +23,9 @@ describe("signing in", () => {
     await cluster.letSeeTasks({ kind: "ServiceAccount", namespace: NS, name: "e2e-tasks-only" }, NS);
   });
 
-  test("a wrong token is refused, the right one leads to where one wanted to be", async () => {
+  test("a wrong token is rejected, a valid one opens the requested page", async () => {
     const { page, go } = session;
-    session.refusals = [401];
+    session.expectedErrors = [401];
     await go("/agents");
     await login();
     expect(await violations(page)).toEqual([]);
@@ -38,16 +38,16 @@ describe("signing in", () => {
 
   test("signing out ends the session", async () => {
     const { page, go } = session;
-    session.refusals = [401];
+    session.expectedErrors = [401];
     await go("/");
     await page.getByRole("button", { name: /^Signed in as .*e2e-everything/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await login();
   });
 
-  test("a session that ends while the page is open leads to the login at the same address", async () => {
+  test("when the session ends, the login is shown at the same URL", async () => {
     const { page, go, context } = session;
-    session.refusals = [401];
+    session.expectedErrors = [401];
     await go("/agents");
     await signIn(everything);
     await page.getByRole("heading", { level: 1, name: "Agents" }).waitFor();
@@ -57,9 +57,9 @@ describe("signing in", () => {
     expect(new URL(page.url()).pathname).toBe("/graph");
   });
 
-  test("who may only look at Tasks sees them, cannot change them, and is told so", async () => {
+  test("a user with read access to Tasks sees them and cannot change them", async () => {
     const { page, go, context } = session;
-    session.refusals = [401, 403];
+    session.expectedErrors = [401, 403];
     await go(`/tasks?namespace=${NS}`);
     await signIn(tasksOnly);
     await page.getByRole("link", { name: "hello", exact: true }).click();
@@ -71,10 +71,10 @@ describe("signing in", () => {
     await page.keyboard.press("Escape");
 
     await go(`/agents?namespace=${NS}`);
-    await page.getByRole("heading", { name: "You may not see this" }).waitFor();
+    await page.getByRole("heading", { name: "Access denied" }).waitFor();
     expect(await violations(page)).toEqual([]);
 
-    // What the page does not offer, the server refuses, and the page shows its sentence.
+    // The server rejects requests that the page does not offer, and the page shows the message.
     await go(`/tasks/create?namespace=${NS}&agent=helper`);
     await page.getByLabel("Description").fill("Do it anyway.");
     await page.getByRole("button", { name: "Create Task" }).click();
@@ -86,7 +86,7 @@ describe("signing in", () => {
     await context.clearCookies();
   });
 
-  test("the owner's link signs in, and works once", async () => {
+  test("the login link of the owner is valid once", async () => {
     const { owner, loginLink } = inject("platform");
     expect(owner.map((cookie) => cookie.httpOnly)).toContain(true);
     const again = await session.context.request.get(loginLink, { maxRedirects: 0 });

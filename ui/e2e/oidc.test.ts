@@ -29,9 +29,9 @@ describe("signing in with an identity provider", () => {
     provider.close();
   });
 
-  test("a person is led there and back to where they wanted to be, with their own rights", async () => {
+  test("the login redirects back to the requested page, with the permissions of the user", async () => {
     const { page, go } = session;
-    session.refusals = [401, 403];
+    session.expectedErrors = [401, 403];
     await go(`/tasks?namespace=${NS}&name=hello`);
     await page.getByRole("link", { name: "Sign in with Acme" }).waitFor();
     expect(await violations(page)).toEqual([]);
@@ -47,17 +47,17 @@ describe("signing in with an identity provider", () => {
     await page.getByRole("link", { name: "Sign in with Acme" }).waitFor();
   });
 
-  test("who says no there, or has no name that can be used, reads why and can try again", async () => {
+  test("a denied login and an unusable user name are explained, and the login can be repeated", async () => {
     const { page, go } = session;
-    session.refusals = [401, 403];
+    session.expectedErrors = [401, 403];
     await go("/agents");
     await enter();
     await choose("Cancel");
-    await page.getByRole("alert").filter({ hasText: "The sign-in was refused there." }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "The identity provider denied the sign-in." }).waitFor();
     provider.person = { sub: "2" };
     await enter();
     await choose("Continue");
-    await page.getByRole("alert").filter({ hasText: "no name that can be used here" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "no usable user name" }).waitFor();
     provider.person = ANNA;
     await enter();
     await choose("Continue");

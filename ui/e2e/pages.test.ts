@@ -6,7 +6,7 @@ import { useBrowser } from "./session";
 
 const WAITING = "waits-for-nobody";
 
-/** Every page: its address, and a heading that it must show. */
+/** Every page: path and heading. */
 const PAGES: [string, string][] = [
   ["/", "Dashboard"],
   ["/tasks", "Tasks"],
@@ -59,17 +59,17 @@ describe("every page", () => {
   }
   const overflow = () => session.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
-  /** Colours that fade into others have arrived. */
+  /** Waits for colour transitions. */
   const still = () =>
     session.page.evaluate(async () => {
       await new Promise(requestAnimationFrame);
       await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
     });
 
-  // One visit for all looks: the page changes its look while it is open, as it does for a person.
-  test.each(PAGES)("%s is there, fits and is accessible: light, dark and on a phone", async (address, heading) => {
+  // One visit for all appearances: theme and viewport change while the page is open.
+  test.each(PAGES)("%s renders, fits and is accessible: light, dark and on a phone", async (address, heading) => {
     const { page, go } = session;
-    session.refusals = [404];
+    session.expectedErrors = [404];
     await page.emulateMedia({ colorScheme: "light" });
     await go(address);
     await settled(heading);

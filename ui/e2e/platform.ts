@@ -9,18 +9,18 @@ import { openContext, serve } from "./browser";
 import { Cluster } from "./cluster";
 import { seed } from "./seed";
 
-/** What the tests know of the product that they run on. */
+/** The product under test. */
 export interface Platform {
   binary: string;
-  /** A directory that goes with the tests. */
+  /** A temporary directory. */
   directory: string;
   url: string;
-  /** Signed in the owner of the machine; it works once. */
+  /** The one-time login link of the owner; already used. */
   loginLink: string;
-  /** The session that it gave. */
+  /** The session of the owner. */
   owner: Cookie[];
   kubeconfig: string;
-  /** Where the browser listens that all tests share. */
+  /** WebSocket address of the shared browser. */
   browser: string;
 }
 
@@ -45,7 +45,7 @@ export function ended(child: ChildProcess): Promise<number> {
   });
 }
 
-/** Waits until the greeting of `kubeopencode up` has named everything. What it prints later is for people. */
+/** Waits until `kubeopencode up` has printed the login link and the kubeconfig. */
 function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "kubeconfig">> {
   return new Promise((found, failed) => {
     const late = setTimeout(() => failed(new Error("The platform did not start in time")), START_MS);
@@ -66,7 +66,7 @@ function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "ku
   });
 }
 
-/** Follows the owner's link as a person would: once for all tests, because it works once. */
+/** Opens the login link of the owner once for all tests, because it is valid once. */
 async function signIn(browserAddress: string, loginLink: string): Promise<Cookie[]> {
   const browser = await chromium.connect(browserAddress);
   const context = await openContext(browser);
@@ -86,7 +86,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const child = spawn(
     binary,
     ["up", "--demo", "--in-memory", "--port", "0", "--api-port", "0", "--state-dir", join(directory, "state")],
-    // A group of its own: Ctrl-C reaches the tests, which then stop it in order.
+    // Its own process group: Ctrl-C reaches only the tests, which then stop the product.
     { stdio: ["ignore", "pipe", "inherit"], detached: true },
   );
   let browser: BrowserServer | undefined;

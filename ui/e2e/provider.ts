@@ -5,19 +5,19 @@ import { text } from "node:stream/consumers";
 
 export const CLIENT = "page";
 
-/** What the provider says of somebody. */
+/** Claims of a user. */
 export type Person = Record<string, unknown>;
 
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 
-/** An OpenID Connect provider on loopback, with a page where a person agrees or does not. */
+/** An OpenID Connect provider on loopback, with a consent page. */
 export class Provider {
   private readonly server: Server;
-  /** Codes that were given out, with the question that each answers. */
+  /** Issued codes with their authorization requests. */
   private readonly codes = new Map<string, URLSearchParams>();
 
-  /** `person` sits at the browser. */
+  /** `person` is the current user. */
   constructor(public person: Person) {
     this.server = createServer((request, response) => void this.answer(request, response));
   }
@@ -62,7 +62,7 @@ export class Provider {
     }
   }
 
-  /** The page on which a person is asked; both links lead back. */
+  /** The consent page; both links redirect back. */
   private question(asked: URLSearchParams): string {
     const code = randomUUID();
     this.codes.set(code, asked);
@@ -76,7 +76,7 @@ export class Provider {
       <a href="${back({ code })}">Continue</a> <a href="${back({ error: "access_denied" })}">Cancel</a>`;
   }
 
-  /** The token for a code, if whoever brings it is who asked for it. */
+  /** The token for a code, if the verifier matches. */
   private token(form: URLSearchParams): string | undefined {
     const asked = this.codes.get(form.get("code") ?? "");
     const challenge = createHash("sha256")

@@ -12,7 +12,7 @@ describe("a server that restarts", () => {
   let token: string;
 
   beforeAll(async () => {
-    // With the same key, sessions outlive the process that made them.
+    // With the same key, sessions survive a restart.
     const key = join(inject("platform").directory, "session-key");
     writeFileSync(key, randomBytes(32));
     server = new OwnServer(await freePort(), ["--session-key-file", key]);
@@ -23,9 +23,9 @@ describe("a server that restarts", () => {
   });
   afterAll(() => server.kill());
 
-  test("what was shown stays, the page says that it waits, and is live again by itself", async () => {
+  test("the content stays, a notice is shown, and updates resume after the reconnect", async () => {
     const { page, go, cluster } = session;
-    session.refusals = [0, 401];
+    session.expectedErrors = [0, 401];
     const name = freshName("meanwhile");
     await go(`/tasks?namespace=${NS}`);
     await page.getByLabel("Token").fill(token);
@@ -33,7 +33,7 @@ describe("a server that restarts", () => {
     await page.getByRole("link", { name: "hello", exact: true }).waitFor();
 
     await server.kill();
-    const notice = page.getByText("Reconnecting: what you see may be old");
+    const notice = page.getByText("Reconnecting: data may be out of date");
     await notice.waitFor();
     expect(await page.getByRole("link", { name: "hello", exact: true }).count()).toBe(1);
 

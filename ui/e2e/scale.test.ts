@@ -6,7 +6,7 @@ const MANY = 10_000;
 const FRAMES = 60;
 const SMOOTH_MS = 100;
 
-// On the mock: to make so many Tasks on the product takes longer than all other tests together.
+// On the mock: creating 10,000 Tasks on the product takes longer than all other tests.
 describe("10,000 Tasks", () => {
   const session = useBrowser({ signedOut: true });
   let mock: Mock;
@@ -17,7 +17,7 @@ describe("10,000 Tasks", () => {
   });
   afterAll(() => mock.close());
 
-  test("the list has them all, draws only what is visible, and scrolls smoothly", async () => {
+  test("the list renders only visible rows and scrolls smoothly", async () => {
     const { page, go } = session;
     await go("/tasks");
     await page.locator("[data-row='0'] a").first().waitFor();
@@ -25,7 +25,7 @@ describe("10,000 Tasks", () => {
     expect(await page.locator("[data-row]").count()).toBeLessThan(60);
     const head = page.getByRole("columnheader", { name: "Name", exact: true });
     const place = await head.boundingBox();
-    // What the page computes for a frame, not how long it took: the machine may be busy with something else.
+    // CPU time per frame, not wall-clock time: the machine may be busy.
     const devtools = await page.context().newCDPSession(page);
     await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
     const computed = async () => {
@@ -41,7 +41,7 @@ describe("10,000 Tasks", () => {
       }
     }, FRAMES);
     expect(((await computed()) - before) / FRAMES).toBeLessThan(SMOOTH_MS);
-    // The head stays where it is.
+    // The header is sticky.
     expect(await head.boundingBox()).toEqual(place);
     const inSight = (row: number) =>
       page.waitForFunction((wanted) => {

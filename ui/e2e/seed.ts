@@ -1,12 +1,12 @@
 import type { Cluster, KubeObject } from "./cluster";
 
-/** The demo's namespace and what the demo has in it. */
+/** The namespace of the demo and its objects. */
 export const NS = "demo";
 export const AGENT = "helper";
 export const TEMPLATE = "scripted";
 export const CRON_TASK = "report";
 
-/** What the demo lacks. */
+/** Objects that are added to the demo. */
 export const ASKING_AGENT = "asks-first";
 export const REGISTRY = "catalogue";
 export const MODEL = "small";
@@ -17,7 +17,7 @@ export function ours(kind: string, name: string, spec: object, namespace = NS): 
   return { apiVersion: API, kind, metadata: { namespace, name }, spec };
 }
 
-/** Nothing listens there: what is looked up is found to be missing at once, without a network. */
+/** No server listens on this port: lookups fail immediately, without a network. */
 const NOWHERE = "127.0.0.1:9";
 
 const OBJECTS: KubeObject[] = [
@@ -40,9 +40,9 @@ const OBJECTS: KubeObject[] = [
   ours("RemoteMCPServer", "tickets", { url: `http://${NOWHERE}/mcp` }),
 ];
 
-/** Adds to the demo what the pages need to have something of everything. */
+/** Adds objects to the demo, so that every page has content. */
 export async function seed(cluster: Cluster): Promise<void> {
-  // The demo applies its namespace right after the greeting.
+  // The demo creates its namespace shortly after the start.
   for (let left = 100; ; left -= 1) {
     try {
       await cluster.call("GET", `/api/v1/namespaces/${NS}`);

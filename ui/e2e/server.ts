@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { inject } from "vitest";
 import { ended } from "./platform";
 
-/** A port that nobody uses now. */
+/** A free port. */
 export function freePort(): Promise<number> {
   return new Promise((done, failed) => {
     const probe = createServer().listen(0, "127.0.0.1", () => {
@@ -13,7 +13,7 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** The page's server as a process of its own, beside the one of the platform and on the same cluster. */
+/** A second server process on the cluster of the platform. */
 export class OwnServer {
   readonly url: string;
   private child: ChildProcess | undefined;
@@ -25,7 +25,7 @@ export class OwnServer {
     this.url = `http://127.0.0.1:${port}`;
   }
 
-  /** Resolves when it answers. */
+  /** Resolves when the server is ready. */
   async start(): Promise<void> {
     const { binary, kubeconfig } = inject("platform");
     const child = spawn(
@@ -42,7 +42,7 @@ export class OwnServer {
     }
   }
 
-  /** Ends it without a word, as a crash would. */
+  /** Kills the process, as a crash would. */
   async kill(): Promise<void> {
     this.child?.kill("SIGKILL");
     if (this.child) await ended(this.child);

@@ -9,19 +9,19 @@ export interface Session {
   context: BrowserContext;
   cluster: Cluster;
   url: string;
-  /** Codes of refusals that this test provokes, 0 for a server that is gone; any other is a fault of the page. */
-  refusals: number[];
-  /** Opens an address of the page under test. */
+  /** Status codes that this test provokes, 0 for an unreachable server; any other error fails the test. */
+  expectedErrors: number[];
+  /** Opens a path of the page. */
   go: (address: string) => Promise<void>;
-  /** Waits for a message of success or failure. */
+  /** Waits for a toast. */
   toast: (text: string | RegExp) => Promise<void>;
 }
 
-/** How long work of a real agent may take on a busy machine. */
+/** Timeout for the work of a real agent on a busy machine. */
 export const WORK = { timeout: 120_000 };
 const USUAL_MS = 15_000;
 
-// One connection a process, and one signed-in page: to open another costs more than most tests. Both end with the process.
+// One connection and one signed-in page per process: opening another page takes longer than most tests.
 let connection: Promise<Browser> | undefined;
 let owner: { context: BrowserContext; page: Page | undefined } | undefined;
 
@@ -38,12 +38,12 @@ async function ownerContext(): Promise<BrowserContext> {
   return owner.context;
 }
 
-/** A name that no other test uses. */
+/** A unique name. */
 export function freshName(prefix: string): string {
   return `${prefix}-${randomBytes(4).toString("hex")}`;
 }
 
-/** Goes to an address without loading the page anew, as a link of the page does. */
+/** Navigates without a reload, as a link does. */
 async function follow(page: Page, address: string): Promise<void> {
   await page.evaluate((to) => {
     history.pushState(null, "", to);
@@ -51,16 +51,15 @@ async function follow(page: Page, address: string): Promise<void> {
   }, address);
 }
 
-/** Leaves whatever is shown: nothing of it can be taken for what comes next, and nothing of it asks the server any more. */
+/** Leaves the current page, so that its content is not mistaken for the next page and its requests end. */
 async function leave(page: Page): Promise<void> {
   await follow(page, "/nothing-is-here");
   await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
 }
 
 /**
- * A page for the tests of a file: of the owner of the machine, who stays signed in from file to file, or of somebody who
- * is not signed in. A test fails if the page reported an error that it did not expect: a crash, a breach of the security
- * policy, a refused request.
+ * A page for the tests of a file: signed in as the owner, or signed out. A test fails if the page reports an unexpected
+ * error: a crash, a violation of the content security policy, a failed request.
  */
 export function useBrowser({ signedOut = false } = {}): Session {
   const session = {} as Session;
@@ -69,7 +68,7 @@ export function useBrowser({ signedOut = false } = {}): Session {
   const isExpected = (message: string) => {
     if (!message.startsWith("Failed to load resource: ")) return false;
     const code = /the server responded with a status of (\d+)/.exec(message)?.[1] ?? "0";
-    return session.refusals.includes(Number(code));
+    return session.expectedErrors.includes(Number(code));
   };
   const note = {
     pageerror: (error: Error) => errors.push(error.message),
@@ -100,7 +99,7 @@ export function useBrowser({ signedOut = false } = {}): Session {
 
   beforeEach(async () => {
     errors.length = 0;
-    session.refusals = [];
+    session.expectedErrors = [];
     const open = signedOut ? session.page : owner?.page;
     session.page = open && !open.isClosed() ? open : await session.context.newPage();
     if (owner && !signedOut) owner.page = session.page;
@@ -115,9 +114,9 @@ export function useBrowser({ signedOut = false } = {}): Session {
     if (failed) {
       const path = `screenshots/failed/${task.name.replace(/[^a-z0-9]+/gi, "-")}.png`;
       await page.screenshot({ path });
-      console.error(`What was seen: ui/${path}`);
+      console.error(`Screenshot: ui/${path}`);
     }
-    // What a person chose (theme, namespace) is remembered; the next test is another person.
+    // Theme and namespace are stored; the next test starts without them.
     await page.evaluate(() => localStorage.clear()).catch(() => {});
     if (failed) await page.close();
     else if (!signedOut) await leave(page);
@@ -128,7 +127,7 @@ export function useBrowser({ signedOut = false } = {}): Session {
   return session;
 }
 
-/** Writes one line into the YAML editor, in place of the whole text. */
+/** Replaces the text of the YAML editor by one line. */
 export async function writeYaml(page: Page, label: string | RegExp, line: string): Promise<void> {
   await page.getByLabel(label).click();
   await page.keyboard.press("ControlOrMeta+a");
@@ -136,10 +135,10 @@ export async function writeYaml(page: Page, label: string | RegExp, line: string
   await page.keyboard.insertText(line);
 }
 
-/** Chooses Delete, reads what goes, confirms. */
-export async function deleteShown({ page, refusals }: Session, kind: string, consequence: RegExp): Promise<void> {
-  // The feed may tell of the end before the page has left: it looks once more.
-  refusals.push(404);
+/** Deletes the shown object and checks the listed consequences. */
+export async function deleteShown({ page, expectedErrors }: Session, kind: string, consequence: RegExp): Promise<void> {
+  // The event stream may report the deletion before the page has navigated: the page then fetches the object again.
+  expectedErrors.push(404);
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();
   const dialog = page.getByRole("dialog");

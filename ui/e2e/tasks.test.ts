@@ -3,14 +3,14 @@ import { violations } from "./axe";
 import { AGENT, ASKING_AGENT, NS, ours } from "./seed";
 import { deleteShown, freshName, useBrowser, WORK } from "./session";
 
-/** Real Pods and a real OpenCode; its model does what the [[words in brackets]] of a prompt say. */
+/** Real Pods and a real OpenCode; its model executes the [[directives]] in a prompt. */
 describe("Tasks", () => {
   const session = useBrowser();
   const status = (text: string) => session.page.locator("h1", { hasText: text }).waitFor(WORK);
   const h1 = (name: string) => session.page.getByRole("heading", { level: 1, name }).waitFor();
   const tab = (name: string) => session.page.getByRole("tab", { name, exact: true }).click();
 
-  test("who has never been here makes one, watches it, and reads what it changed", WORK, async () => {
+  test("a new user creates a Task, follows it and reads its changes", WORK, async () => {
     const { page, go } = session;
     await go("/");
     await page.getByRole("link", { name: "New Task" }).click();
@@ -18,7 +18,7 @@ describe("Tasks", () => {
     await page
       .getByLabel("Description")
       .fill('Take a note. [[write path=note.md text="buy milk\\nbuy bread\\n"]] [[say Noted.]]');
-    // Where and by whom is proposed: nothing else must be filled in, except who of two Agents does it.
+    // The namespace is preselected; only one of the two Agents must be selected.
     await page.getByLabel("Agent", { exact: true }).selectOption(AGENT);
     await page.getByRole("button", { name: "Create Task" }).click();
     await page.getByRole("heading", { level: 1, name: /^task-/ }).waitFor();
@@ -40,7 +40,7 @@ describe("Tasks", () => {
     await page.getByText("Noted.", { exact: true }).waitFor();
   });
 
-  test("the dashboard tells what happened", WORK, async () => {
+  test("the dashboard shows recent Tasks and failures", WORK, async () => {
     const { page, go } = session;
     await go("/");
     await page.locator(".recharts-surface").first().waitFor();
@@ -49,7 +49,7 @@ describe("Tasks", () => {
     await page.getByText("Model error").first().waitFor(WORK);
   });
 
-  test("one on a template shows its log to search and to download, its session and its changes", WORK, async () => {
+  test("a Task on a template shows log, search, download, session and changes", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks/${NS}/write-a-file`);
     await status("Completed");
@@ -71,7 +71,7 @@ describe("Tasks", () => {
     await page.getByRole("heading", { name: /haiku\.md/ }).waitFor();
   });
 
-  test("one that failed says why, and where its settings come from", WORK, async () => {
+  test("a failed Task shows the reason and the sources of its settings", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks/${NS}/fails-on-purpose?tab=explain`);
     await status("Failed");
@@ -82,18 +82,18 @@ describe("Tasks", () => {
       .waitFor();
   });
 
-  test("problems that the server finds stand at their fields", async () => {
+  test("validation errors of the server are shown at their fields", async () => {
     const { page, go } = session;
-    session.refusals = [422];
+    session.expectedErrors = [422];
     await go(`/tasks/create?namespace=${NS}&agent=${AGENT}`);
     await page.getByLabel("Description").fill("Do it.");
     await page.getByRole("button", { name: "Git repository" }).click();
-    await page.getByRole("button", { name: "Check only" }).click();
-    await page.getByText(/needs? a look/).waitFor();
+    await page.getByRole("button", { name: "Validate" }).click();
+    await page.getByText(/fields? (is|are) invalid/).waitFor();
     expect(await page.locator("[aria-invalid=true], [role=alert]").count()).toBeGreaterThan(0);
   });
 
-  test("one at work is stopped; one that waits for it says so, is corrected, and is stopped too", WORK, async () => {
+  test("a running Task is stopped; a waiting Task is explained, edited and stopped", WORK, async () => {
     const { page, go, cluster } = session;
     const slow = freshName("slow");
     const next = freshName("next");
@@ -106,7 +106,7 @@ describe("Tasks", () => {
 
     await go(`/tasks/${NS}/${next}?tab=explain`);
     await status("Queued");
-    await page.getByRole("heading", { name: "What you can do" }).waitFor();
+    await page.getByRole("heading", { name: "Suggested actions" }).waitFor();
     await page.getByRole("link", { name: slow }).first().click();
     await h1(slow);
     await page.getByRole("link", { name: `Agent ${AGENT}` }).click();
@@ -123,9 +123,9 @@ describe("Tasks", () => {
     await page.getByRole("button", { name: "Review changes" }).click();
     const dialog = page.getByRole("dialog", { name: "Save these changes?" });
     await dialog.getByText("priority: 9").waitFor();
-    await dialog.getByText("it is valid").waitFor();
+    await dialog.getByText("Validated by the server.").waitFor();
     await dialog.getByRole("button", { name: "Save" }).click();
-    await session.toast(/was saved/);
+    await session.toast(/ saved\.$/);
 
     await go(`/tasks?namespace=${NS}&name=${next}`);
     await page.getByRole("button", { name: `Stop ${next}`, exact: true }).click();
@@ -139,7 +139,7 @@ describe("Tasks", () => {
     expect(await page.getByText("Too late.", { exact: true }).count()).toBe(0);
   });
 
-  test("one is duplicated, and the copy is deleted", WORK, async () => {
+  test("a Task is duplicated, and the copy is deleted", WORK, async () => {
     const { page, go } = session;
     const name = freshName("copy");
     await go(`/tasks/${NS}/hello`);
@@ -154,12 +154,12 @@ describe("Tasks", () => {
     await page.getByRole("link", { name, exact: true }).waitFor({ state: "detached", ...WORK });
   });
 
-  test("one that ended runs again", WORK, async () => {
+  test("a finished Task runs again", WORK, async () => {
     const { page, go } = session;
     await go(`/tasks/${NS}/waits-its-turn`);
     await status("Completed");
     await page.getByRole("button", { name: "Run again" }).click();
-    await session.toast("It runs again.");
+    await session.toast("Rerun requested.");
     await tab("Overview");
     await page.locator("dt", { hasText: /^Run$/ }).locator("+ dd", { hasText: /^2$/ }).waitFor(WORK);
     await status("Completed");
@@ -174,7 +174,7 @@ describe("Tasks", () => {
     expect(await violations(page)).toEqual([]);
   });
 
-  test("what an agent asks is allowed, or refused with a reason", WORK, async () => {
+  test("a permission request is allowed, or rejected with a reason", WORK, async () => {
     const { page, go, cluster } = session;
     const ask = async (command: string): Promise<void> => {
       const name = freshName("asks");
@@ -192,8 +192,8 @@ describe("Tasks", () => {
 
     await ask("echo second");
     await request().waitFor(WORK);
-    await request().getByLabel("Reason for a refusal").fill("Not today.");
-    await request().getByRole("button", { name: "Refuse" }).click();
+    await request().getByLabel("Reason for the rejection").fill("Not today.");
+    await request().getByRole("button", { name: "Reject" }).click();
     await request().waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Run again" }).waitFor(WORK);
   });

@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What needs nothing of the demo comes first: the demo goes on meanwhile. Then the long ones, and the short ones fill up. */
+/** Tests that do not need the demo run first, while the demo starts. Then long files before short ones. */
 const ORDER = ["login", "kinds", "tasks", "agents", "pages", "crontasks", "oidc", "lists", "restart", "scale"];
 const place = (file: TestSpecification) => ORDER.findIndex((name) => file.moduleId.endsWith(`/${name}.test.ts`));
 
@@ -20,7 +20,7 @@ export default defineConfig({
     globalSetup: "e2e/platform.ts",
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // One platform and one browser; two files at a time, because a test waits for the product as often as it computes.
+    // One platform and one browser; two files in parallel, because tests mostly wait for the product.
     maxWorkers: 2,
     isolate: false,
     sequence: { sequencer: InOrder },

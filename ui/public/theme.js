@@ -4,7 +4,7 @@
   try {
     chosen = localStorage.getItem("kubeopencode.theme");
   } catch {
-    // Storage is off: the system's theme it is.
+    // Storage is disabled: use the theme of the system.
   }
   const dark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";

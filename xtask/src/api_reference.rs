@@ -86,14 +86,14 @@ fn write_fields(page: &mut String, schema: &Value, prefix: &str) {
     }
 }
 
-/// The name of a Kubernetes type, if the field has one. Ours of the same name are told apart by their properties.
+/// The name of a Kubernetes type, if the field has one. Our types of the same name differ in their properties.
 fn foreign_type(name: &str, field: &Value) -> Option<&'static str> {
     let (inner, _) = element(field);
     inner["properties"].is_object().then_some(())?;
     FOREIGN.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
-/// What a list or map holds, and how the path shows it; anything else as it is.
+/// The item type of a list or map with its notation in the path; any other type unchanged.
 fn element(field: &Value) -> (&Value, &'static str) {
     match field["type"].as_str() {
         Some("array") => (&field["items"], "[]"),

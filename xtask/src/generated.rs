@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 
 use anyhow::{Context as _, bail};
 
-use crate::{api_reference, cli_reference};
+use crate::{api_reference, cli_reference, environment_reference};
 
 const CRDS: &str = "deploy/crds";
 
@@ -20,6 +20,7 @@ fn files() -> anyhow::Result<BTreeMap<String, String>> {
     files.insert("crates/local/definitions.jsonl".into(), lines);
     files.insert("docs/reference/api.md".into(), api_reference::page(&crds));
     files.insert("docs/reference/cli.md".into(), cli_reference::page());
+    files.insert("docs/reference/environment.md".into(), environment_reference::page());
     files.insert("docs/reference/openapi.json".into(), server::openapi());
     Ok(files)
 }
@@ -41,7 +42,7 @@ pub fn write(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a file on disk is not what would be written.
+/// Fails if a file on disk differs from what would be generated.
 pub fn check(root: &Path) -> anyhow::Result<()> {
     let files = files()?;
     let mut drifted = stale(root, &files)?;

@@ -1,14 +1,14 @@
 //! The container images, without Docker: directories become docker archives.
 //!
-//! | image | what is in it |
+//! | image | contents |
 //! |---|---|
 //! | `kubeopencode` | our program at `/kubeopencode`, git, ssh and certificates: the controller and the helpers of Pods |
 //! | `kubeopencode-agent-opencode` | OpenCode; its entrypoint copies it to `$TOOLS_DIR` |
 //! | `kubeopencode-agent-devbox` | where agents work: a shell, git, ripgrep |
 //! | `kubeopencode-agent-attach` | our program under the name `opencode`, and nothing else |
 //!
-//! What users build with Docker is in `deploy/images`; these are for tests, demos and machines without a registry. npm is
-//! left out, so `plugin-init` needs the image of the Dockerfile. What is downloaded is kept in the cache.
+//! The images that users build with Docker are in `deploy/images`; these are for tests, demos and machines without a registry. npm is
+//! left out, so `plugin-init` needs the image of the Dockerfile. Downloads are kept in the cache.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ use testenv::image::{self, Image};
 const REGISTRY: &str = "quay.io/kubeopencode";
 /// The version that every test is made with.
 const OPENCODE: &str = include_str!("../../deploy/opencode-version").trim_ascii();
-/// What helpers and agents need from Debian.
+/// Debian packages of helpers and agents.
 const PACKAGES: [&str; 6] = ["git", "ripgrep", "ca-certificates", "bash", "busybox-static", "openssh-client"];
 /// Dependencies of theirs that only matter to an installed system.
 const LEFT_OUT: [&str; 13] = [
@@ -79,7 +79,7 @@ pub fn write(root: &Path, out: &Path, tag: &str, release: bool) -> anyhow::Resul
     })
 }
 
-/// Where archives go and what they are called.
+/// Directory and tag of the archives.
 struct Images<'a> {
     out: &'a Path,
     tag: &'a str,
@@ -126,7 +126,7 @@ fn static_program(root: &Path, release: bool) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(target.join("static"))?;
     let small = kept.with_extension("new");
     run(Command::new("strip").arg("-o").arg(&small).arg(program))?;
-    // What is not written again need not be packed again.
+    // An unchanged layer is not packed again.
     if fs::read(&kept).ok() == Some(fs::read(&small)?) {
         fs::remove_file(&small)?;
     } else {
@@ -135,7 +135,7 @@ fn static_program(root: &Path, release: bool) -> anyhow::Result<PathBuf> {
     Ok(kept)
 }
 
-/// What the packages have in them, unpacked once.
+/// The contents of the packages, unpacked once.
 fn base() -> anyhow::Result<PathBuf> {
     let base = cache()?.join("debian");
     if base.is_dir() {
@@ -159,7 +159,7 @@ fn base() -> anyhow::Result<PathBuf> {
     Ok(base)
 }
 
-/// What the scripts of the packages would do.
+/// Does the work of the packages' install scripts.
 fn settle(root: &Path) -> anyhow::Result<()> {
     let mut names: Vec<PathBuf> = files(&root.join("usr/share/ca-certificates"))?;
     names.sort();
@@ -199,7 +199,7 @@ fn open_directory(path: &Path, mode: u32) -> anyhow::Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 
-/// The packages and everything that they depend on, except for what is left out.
+/// The packages and everything that they depend on, except for those left out.
 fn closure() -> anyhow::Result<BTreeSet<String>> {
     let mut all: BTreeSet<String> = PACKAGES.map(str::to_owned).into();
     let mut next: Vec<String> = all.iter().cloned().collect();
@@ -216,7 +216,7 @@ fn closure() -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// Reads what `apt-cache depends` says. Of alternatives the first is taken.
+/// Parses the output of `apt-cache depends`. Of alternatives the first is taken.
 fn dependencies(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut chosen = false;

@@ -1,8 +1,9 @@
-//! Chores of this repository, as `cargo run -p xtask -- <chore>`.
-#![allow(clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+//! Development commands of this repository: `cargo run -p xtask -- <command>`.
+#![allow(clippy::print_stderr, reason = "a command line tool")]
 
 mod api_reference;
 mod cli_reference;
+mod environment_reference;
 mod generated;
 mod images;
 mod suites;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(about = "Chores of this repository")]
+#[command(about = "Development commands of this repository")]
 struct Args {
     #[command(subcommand)]
     chore: Chore,
@@ -20,9 +21,9 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Write the files that are made from code: deploy/crds, docs/reference.
+    /// Write the generated files: deploy/crds, docs/reference.
     Generate {
-        /// Write nothing; fail if a file is not as it would be written.
+        /// Write nothing; fail if a file is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -30,13 +31,13 @@ enum Chore {
     Test,
     /// Write the container images as docker archives, without Docker.
     Images {
-        /// Where to.
+        /// Output directory.
         #[arg(long, default_value = "target/images")]
         out: PathBuf,
         /// The tag of every image. A node pulls `latest` before every start; any other tag it takes as it was loaded.
         #[arg(long, default_value = "latest")]
         tag: String,
-        /// With a program of the release profile: much smaller, and minutes to build.
+        /// Build the program with the release profile: smaller, and minutes to build.
         #[arg(long)]
         release: bool,
     },

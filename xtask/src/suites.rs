@@ -1,16 +1,14 @@
-//! Every test of the workspace, a few programs at a time: most suites wait for a cluster rather than compute, so that
-//! running them one after another leaves the machine idle for half of the time.
+//! Runs every test of the workspace, two programs at a time: most suites wait for a cluster rather than compute, so
+//! that one after another would leave the machine idle for half of the time.
 
 use std::{
-    collections::VecDeque,
+    cmp::Reverse,
+    fmt::Write as _,
     fs::File,
     io::{BufRead as _, BufReader, Read as _, Seek as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Condvar, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -18,49 +16,76 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-/// How long a client or a terminal waits for a real OpenCode server (`real`, `up`), or a Pod for its processes (`pods`),
-/// cannot be told on a machine that is busy with something else: beside these run only the calm ones, then short ones.
-const DELICATE: [&str; 3] = ["real", "up", "pods"];
+/// How many suites run at once. More would compete for the memory that their clusters need.
+const AT_ONCE: usize = 2;
 
-/// These wait more than they compute, and there can be one node at a time.
-const CALM: [&str; 2] = ["node", "node_killed"];
+/// Suites that use up the same resource, which never run side by side.
+const EXCLUSIVE: [&[&str]; 3] = [
+    // Nodes use fixed names of network interfaces: one at a time on a machine.
+    &["node", "node_killed"],
+    // Each start of OpenCode takes five seconds of a core, and these suites start many at once.
+    &["node", "real", "up"],
+    // Each of these keeps every core busy by itself.
+    &["controllers", "real"],
+];
 
-/// These begin first, in this order, so that none of them is still running alone at the end.
-const LONGEST: [&str; 5] = ["controllers", "api", "schema", "kubectl", "kubernetes"];
+/// These start first, in this order, so that none of them is still running alone at the end.
+const LONGEST: [&str; 8] = ["controllers", "real", "api", "up", "schema", "node", "kubectl", "kubernetes"];
 
-/// The Kubernetes of a suite lives for minutes: its memory may grow, the processors have better to do than to tidy up.
+/// The Kubernetes of a suite lives for minutes: less frequent garbage collection trades its memory for processor time.
 const GO_GARBAGE: (&str, &str) = ("GOGC", "400");
 
-/// A suite that takes longer has lost its way.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// A suite that runs longer is killed.
+const LIMIT: Duration = Duration::from_mins(20);
 
-/// A program full of tests.
+/// How many of the slowest cases are printed.
+const SLOWEST: usize = 20;
+
+/// A test program.
 struct Suite {
     name: String,
     package: PathBuf,
     program: PathBuf,
 }
 
-/// How a suite ended.
+/// The outcome of a suite.
 struct Report {
     passed: bool,
     output: String,
 }
 
-/// Builds and runs all tests, two programs at a time.
+/// The time that a case took.
+#[derive(Debug, PartialEq)]
+struct CaseTime {
+    suite: String,
+    case: String,
+    seconds: f64,
+}
+
+/// Suites that have not started yet, and the names of those that run.
+struct Schedule {
+    waiting: Vec<Suite>,
+    running: Vec<String>,
+}
+
+/// Results of the suites that ended.
+#[derive(Default)]
+struct Results {
+    failed: Vec<String>,
+    times: Vec<CaseTime>,
+}
+
+/// Builds and runs all tests, then prints the slowest cases.
 pub fn run(root: &Path) -> anyhow::Result<()> {
     let mut suites = build(root, &["--workspace"])?;
-    // A node needs root, so cargo knows these only by name.
+    // A node needs root, so cargo builds these only by name.
     suites.extend(build(root, &["--workspace", "--test", "node", "--test", "node_killed"])?);
     suites.sort_by(|a, b| a.program.cmp(&b.program));
     suites.dedup_by(|a, b| a.program == b.program);
     suites.sort_by_key(|suite| LONGEST.iter().position(|name| suite.name == *name).unwrap_or(LONGEST.len()));
     let all = suites.len();
-
-    let named = |names: &'static [&str]| move |suite: &Suite| names.contains(&suite.name.as_str());
-    let (delicate, others): (Vec<_>, Vec<_>) = suites.into_iter().partition(named(&DELICATE));
-    let (calm, others): (Vec<_>, Vec<_>) = others.into_iter().partition(named(&CALM));
-    let failed = run_all(delicate, calm, others);
+    let Results { failed, times } = run_all(suites);
+    print_slowest(times);
     ensure!(failed.is_empty(), "{} of {all} suites failed: {}", failed.len(), failed.join(", "));
     let mut examples = testenv::cargo();
     examples.args(["test", "--quiet", "--locked", "--workspace", "--doc"]).current_dir(root).stdout(Stdio::null());
@@ -68,43 +93,59 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the delicate suites beside the calm ones, and whoever is done goes on with the others, of which the longest come
-/// first. Answers which failed.
-fn run_all(delicate: Vec<Suite>, calm: Vec<Suite>, others: Vec<Suite>) -> Vec<String> {
-    let (others, failed) = (Mutex::new(VecDeque::from(others)), Mutex::new(Vec::new()));
-    let is_delicate = AtomicBool::new(true);
-    let run = |suite: Suite| {
-        if !suite.run_and_tell() {
-            lock(&failed).push(suite.name);
-        }
+/// Runs the suites in this order, except that a suite waits for its resources.
+fn run_all(suites: Vec<Suite>) -> Results {
+    let schedule = Mutex::new(Schedule { waiting: suites, running: Vec::new() });
+    let (suite_ended, results) = (Condvar::new(), Mutex::new(Results::default()));
+    let next = || {
+        let idle = |schedule: &mut Schedule| !schedule.waiting.is_empty() && schedule.startable().is_none();
+        let mut schedule = suite_ended.wait_while(lock(&schedule), idle).unwrap_or_else(PoisonError::into_inner);
+        let suite = schedule.startable().map(|index| schedule.waiting.remove(index))?;
+        schedule.running.push(suite.name.clone());
+        Some(suite)
     };
-    let run_others = || {
-        // As a call, so that the lock is not held while the suite runs.
-        let next = || {
-            let mut others = lock(&others);
-            if is_delicate.load(Ordering::Relaxed) { others.pop_back() } else { others.pop_front() }
-        };
+    let work = || {
         while let Some(suite) = next() {
-            run(suite);
+            let report = suite.run_and_print();
+            lock(&schedule).end(&suite.name);
+            suite_ended.notify_all();
+            let mut results = lock(&results);
+            results.times.extend(case_times(&suite.name, &report.output));
+            if !report.passed {
+                results.failed.push(suite.name);
+            }
         }
     };
     thread::scope(|scope| {
-        scope.spawn(|| {
-            delicate.into_iter().for_each(run);
-            is_delicate.store(false, Ordering::Relaxed);
-            run_others();
-        });
-        scope.spawn(|| {
-            calm.into_iter().for_each(run);
-            run_others();
-        });
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
     });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Schedule {
+    /// The first waiting suite whose resources no running suite uses.
+    fn startable(&self) -> Option<usize> {
+        let is_free = |suite: &Suite| !self.running.iter().any(|running| conflict(running, &suite.name));
+        self.waiting.iter().position(is_free)
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some(index) = self.running.iter().position(|running| running == name) {
+            self.running.swap_remove(index);
+        }
+    }
+}
+
+/// Whether two suites use the same exclusive resource.
+fn conflict(one: &str, other: &str) -> bool {
+    EXCLUSIVE.iter().any(|users| users.contains(&one) && users.contains(&other))
 }
 
 impl Suite {
-    /// Runs it and says how it ended. Answers whether it passed.
-    fn run_and_tell(&self) -> bool {
+    /// Runs the suite and prints its outcome, with its whole output if it failed.
+    fn run_and_print(&self) -> Report {
         let start = Instant::now();
         let report = self.run().unwrap_or_else(|error| Report { passed: false, output: format!("{error:#}") });
         let seconds = start.elapsed().as_secs();
@@ -113,20 +154,22 @@ impl Suite {
         } else {
             eprintln!("{}\n    {:<32} {seconds:>4} s  FAILED", report.output, self.name);
         }
-        report.passed
+        report
     }
 
     fn run(&self) -> anyhow::Result<Report> {
         let mut output = tempfile::tempfile()?;
         let mut child = Command::new(&self.program)
+            // libtest prints times only where unstable features are allowed, which it looks up when it starts.
+            .args(["-Z", "unstable-options", "--report-time"])
+            .envs([("RUSTC_BOOTSTRAP", "1"), GO_GARBAGE])
             .current_dir(&self.package)
-            .envs([GO_GARBAGE])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
             .spawn()
             .with_context(|| format!("cannot run {}", self.program.display()))?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIMIT;
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break Some(status);
@@ -140,7 +183,7 @@ impl Suite {
         };
         let mut text = read_all(&mut output)?;
         if status.is_none() {
-            text.push_str("\nkilled: it ran longer than ten minutes\n");
+            write!(text, "\nkilled after {LIMIT:?}\n")?;
         }
         Ok(Report { passed: status.is_some_and(|status| status.success()), output: text })
     }
@@ -176,13 +219,39 @@ fn suite(message: &Value) -> Option<Suite> {
     Some(Suite { name, package, program })
 }
 
-/// What the suite says of itself: `83 passed`, with ignored ones if there are any.
+/// Prints the slowest cases. Tests of one process run side by side, so the times do not add up to that of the suite.
+fn print_slowest(mut times: Vec<CaseTime>) {
+    times.sort_by_key(|time| Reverse(Duration::from_secs_f64(time.seconds)));
+    eprintln!("    slowest {SLOWEST} of {} cases", times.len());
+    for CaseTime { suite, case, seconds } in times.iter().take(SLOWEST) {
+        eprintln!("    {seconds:>7.1} s  {suite} {case}");
+    }
+}
+
+/// The times in the output of a suite: `test NAME ... ok <1.234s>` by libtest, `time NAME <1.234s>` by
+/// [`testenv::runner`].
+fn case_times(suite: &str, output: &str) -> Vec<CaseTime> {
+    let case_time = |line: &str| {
+        let (what, rest) = line.split_once(' ')?;
+        let (rest, seconds) = rest.strip_suffix("s>")?.rsplit_once(" <")?;
+        let case = match what {
+            "test" => rest.split_once(" ... ")?.0,
+            "time" => rest,
+            _ => return None,
+        };
+        Some(CaseTime { suite: suite.to_owned(), case: case.to_owned(), seconds: seconds.parse().ok()? })
+    };
+    output.lines().filter_map(case_time).collect()
+}
+
+/// The counts in the output of a suite that passed: `83 passed`, and ignored cases if there are any.
 fn counts(output: &str) -> String {
     let Some(result) = output.lines().rev().find_map(|line| line.strip_prefix("test result: ok. ")) else {
         return String::new();
     };
-    let told = |count: &&str| !count.starts_with("0 ") && (count.ends_with(" passed") || count.ends_with(" ignored"));
-    result.split("; ").filter(told).collect::<Vec<_>>().join(", ")
+    let counted =
+        |count: &&str| !count.starts_with("0 ") && (count.ends_with(" passed") || count.ends_with(" ignored"));
+    result.split("; ").filter(counted).collect::<Vec<_>>().join(", ")
 }
 
 fn read_all(file: &mut File) -> anyhow::Result<String> {
@@ -194,4 +263,27 @@ fn read_all(file: &mut File) -> anyhow::Result<String> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_both_runners_are_read() {
+        let output = "running 2 tests\ntest a::b ... ok <1.500s>\ntest c ... ignored\ntest d ... FAILED <0.020s>\n\
+                      test e ... ok\ntime real::f <61.000s>\ntest result: ok. 3 passed; finished in 2.00s\n";
+        let times: Vec<_> = case_times("s", output).into_iter().map(|time| (time.case, time.seconds)).collect();
+        assert_eq!(times, [("a::b".to_owned(), 1.5), ("d".to_owned(), 0.02), ("real::f".to_owned(), 61.0)]);
+    }
+
+    #[test]
+    fn suites_with_the_same_resource_run_one_after_another() {
+        let suite = |name: &str| Suite { name: name.to_owned(), package: PathBuf::new(), program: PathBuf::new() };
+        let waiting = ["node", "real", "schema"].map(suite).into();
+        let mut schedule = Schedule { waiting, running: vec!["up".to_owned()] };
+        assert_eq!(schedule.startable(), Some(2));
+        schedule.end("up");
+        assert_eq!(schedule.startable(), Some(0));
+    }
 }

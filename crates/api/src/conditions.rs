@@ -1,6 +1,6 @@
 //! Types of conditions, and the reasons that they, events and metrics carry.
 //!
-//! A condition's message is a sentence for a person; its reason is a stable word for a program.
+//! A condition's message is a sentence for a person; its reason is a stable identifier for a program.
 
 /// Condition types, by the kinds that carry them.
 pub mod types {
@@ -58,7 +58,7 @@ pub mod types {
     pub const APPLIED: &str = "Applied";
 }
 
-/// Reasons, by what they tell.
+/// Reasons, by condition.
 pub mod reasons {
     // Why a Task waits.
     /// The Agent runs as many Tasks as it may.
@@ -89,7 +89,7 @@ pub mod reasons {
     pub const ANSWERED: &str = "Answered";
 
     // What a run has reached.
-    /// What a run needs was put where it belongs.
+    /// The inputs of the run are in place.
     pub const IN_PLACE: &str = "InPlace";
     /// The log was read to its end and is kept.
     pub const CAPTURED: &str = "Captured";
@@ -103,7 +103,7 @@ pub mod reasons {
     pub const DRAINING: &str = "Draining";
     /// How the run ended is kept.
     pub const RECORDED: &str = "Recorded";
-    /// How the run ended could not be kept; the status alone tells it.
+    /// The run record could not be archived.
     pub const NOT_RECORDED: &str = "NotRecorded";
 
     // How a Task ended.
@@ -147,7 +147,7 @@ pub mod reasons {
     pub const LENGTH_LIMIT: &str = "LengthLimit";
     /// The provider refused the content.
     pub const CONTENT_FILTERED: &str = "ContentFiltered";
-    /// Somebody aborted the session on the server.
+    /// The session was aborted on the server.
     pub const SESSION_ABORTED: &str = "SessionAborted";
     /// The task command exited with a code that is not 0.
     pub const NON_ZERO_EXIT: &str = "NonZeroExit";
@@ -181,9 +181,9 @@ pub mod reasons {
     pub const CONFIG_INVALID: &str = "ConfigInvalid";
     /// The spec is valid.
     pub const VALID: &str = "Valid";
-    /// Nobody looked at it, because something else is wrong.
+    /// Not checked: an earlier check failed.
     pub const NOT_CHECKED: &str = "NotChecked";
-    /// An object of that name belongs to somebody else.
+    /// An object of that name belongs to another owner.
     pub const NAME_CONFLICT: &str = "NameConflict";
     /// A claim holds data and cannot change as wanted.
     pub const CLAIM_KEPT: &str = "ClaimKept";

@@ -1,4 +1,4 @@
-//! Contexts: what an agent should know before it starts.
+//! Contexts: information that an agent receives before it starts.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::{
     schema::{Duration, IntoRule as _},
 };
 
-/// One piece of knowledge for the agent: a text, a ConfigMap, a Git repository, a URL, or what it should know about
+/// One piece of context for the agent: a text, a ConfigMap, a Git repository, a URL, or information about
 /// the platform it runs on.
 ///
 /// With a `mountPath` it becomes a file or directory; without one its text goes to `.kubeopencode/context.md`,
@@ -28,10 +28,10 @@ pub struct ContextItem {
     /// Name for logs, messages and the tag around its text.
     #[schemars(length(max = 63))]
     pub name: Option<String>,
-    /// What it is, for people.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// Go on without it if it cannot be had.
+    /// Optional: continue if unavailable.
     pub optional: Option<bool>,
     /// What kind of context it is; the field of the same name holds it.
     #[serde(rename = "type")]
@@ -66,7 +66,7 @@ pub enum ContextType {
     ConfigMap,
     /// A Git repository or a part of it.
     Git,
-    /// What the agent should know about the platform.
+    /// Information about the platform.
     Runtime,
     /// A document fetched when the task starts.
     #[serde(rename = "URL")]
@@ -83,7 +83,7 @@ pub struct ConfigMapContext {
     /// One key; all keys when unset.
     #[schemars(length(max = 253))]
     pub key: Option<String>,
-    /// Go on without it if the ConfigMap or the key does not exist.
+    /// Optional: continue if the ConfigMap or the key does not exist.
     pub optional: Option<bool>,
 }
 
@@ -98,6 +98,19 @@ pub struct GitContext {
     /// Path inside the repository; the whole of it when unset.
     #[schemars(length(max = 4096))]
     pub path: Option<String>,
+    /// What is fetched.
+    #[serde(flatten)]
+    pub fetch: GitFetch,
+    /// Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`.
+    pub secret_ref: Option<LocalRef>,
+    /// Keep it up to date while an Agent runs.
+    pub sync: Option<GitSync>,
+}
+
+/// What is fetched from a Git repository: the fields that every Git source has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitFetch {
     /// Branch, tag or commit.
     #[serde(rename = "ref", default = "head")]
     #[schemars(length(max = 512))]
@@ -109,10 +122,6 @@ pub struct GitContext {
     /// Fetch submodules too.
     #[serde(default)]
     pub recurse_submodules: bool,
-    /// Secret with `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`.
-    pub secret_ref: Option<LocalRef>,
-    /// Keep it up to date while an Agent runs.
-    pub sync: Option<GitSync>,
 }
 
 /// How an Agent follows a repository.
@@ -122,14 +131,14 @@ pub struct GitSync {
     /// Follow the repository.
     #[serde(default)]
     pub enabled: bool,
-    /// How often to look; 5m when unset.
+    /// Polling interval; 5m when unset.
     pub interval: Option<Duration>,
     /// What to do with a new commit.
     #[serde(default)]
     pub policy: GitSyncPolicy,
 }
 
-/// What a new commit does to an Agent.
+/// Effect of a new commit on an Agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GitSyncPolicy {
     /// A sidecar updates the files in place.
@@ -186,10 +195,6 @@ pub struct GitSkillSource {
     /// URL of the repository.
     #[schemars(length(min = 1, max = 4096))]
     pub repository: String,
-    /// Branch, tag or commit.
-    #[serde(rename = "ref", default = "head")]
-    #[schemars(length(max = 512))]
-    pub reference: String,
     /// Directory with the skills.
     #[schemars(length(max = 4096))]
     pub path: Option<String>,
@@ -197,13 +202,9 @@ pub struct GitSkillSource {
     #[schemars(inner(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Set)]
     pub names: Option<Vec<String>>,
-    /// How many commits to fetch; 0 fetches the whole history.
-    #[serde(default = "one")]
-    #[schemars(range(min = 0))]
-    pub depth: i32,
-    /// Fetch submodules too.
-    #[serde(default)]
-    pub recurse_submodules: bool,
+    /// What is fetched.
+    #[serde(flatten)]
+    pub fetch: GitFetch,
     /// Secret with credentials, as for a Git context.
     pub secret_ref: Option<LocalRef>,
 }

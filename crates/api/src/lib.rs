@@ -22,10 +22,12 @@
 //! - a definition fits into the annotation of a client-side `kubectl apply`;
 //! - whatever the API server accepts, these types can read.
 
+#![deny(missing_docs)]
 #![allow(clippy::duplicated_attributes, reason = "the lint takes the columns of a definition for one attribute")]
 
 pub mod conditions;
 pub mod context;
+mod key;
 pub mod kinds;
 pub mod names;
 pub mod refs;
@@ -38,6 +40,7 @@ pub mod workload;
 use kube::CustomResourceExt;
 use serde_json::Value;
 
+pub use key::Key;
 pub use kinds::{
     agent::{Agent, AgentSpec, AgentStatus},
     agent_template::{AgentTemplate, AgentTemplateSpec, AgentTemplateStatus},

@@ -45,11 +45,11 @@ pub mod annotations {
     pub const STOP: &str = "kubeopencode.io/stop";
     /// On a Task: a new value runs it again under the next epoch.
     pub const RERUN: &str = "kubeopencode.io/rerun";
-    /// On a Pod: since when it was told to end.
+    /// On a Pod: when its termination was requested.
     pub const ENDED_AT: &str = "kubeopencode.io/ended-at";
-    /// On a Pod: why it was told to end, as a reason.
+    /// On a Pod: reason of the requested termination.
     pub const ENDED_FOR: &str = "kubeopencode.io/ended-for";
-    /// On a Task's Pod: what it runs on, `Agent/<name>` or `AgentTemplate/<name>`. It holds a slot there even when its
+    /// On a Task's Pod: its target, `Agent/<name>` or `AgentTemplate/<name>`. It holds a slot there even when its
     /// Task is gone.
     pub const RUNS_ON: &str = "kubeopencode.io/runs-on";
     /// On a CronTask: `"true"` creates one Task now. Until that Task exists, it then holds when it was seen.
@@ -64,7 +64,7 @@ pub mod annotations {
     pub const AGENT_NAMESPACE: &str = "kubeopencode.io/agent-namespace";
     /// On a Task's Pod, followed by a number: a small file that the Pod brings along.
     pub const FILE_PREFIX: &str = "files.kubeopencode.io/";
-    /// On what an Agent consists of: digest of what was applied, so that what is no longer wanted is noticed.
+    /// On objects of an Agent: digest of the applied content, so that removed settings are noticed.
     pub const APPLIED: &str = "kubeopencode.io/applied";
     /// On a Pod template: hash of the context files, so that a change rolls out.
     pub const CONTEXT_HASH: &str = "kubeopencode.io/context-hash";
@@ -94,7 +94,7 @@ pub mod field_managers {
     pub const CONTROLLER: &str = "kubeopencode-controller";
 }
 
-/// Images used where nobody says otherwise.
+/// Default images.
 pub mod images {
     /// The image of our own helpers.
     pub const SYSTEM: &str = "quay.io/kubeopencode/kubeopencode:latest";
@@ -122,7 +122,7 @@ pub mod defaults {
     pub const TASK_WORKSPACE_SIZE: &str = "20Gi";
     /// DNS domain of the cluster.
     pub const CLUSTER_DOMAIN: &str = "cluster.local";
-    /// How long a Task waits for what it refers to to appear.
+    /// How long a Task waits for a missing reference.
     pub const REFERENCE_GRACE_SECONDS: u64 = 60;
     /// From admission to the start of the task container.
     pub const STARTUP_TIMEOUT_SECONDS: u64 = 300;

@@ -1,4 +1,4 @@
-//! How one run of a Task goes: its workspace, what it takes in and leaves behind, its limits.
+//! Settings of one run of a Task: workspace, inputs, artefacts, caches, limits.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,33 @@ use crate::{
     schema::{Duration, IntoRule as _},
     workload::Protocol,
 };
+
+/// The settings of a run that both a Task and a template can set. The Task's value wins; a list replaces a list.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSettings {
+    /// Files that are kept after the run.
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub artifacts: Option<Vec<Artifact>>,
+    /// Files that later runs can reuse.
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub caches: Option<Vec<Cache>>,
+    /// Keys that the result must have.
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub outputs: Option<Vec<String>>,
+    /// Containers that run beside the task.
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub services: Option<Vec<SideService>>,
+    /// From admission to the start of the task container; 5m when unset.
+    pub startup_timeout: Option<Duration>,
+    /// Whether a failed run is tried again.
+    pub retry: Option<Retry>,
+}
 
 /// Where the files of a run live. Unset: in an emptyDir that goes with the Pod.
 #[skip_serializing_none]
@@ -30,7 +57,7 @@ pub struct Workspace {
     /// An existing claim to share.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: Option<String>,
-    /// Keep the claim of a failed run until its Task is deleted, for a look. A shared claim keeps what every run left.
+    /// Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.
     #[serde(default)]
     pub retain_on_failure: bool,
 }
@@ -91,7 +118,7 @@ pub struct Input {
     /// Where to put it; a relative path starts at the workspace.
     #[schemars(length(min = 1, max = 4096))]
     pub mount_path: String,
-    /// Go on without it.
+    /// Optional: continue if unavailable.
     #[serde(default)]
     pub optional: bool,
 }
@@ -104,10 +131,10 @@ pub struct Cache {
     /// Name of the cache.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files.
+    /// Key of an exact hit; `{{ hash "go.sum" }}` is replaced by the hash of files.
     #[schemars(length(min = 1, max = 512))]
     pub key: String,
-    /// Beginnings of keys that are good enough, best first.
+    /// Key prefixes to fall back to, best first.
     #[schemars(length(max = 16), inner(length(min = 1, max = 512)))]
     pub restore_keys: Option<Vec<String>>,
     /// Paths to keep, relative to the workspace.
@@ -118,7 +145,7 @@ pub struct Cache {
     pub policy: CachePolicy,
 }
 
-/// What a run does with a cache.
+/// Whether a run reads or writes a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CachePolicy {
     /// Restore before, save after.
@@ -165,7 +192,7 @@ pub struct SideServicePort {
     pub protocol: Protocol,
 }
 
-/// Whether a run that failed is tried again. Off by default: what an agent did cannot be undone by trying again.
+/// Whether a run that failed is tried again. Off by default: an agent's actions cannot be undone by trying again.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -197,12 +224,12 @@ pub struct Dependency {
     /// Name of the Task, in the same namespace.
     #[schemars(length(min = 1, max = 63))]
     pub task: String,
-    /// Which end is good enough.
+    /// Required outcome.
     #[serde(default)]
     pub condition: DependencyCondition,
 }
 
-/// Which end of a dependency is good enough.
+/// Required outcome of a dependency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DependencyCondition {
     /// It completed and was not stopped.
@@ -214,7 +241,7 @@ pub enum DependencyCondition {
     Finished,
 }
 
-/// What a run, or an Agent in a window of time, may use. Reaching a limit stops the run.
+/// Limits of tokens and cost of a run, or of an Agent within a window. Reaching a limit stops the run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -234,18 +261,18 @@ pub struct Budget {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person.
+    /// Never: no person is asked, the agent's own rules decide. Ask: actions with the rule "ask" wait for a person.
     /// Always: every tool call waits for a person.
     #[serde(default)]
     pub mode: ApprovalMode,
-    /// A request that nobody answers for this long is rejected; 1h when unset.
+    /// An unanswered request is rejected after this time; 1h when unset.
     pub timeout: Option<Duration>,
 }
 
 /// When a person is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApprovalMode {
-    /// Nobody is asked.
+    /// No person is asked.
     #[default]
     Never,
     /// Where the rules say so.

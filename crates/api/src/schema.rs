@@ -9,7 +9,7 @@ use kube::core::{
     schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema, transform::AddNullable};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// A longer description than this is cut after its first sentence. Ours are shorter; those of the Kubernetes types
@@ -34,21 +34,36 @@ impl IntoRule for (&str, &str) {
     }
 }
 
-/// A span of time as people write it in Kubernetes: `90s`, `5m`, `1h30m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Duration(kube::core::Duration);
+/// A duration as Kubernetes writes it, never negative: `90s`, `5m`, `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Duration(time::Duration);
 
 impl Duration {
-    /// As the standard library's type. The schema admits no negative spans.
+    /// As the standard library's type.
     pub fn to_std(self) -> time::Duration {
-        self.0.into()
+        self.0
+    }
+}
+
+impl Serialize for Duration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // `5400s` or `1.5s`: the largest unit of the standard library's form is the second.
+        serializer.collect_str(&format_args!("{:?}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        units::duration::parse(&text)
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("not a duration such as 90s, 5m or 1h30m"))
     }
 }
 
 impl From<time::Duration> for Duration {
     fn from(span: time::Duration) -> Self {
-        Self(span.into())
+        Self(span)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an Agent and an AgentTemplate both say. An Agent's value wins over its template's; a list replaces a list.
+//! Settings that Agent and AgentTemplate share. An Agent's value wins over its template's; a list replaces a list.
 
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub struct AgentSettings {
     /// Command of Task Pods instead of ours.
     #[schemars(length(max = 256))]
     pub command: Option<Vec<String>>,
-    /// What every Task of the agent should know.
+    /// Contexts of every Task of the agent.
     #[schemars(length(max = 64))]
     pub contexts: Option<Vec<ContextItem>>,
     /// Skills of the agent.

@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 
 use crate::{refs::HeaderFromSecret, schema::IntoRule as _};
 
-/// Tools of one server, API or Agent, and what the agent may do with them.
+/// Tools of one server, API or Agent, with permissions.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

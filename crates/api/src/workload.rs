@@ -1,4 +1,4 @@
-//! How the Pods of an Agent or a Task look: images aside, everything that a platform engineer wants to set.
+//! The Pods of an Agent or a Task: everything but images that a platform engineer sets.
 
 use std::collections::BTreeMap;
 
@@ -201,7 +201,7 @@ pub struct VolumePersistence {
     pub size: Option<String>,
 }
 
-/// When an idle Agent goes to sleep.
+/// When an idle Agent is suspended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Standby {
@@ -303,7 +303,7 @@ pub enum NetworkMode {
     /// Nothing is forbidden by us.
     #[default]
     Open,
-    /// Only what is listed is allowed.
+    /// Only listed destinations are allowed.
     Restricted,
 }
 

@@ -1,4 +1,4 @@
-//! One request from end to end: who asks, whether they may, and who answers.
+//! Request handling from end to end: authentication, authorization, dispatch.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -7,23 +7,23 @@ use http::{HeaderMap, Method, StatusCode, header};
 use jiff::Timestamp;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use crate::auth::{self, Access, Attributes, Pki, Question, User};
-use crate::http::{self as answers, Answer, Form};
+use crate::auth::{self, Access, AccessCheck, Attributes, Pki, User};
+use crate::http::{self as responses, ApiResponse, Representation};
 use crate::kinds::Registry;
 use crate::kubelet::Kubelet;
-use crate::refusal::Refusal;
 use crate::request::{Address, Query, Target};
+use crate::status_error::StatusError;
 use crate::store::Store;
 use crate::verbs;
 use crate::{Cause, Options, Storage};
 
-/// A request that came from somewhere.
+/// An incoming request.
 pub(crate) struct Call {
     pub(crate) parts: http::request::Parts,
     pub(crate) body: Bytes,
-    /// Whom the client's certificate names.
+    /// The user of the client certificate.
     pub(crate) certificate: Option<User>,
-    /// The connection under the request, for those that become a stream.
+    /// The connection of the request, for requests that become a stream.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
 }
 
@@ -33,7 +33,6 @@ impl Call {
     }
 }
 
-/// The server.
 pub(crate) struct Api {
     pub(crate) store: Store,
     pub(crate) pki: Pki,
@@ -42,7 +41,7 @@ pub(crate) struct Api {
     access: RwLock<Arc<Access>>,
     node: RwLock<Option<Arc<dyn Kubelet>>>,
     random: SystemRandom,
-    /// Where the search for the next address of a Service begins.
+    /// Where the search for the next free Service address begins.
     service_addresses: Mutex<u32>,
 }
 
@@ -52,7 +51,7 @@ impl Api {
             Storage::Memory => (Store::in_memory()?, Pki::open(None)?),
             Storage::Directory(directory) => {
                 let directory = directory.clone();
-                // The keys come after the lock, so that two processes do not make them at the same time.
+                // Load the keys under the storage lock, so that two processes do not create them at the same time.
                 let opened = tokio::task::spawn_blocking(move || -> Result<_, Cause> {
                     let store = Store::open(&directory)?;
                     Ok((store, Pki::open(Some(&directory.join("pki")))?))
@@ -73,7 +72,7 @@ impl Api {
             random,
             service_addresses: Mutex::new(0),
         });
-        verbs::bootstrap(&api).await.map_err(|refusal| Cause::Bootstrap(refusal.message().to_owned()))?;
+        verbs::bootstrap(&api).await.map_err(|error| Cause::Bootstrap(error.message().to_owned()))?;
         Ok(api)
     }
 
@@ -96,7 +95,7 @@ impl Api {
         fresh
     }
 
-    /// Who may do what, now.
+    /// The current roles and bindings.
     pub(crate) fn access(&self) -> Arc<Access> {
         let current = Arc::clone(&self.access.read().unwrap_or_else(PoisonError::into_inner));
         if current.is_current(&self.store) {
@@ -107,43 +106,41 @@ impl Api {
         fresh
     }
 
-    /// Whether `user` may. Roles are not even read for those who may do everything.
-    pub(crate) fn allows(&self, user: &User, question: &Question) -> bool {
-        user.is_in(auth::MASTERS) || self.access().allows(user, question)
+    /// Whether `user` is allowed to. Skips reading roles for system:masters.
+    pub(crate) fn allows(&self, user: &User, check: &AccessCheck) -> bool {
+        user.is_in(auth::MASTERS) || self.access().allows(user, check)
     }
 
-    /// The first of `count` places that is free, after the one that was given out last: two callers at the same moment
-    /// get different ones, although neither is stored yet.
-    pub(crate) fn take_service_address(&self, count: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The first free index below `count` after the last allocated one: concurrent callers get different ones although
+    /// neither is stored yet.
+    pub(crate) fn allocate_service_address(&self, count: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
         let mut next = self.service_addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (0..count).map(|step| (*next + step) % count).find(|place| is_free(*place))?;
         *next = place + 1;
         Some(place)
     }
 
-    /// Random bytes for names and identifiers.
-    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Refusal> {
+    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], StatusError> {
         let mut bytes = [0; N];
-        self.random.fill(&mut bytes).map_err(|_| Refusal::internal("there is no randomness"))?;
+        self.random.fill(&mut bytes).map_err(|_| StatusError::internal("no random bytes available"))?;
         Ok(bytes)
     }
 
-    /// Answers a request, whatever it is.
-    pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Answer {
-        match self.granted(call).await {
-            Ok(answer) => answer,
-            Err(refusal) => answers::refuse(&refusal),
+    pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> ApiResponse {
+        match self.authorize_and_dispatch(call).await {
+            Ok(response) => response,
+            Err(error) => responses::failure(&error),
         }
     }
 
-    async fn granted(self: &Arc<Self>, call: Call) -> Result<Answer, Refusal> {
+    async fn authorize_and_dispatch(self: &Arc<Self>, call: Call) -> Result<ApiResponse, StatusError> {
         let query = Query::parse(call.parts.uri.query());
         let target = Target::parse(call.parts.uri.path());
         let verb = target.verb(&call.parts.method, &query);
         let user = self.authenticate(&call.parts.headers, call.certificate.clone())?;
-        let question = question(&target, verb);
-        if !self.allows(&user, &question) {
-            return Err(question.refusal(&user));
+        let check = access_check(&target, verb);
+        if !self.allows(&user, &check) {
+            return Err(check.forbidden(&user));
         }
         match target {
             Target::Path(path) => self.path(&path, &call),
@@ -151,39 +148,39 @@ impl Api {
         }
     }
 
-    /// Who asks: the certificate, or the token, or nobody; then as whom they want to be treated.
-    fn authenticate(&self, headers: &HeaderMap, certificate: Option<User>) -> Result<User, Refusal> {
+    /// Authenticates by certificate or token, or as anonymous; then applies impersonation.
+    fn authenticate(&self, headers: &HeaderMap, certificate: Option<User>) -> Result<User, StatusError> {
         let user = match (certificate, auth::bearer(headers)) {
             (Some(user), _) => user,
             (None, Some(token)) => {
-                verbs::token_user(self, token, &[auth::ISSUER.to_owned()]).ok_or_else(Refusal::unauthorized)?.0
+                verbs::token_user(self, token, &[auth::ISSUER.to_owned()]).ok_or_else(StatusError::unauthorized)?.0
             }
             (None, None) => User::anonymous(),
         };
         let Some(impersonation) = auth::impersonation(headers)? else { return Ok(user) };
-        for question in &impersonation.questions {
-            if !self.allows(&user, question) {
-                return Err(question.refusal(&user));
+        for check in &impersonation.checks {
+            if !self.allows(&user, check) {
+                return Err(check.forbidden(&user));
             }
         }
         Ok(impersonation.user)
     }
 
-    /// Everything that is no object.
-    fn path(&self, path: &str, call: &Call) -> Result<Answer, Refusal> {
+    /// Serves paths that are not objects.
+    fn path(&self, path: &str, call: &Call) -> Result<ApiResponse, StatusError> {
         if !matches!(call.parts.method, Method::GET | Method::HEAD) {
-            return Err(Refusal::method_not_allowed());
+            return Err(StatusError::method_not_allowed());
         }
         match path.trim_end_matches('/') {
-            "/healthz" | "/livez" | "/readyz" => return Ok(answers::text(StatusCode::OK, "ok")),
-            "/version" => return Ok(answers::json(StatusCode::OK, version())),
+            "/healthz" | "/livez" | "/readyz" => return Ok(responses::text(StatusCode::OK, "ok")),
+            "/version" => return Ok(responses::json(StatusCode::OK, version())),
             _ => {}
         }
         let registry = self.registry();
         let accept = call.header(header::ACCEPT);
-        answers::discovery(&registry, path, accept)
-            .or_else(|| answers::documents(&registry, path, accept))
-            .map_or_else(|| Ok(answers::text(StatusCode::NOT_FOUND, "404 page not found\n")), Ok)
+        responses::discovery(&registry, path, accept)
+            .or_else(|| responses::documents(&registry, path, accept))
+            .map_or_else(|| Ok(responses::text(StatusCode::NOT_FOUND, "404 page not found\n")), Ok)
     }
 
     async fn objects(
@@ -193,17 +190,17 @@ impl Api {
         query: Query,
         user: User,
         call: Call,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<ApiResponse, StatusError> {
         let registry = self.registry();
         let resource = registry
             .find(&address.group, &address.version, &address.resource)
             .filter(|resource| resource.namespaced || address.namespace.is_empty() || resource.is("", "namespaces"))
             .cloned();
         let Some(resource) = resource else {
-            // A version that exists knows that the kind does not; nobody answers for a version that does not.
+            // An existing group version responds that the kind is unknown; an unknown version is a plain 404.
             return match registry.of_version(&address.group, &address.version).next() {
-                Some(_) => Err(Refusal::no_such_path()),
-                None => Ok(answers::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+                Some(_) => Err(StatusError::no_such_path()),
+                None => Ok(responses::text(StatusCode::NOT_FOUND, "404 page not found\n")),
             };
         };
         let verbs = if address.subresource.is_empty() {
@@ -211,15 +208,15 @@ impl Api {
         } else {
             let missing = || match resource.custom {
                 Some(_) => resource.not_found(&address.name),
-                None => Refusal::no_such_path(),
+                None => StatusError::no_such_path(),
             };
             resource.subresource(&address.subresource).ok_or_else(missing)?.verbs
         };
         let creates_at_a_name = verb == "create" && address.subresource.is_empty() && !address.name.is_empty();
         if !verbs.contains(&verb) || creates_at_a_name {
-            return Err(Refusal::method_not_allowed());
+            return Err(StatusError::method_not_allowed());
         }
-        let form = Form::negotiate(call.header(header::ACCEPT), &query)?;
+        let form = Representation::negotiate(call.header(header::ACCEPT), &query)?;
         let namespace = if resource.namespaced { address.namespace } else { String::new() };
         let request = verbs::Request {
             api: Arc::clone(self),
@@ -245,7 +242,7 @@ impl Api {
     }
 }
 
-fn question(target: &Target, verb: &str) -> Question {
+fn access_check(target: &Target, verb: &str) -> AccessCheck {
     let attributes = match target {
         Target::Path(path) => Attributes::Path(path.clone()),
         Target::Objects(address) => Attributes::Resource {
@@ -256,24 +253,23 @@ fn question(target: &Target, verb: &str) -> Question {
             name: address.name.clone(),
         },
     };
-    Question { verb: verb.to_owned(), attributes }
+    AccessCheck { verb: verb.to_owned(), attributes }
 }
 
-/// The time as Kubernetes writes it.
+/// The current time in the format of Kubernetes.
 pub(crate) fn now() -> String {
     printed(Timestamp::now())
 }
 
-/// A moment as Kubernetes writes it.
+/// A timestamp in the format of Kubernetes.
 pub(crate) fn printed(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -1,4 +1,4 @@
-//! Clients in the same process.
+//! In-process clients.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tower::BoxError;
 
 use crate::api::{Api, Call};
 use crate::auth::User;
-use crate::http::{AnswerBody, answer_upgrade};
+use crate::http::{ResponseBody, answer_upgrade};
 
-/// A client that calls the server directly, as the owner of the process.
+/// A client that calls the server directly, with all rights.
 pub(crate) fn in_process(api: Arc<Api>) -> kube::Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let api = Arc::clone(&api);
@@ -29,21 +29,21 @@ pub(crate) fn in_process(api: Arc<Api>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// A request that becomes a stream needs a connection; a pipe in memory is one.
-async fn upgraded(api: Arc<Api>, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+/// A request that becomes a stream needs a connection; an in-memory pipe is used.
+async fn upgraded(api: Arc<Api>, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move {
         let service =
             hyper::service::service_fn(move |request| answer_upgrade(Arc::clone(&api), request, Some(User::master())));
         let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
         if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a stream ended early");
+            tracing::debug!(%error, "stream closed early");
         }
     });
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a stream ended early");
+            tracing::debug!(%error, "stream closed early");
         }
     });
     let response = sender.send_request(request).await?;

@@ -4,19 +4,20 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use kubeopencode_apiserver::{ApiServer, Options, Storage};
 //! let server = ApiServer::open(Options { storage: Storage::Memory, ..Options::default() }).await?;
-//! let client = server.client(); // in this process, without sockets, allowed everything
+//! let client = server.client(); // in-process, with all rights
 //! # let _ = client; Ok(()) }
 //! ```
 //!
-//! It stores objects, validates, versions and watches them, and says who may do what. Nothing here makes objects true:
-//! controllers and nodes are clients like any other. What kubectl, kube-rs and client-go need of a real kube-apiserver
-//! behaves the same, down to the texts of refusals.
+//! The server stores, validates, versions and watches objects, and authorizes requests. It contains no controllers:
+//! controllers and nodes are clients like any other. What kubectl, kube-rs and client-go need of kube-apiserver behaves
+//! the same, down to the error messages.
 //!
 //! # Invariants
-//! - A write that was acknowledged is on disk. Nobody sees a write before that.
-//! - Revisions only grow, also across restarts; a watch delivers every change after its revision once, in order, or says
-//!   that it cannot (410 Gone).
-//! - Objects are JSON from end to end: one table of kinds and generic verbs, no handler for a kind where a row suffices.
+//! - An acknowledged write is on disk, and no write is visible before that.
+//! - Revisions only grow, also across restarts; a watch delivers every change after its revision once and in order, or
+//!   fails with 410 Gone.
+//! - Objects are JSON from end to end: one table of kinds and generic verbs, no handler for a kind where a row
+//!   suffices.
 
 mod api;
 mod auth;
@@ -25,8 +26,8 @@ mod client;
 mod http;
 mod kinds;
 mod kubelet;
-mod refusal;
 mod request;
+mod status_error;
 mod store;
 mod streams;
 mod verbs;
@@ -41,22 +42,19 @@ use tokio::net::TcpListener;
 
 use api::Api;
 
-/// Where objects are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// In this process, until it ends.
+    /// In memory, until the process ends.
     #[default]
     Memory,
-    /// In a directory that this process alone uses while it runs.
+    /// In a directory that this process locks while it runs.
     Directory(PathBuf),
 }
 
-/// How a server is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where objects are kept.
     pub storage: Storage,
-    /// The first address for Services. The others follow it within the same 16 bits.
+    /// First address of the Service network, a /16.
     pub service_addresses: Ipv4Addr,
 }
 
@@ -66,7 +64,6 @@ impl Default for Options {
     }
 }
 
-/// Why a server cannot be started, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Cause);
@@ -77,29 +74,29 @@ enum Cause {
     Store(#[from] store::DiskError),
     #[error(transparent)]
     Keys(#[from] auth::PkiError),
-    #[error("the objects that every server has cannot be created: {0}")]
+    #[error("cannot create the default objects: {0}")]
     Bootstrap(String),
 }
 
-/// A running API server. It lives as long as it, or a client of it, is held.
+/// A running API server. Lives as long as a clone or a client of it.
 #[derive(Clone)]
 pub struct ApiServer {
     api: Arc<Api>,
 }
 
 impl ApiServer {
-    /// Opens the storage and makes sure that the objects are there which every server has.
+    /// Opens the storage and creates the default objects.
     pub async fn open(options: Options) -> Result<Self, Error> {
         let api = Api::open(options).await?;
         Ok(Self { api })
     }
 
-    /// A client in this process that is allowed everything. No sockets are involved.
+    /// An in-process client with all rights. No sockets are involved.
     pub fn client(&self) -> kube::Client {
         client::in_process(Arc::clone(&self.api))
     }
 
-    /// Serves HTTPS on `listener` until `shutdown` is ready; then ends every connection.
+    /// Serves HTTPS on `listener` until `shutdown` resolves; then closes every connection.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -116,12 +113,12 @@ impl ApiServer {
         Ok(auth::write_private(file, config.as_bytes()).map_err(Cause::Keys)?)
     }
 
-    /// The certificate that clients trust, PEM; Pods get it as `ca.crt`.
+    /// The CA certificate in PEM; Pods get it as `ca.crt`.
     pub fn authority(&self) -> &str {
         self.api.pki.authority_pem()
     }
 
-    /// Sets who runs Pods: logs, exec, attach and port-forward are passed on.
+    /// Sets the node that serves logs, exec, attach and port-forward.
     pub fn attach_node(&self, node: Arc<dyn Kubelet>) {
         self.api.attach_node(node);
     }

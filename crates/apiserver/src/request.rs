@@ -1,11 +1,10 @@
-//! What a request asks for, read from its path and query.
+//! Parses path and query of a request.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// The parameters of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -15,7 +14,7 @@ impl Query {
         Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 
-    /// The first value of a parameter that is not empty.
+    /// The first non-empty value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
     }
@@ -24,38 +23,35 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a parameter is set to something that does not mean no. The first counts; Python writes `False`.
+    /// Whether a parameter is set and not false. The first value counts; Python writes `False`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         let first = self.0.iter().find(|(key, _)| key == name);
         first.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A number, if the parameter is there.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, StatusError> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let problem = || Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+        let problem = || StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
         text.parse().map(Some).map_err(|_| problem())
     }
 }
 
-/// A collection, an object or a part of one.
+/// The address of a collection, an object or a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty for what is in no namespace, and for a collection in all of them.
+    /// Empty for cluster-scoped objects, and for a collection in all namespaces.
     pub(crate) namespace: String,
     pub(crate) resource: String,
     pub(crate) name: String,
     pub(crate) subresource: String,
 }
 
-/// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To objects.
     Objects(Address),
-    /// To anything else: discovery, health, documents.
+    /// Discovery, health, OpenAPI documents.
     Path(String),
 }
 
@@ -84,7 +80,7 @@ impl Target {
             [resource, name, subresource] => (*resource, *name, *subresource),
             _ => return other(),
         };
-        // `namespaces/x` is itself in the namespace x, so that a Role there can grant it.
+        // `namespaces/x` is itself in the namespace x, so that a Role there can grant access to it.
         let namespace = if group.is_empty() && resource == "namespaces" && !name.is_empty() { name } else { namespace };
         Self::Objects(Address {
             group: group.to_owned(),

@@ -16,10 +16,10 @@ pub struct Args {
     /// Where to serve `/metrics`.
     #[arg(long, default_value = ":8080", value_parser = address, env = "KUBEOPENCODE_METRICS_ADDRESS")]
     metrics_bind_address: SocketAddr,
-    /// Serve `/metrics` over TLS, with a certificate that the process makes for itself.
+    /// Serve `/metrics` over TLS, with a self-signed certificate.
     #[arg(long)]
     metrics_secure: bool,
-    /// Known for the sake of earlier manifests. `/metrics` speaks HTTP/1.1, which every client does.
+    /// Accepted for compatibility; `/metrics` is served over HTTP/1.1 only.
     #[arg(long = "enable-http2")]
     _enable_http2: bool,
     /// Where to serve `/healthz` and `/readyz`.
@@ -31,7 +31,7 @@ pub struct Args {
     /// Namespace of the lease; the Pod's own, or `kubeopencode-system`.
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubeopencode-system")]
     leader_elect_namespace: String,
-    /// Tasks that are worked on at once.
+    /// Maximum of concurrent Task passes.
     #[arg(long, default_value_t = 32)]
     concurrency: usize,
     #[command(flatten)]

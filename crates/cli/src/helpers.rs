@@ -1,4 +1,4 @@
-//! What runs inside Pods, as subcommands. Their settings come from the environment, which the controller writes.
+//! The helpers inside Pods, as subcommands. Their settings come from the environment, which the controller writes.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
     attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init, probe,
-    redact::Redactor, shim, stop, unpack, url_fetch,
+    redact, shim, stop, unpack, url_fetch,
 };
 
 use crate::{exit_code, process};
@@ -19,7 +19,7 @@ use crate::{exit_code, process};
 /// A helper inside a Pod.
 #[derive(Debug, Subcommand)]
 pub enum Helper {
-    /// Inside a Pod: put contexts in place.
+    /// Inside a Pod: write contexts to their paths.
     ContextInit,
     /// Inside a Pod: clone a repository.
     GitInit,
@@ -29,32 +29,32 @@ pub enum Helper {
     UrlFetch,
     /// Inside a Pod: install OpenCode plugins.
     PluginInit,
-    /// Inside a Pod: ask whether the Agent's server can be used.
+    /// Inside a Pod: check whether the Agent's server is usable.
     Probe,
-    /// Inside a Pod: receive a piece of what a Task delivers to its Agent. Takes what `attach` sends.
+    /// Inside a Pod: receive a part of a Task's delivery to its Agent, as `attach` sends it.
     #[command(hide = true)]
     Unpack {
         /// As `attach` writes them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Inside a Pod: do a Task on an Agent's server. Takes the arguments of `opencode run --attach`.
+    /// Inside a Pod: run a Task on an Agent's server. Takes the arguments of `opencode run --attach`.
     #[command(disable_help_flag = true)]
     Attach {
         /// As for `opencode`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Inside a Pod: do what a file says on an OpenCode server, and show it.
+    /// Inside a Pod: send the prompt in a file to an OpenCode server and stream the session.
     TaskSubmit {
         /// The server's URL.
         #[arg(long)]
         url: String,
-        /// The file that says what to do.
+        /// File with the prompt.
         #[arg(long, value_name = "FILE")]
         task_file: String,
     },
-    /// Inside a Pod: run a command, forward signals to it, and judge how it ended.
+    /// Inside a Pod: run a command, forward signals to it and report its outcome.
     Shim {
         /// The command and its arguments.
         #[arg(last = true, required = true)]
@@ -82,8 +82,8 @@ impl Helper {
         matches!(self, Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit)
     }
 
-    /// Prepares, and leaves the reason of a failure. A stop ends it at once: PID 1 of a container, which it is, does not
-    /// even hear of a signal that it has no handler for.
+    /// Prepares, and leaves the reason of a failure. A stop ends it at once: it is PID 1 of its container, for which
+    /// signals without a handler are ignored.
     fn prepare_unless_stopped(self) -> ExitCode {
         let runtime = match small_runtime() {
             Ok(runtime) => runtime,
@@ -99,17 +99,17 @@ impl Helper {
         });
         let Some(done) = done else { return ExitCode::from(stop::STOPPED) };
         if let Err(error) = &done {
-            let path = pod::env::path(&pod::env::process, pod::env::OUTCOME_FILE, "/dev/termination-log");
+            let path = pod::outcome::file(&pod::env::process);
             // Its causes are in the sentence already. If it cannot be left, it is still in the log.
-            let _ = last_word::leave(&error.to_string(), &path, &Redactor::from_process([]));
+            let _ = last_word::leave(&error.to_string(), &path, &redact::from_process([]));
         }
         exit_code(done)
     }
 
-    /// The helpers that prepare something and say what they did.
+    /// The helpers that prepare a Pod and log their steps.
     async fn prepare(self) -> anyhow::Result<()> {
         let env: pod::env::Lookup<'_> = &pod::env::process;
-        // What they do is the log of their container. A second subscriber cannot be there; if it were, it would do.
+        // Their output is the log of their container. If a subscriber is already installed, it is used.
         let _ = process::log("kubeopencode_pod=info", false);
         match self {
             Self::ContextInit => {

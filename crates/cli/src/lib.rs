@@ -5,7 +5,6 @@ pub mod controller;
 pub mod crds;
 pub mod down;
 pub mod helpers;
-mod later;
 pub mod log_archive;
 pub mod oidc;
 pub mod process;
@@ -20,15 +19,13 @@ use std::{
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
-use later::Later;
-
-/// What the program does, by the name that it was started under and its arguments.
+/// Dispatches on the program's name and arguments.
 pub fn main() -> ExitCode {
     // The node starts containers through this program.
     if let Some(code) = up::as_container() {
         return code;
     }
-    // The attach image holds this binary under the name of the program that it stands in for.
+    // The attach image holds this binary under the name of the program that it replaces.
     helpers::as_opencode().unwrap_or_else(|| Cli::parse().run())
 }
 
@@ -47,31 +44,31 @@ enum Command {
     #[command(flatten)]
     User(commands::Command),
     /// Start the whole platform on this machine, without a cluster.
-    Up(Later<up::Args>),
+    Up(up::Args),
     /// Stop the platform on this machine.
-    Down(Later<down::Args>),
-    /// Run the controllers: they do what Tasks, Agents and CronTasks say.
-    Controller(Later<controller::Args>),
+    Down(down::Args),
+    /// Run the controllers for Tasks, Agents and CronTasks.
+    Controller(controller::Args),
     /// Serve the REST API and the web page.
-    Server(Box<Later<server::Args>>),
+    Server(Box<server::Args>),
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`.
-    Crds(Later<crds::Args>),
-    /// What runs inside Pods.
+    Crds(crds::Args),
+    /// The helpers inside Pods.
     #[command(flatten)]
     Helper(helpers::Helper),
 }
 
 impl Cli {
-    /// Does what was asked. The exit codes are those of [`commands::exit::Exit`]; clap itself exits with 2 on bad
+    /// Executes the command. The exit codes are those of [`commands::exit::Exit`]; clap itself exits with 2 on bad
     /// arguments, and helpers that run a Task have codes of their own.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::User(command) => return command.run(&self.cluster),
-            Command::Up(Later(args)) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
-            Command::Down(Later(args)) => down::run(args),
-            Command::Controller(Later(args)) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
-            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(args.0))),
-            Command::Crds(Later(args)) => crds::print(&args, &mut io::stdout().lock()),
+            Command::Up(args) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
+            Command::Down(args) => down::run(args),
+            Command::Controller(args) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
+            Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(*args))),
+            Command::Crds(args) => crds::print(&args, &mut io::stdout().lock()),
             Command::Helper(helper) => return helper.run(),
         };
         exit_code(done)

@@ -7,9 +7,8 @@ use store::{Archive, OpenError};
 /// Where logs outlive Pods.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LogArchiveArg {
-    /// Directory in which logs of Tasks outlive their Pods, and how each run ended outlives the next run, as a path or as
-    /// file:///PATH. Controller and server need the same one, and each cluster its own: what is kept of Tasks that the
-    /// cluster does not have is removed from it.
+    /// Directory for logs and run records of Tasks that outlive their Pods, as a path or as file:///PATH. Controller and
+    /// server need the same one, and each cluster its own: data of Tasks that the cluster does not have is removed.
     #[arg(long, value_name = "URL", env = "KUBEOPENCODE_LOG_ARCHIVE")]
     log_archive: Option<String>,
 }

@@ -7,9 +7,9 @@ use std::{
 
 fn main() -> ExitCode {
     // As a release does: a build for tests is not to survive what would end the product.
-    let tell = panic::take_hook();
+    let report = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
-        tell(what);
+        report(what);
         process::abort();
     }));
     kubeopencode::main()

@@ -5,15 +5,15 @@ use std::{fs, path::PathBuf, time::Duration};
 use anyhow::Context as _;
 use server::Oidc;
 
-/// People of an OpenID Connect provider may log in. What they may do is up to Kubernetes: bind roles to
+/// Users of an OpenID Connect provider may log in. Kubernetes decides their rights: bind roles to
 /// `oidc:<name>` and `oidc:<group>`. The server's own account needs the right to impersonate users and groups.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_field_names, reason = "a field is called as its flag")]
 pub struct OidcArgs {
-    /// Address of an OpenID Connect provider whose people may log in, exactly as its tokens name it.
+    /// Address of an OpenID Connect provider whose users may log in, exactly as in its tokens.
     #[arg(long, value_name = "URL", env = "KUBEOPENCODE_OIDC_ISSUER", requires_all = ["oidc_client_id", "base_url"])]
     oidc_issuer: Option<String>,
-    /// What this server is called at the provider. Register `<base URL>/login/oidc/callback` as its redirect URI.
+    /// Client ID of this server at the provider. Register `<base URL>/login/oidc/callback` as its redirect URI.
     #[arg(long, value_name = "ID", env = "KUBEOPENCODE_OIDC_CLIENT_ID", requires = "oidc_issuer")]
     oidc_client_id: Option<String>,
     /// File with the client's secret; without one this server is a public client.
@@ -25,13 +25,13 @@ pub struct OidcArgs {
     /// Claim that names the user.
     #[arg(long, value_name = "CLAIM", default_value = "email", env = "KUBEOPENCODE_OIDC_USERNAME_CLAIM")]
     oidc_username_claim: String,
-    /// What stands before the name of every user; may be empty. Names that begin with `system:` are always refused.
+    /// Prefix of every user name; may be empty. Names that begin with `system:` are always refused.
     #[arg(long, value_name = "PREFIX", default_value = "oidc:", env = "KUBEOPENCODE_OIDC_USERNAME_PREFIX")]
     oidc_username_prefix: String,
     /// Claim that lists groups.
     #[arg(long, value_name = "CLAIM", default_value = "groups", env = "KUBEOPENCODE_OIDC_GROUPS_CLAIM")]
     oidc_groups_claim: String,
-    /// What stands before the name of every group; may be empty. Groups that begin with `system:` never count.
+    /// Prefix of every group name; may be empty. Groups that begin with `system:` never count.
     #[arg(long, value_name = "PREFIX", default_value = "oidc:", env = "KUBEOPENCODE_OIDC_GROUPS_PREFIX")]
     oidc_groups_prefix: String,
     /// Scopes to ask for besides `openid`, separated by commas.

@@ -1,4 +1,4 @@
-//! What the long-running commands have in common: their log, and addresses to serve at.
+//! Logging and listen addresses of long-running commands.
 
 use std::{io::IsTerminal as _, net::SocketAddr};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// How a process tells what it does.
+/// Log format of a process.
 #[derive(Debug, clap::Args)]
 pub struct Log {
     /// Form of the log.
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// Starts to log what these words say to standard error, in colours if that is a terminal.
+/// Starts logging to standard error with these filter directives, in colours on a terminal.
 pub fn log(words: &str, json: bool) -> anyhow::Result<()> {
     let filter: Targets = words.parse().context("--log cannot be read")?;
     let colours = std::io::stderr().is_terminal();
@@ -54,7 +54,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     full.parse().map_err(|_| "write HOST:PORT or :PORT, such as 127.0.0.1:8080".to_owned())
 }
 
-/// Returns when the process is asked to end.
+/// Returns on SIGTERM or SIGINT.
 pub async fn asked_to_end() {
     // Without handlers the default action of the signal ends the process, which is as good.
     if pod::stop::requested().await.is_err() {

@@ -38,13 +38,13 @@ pub struct Args {
     /// https only.
     #[arg(long, env = "KUBEOPENCODE_BASE_URL")]
     base_url: Option<String>,
-    /// Let whoever is not logged in read everything, with this server's own rights.
+    /// Let anonymous callers read everything, with this server's own rights.
     #[arg(long)]
     anonymous: bool,
-    /// Let whoever is not logged in change everything too. Only on a machine that nobody else reaches.
+    /// Let anonymous callers change everything too. Only for a server that no other person can reach.
     #[arg(long, requires = "anonymous")]
     anonymous_write: bool,
-    /// Ask who somebody is. `false` is the same as `--anonymous --anonymous-write`.
+    /// Authenticate callers. `false` is the same as `--anonymous --anonymous-write`.
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     auth_enabled: bool,
     /// The same as `--anonymous`.
@@ -53,11 +53,10 @@ pub struct Args {
     /// Origins of other pages that may use the API, separated by commas; they need tokens.
     #[arg(long, value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
-    /// Requests that are worked on at once; 0 is any number.
+    /// Maximum of concurrent requests; 0 is unlimited.
     #[arg(long, default_value_t = 0)]
     api_rate_limit: usize,
-    /// Requests a second that one client address may make in the long run, four times as many in a burst; 0 is any
-    /// number.
+    /// Sustained requests per second of one client address, four times as many in a burst; 0 is unlimited.
     #[arg(long, default_value_t = 100)]
     requests_per_second: u32,
     /// Proxies whose X-Forwarded-For is believed, as addresses or ranges separated by commas.
@@ -92,7 +91,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         concurrent_requests: args.api_rate_limit,
         trusted_proxies: args.trusted_proxies,
         session_key,
-        agents_on_loopback: pod::env::process("KUBEOPENCODE_ADDRESSING")
+        agents_on_loopback: pod::env::process(pod::env::ADDRESSING)
             .is_some_and(|value| value.eq_ignore_ascii_case("local")),
         environment: pod::env::process,
         log_archive: args.log_archive.open()?,

@@ -10,9 +10,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use demo::Demo;
 use local::{
-    demo::Demo,
-    opencode::Places,
+    opencode::SearchPaths,
     page::{PORT, Page},
     platform::{API_PORT, Options, Platform},
     state_dir::StateDir,
@@ -25,7 +25,7 @@ use crate::process;
 /// Arguments of `kubeopencode up`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where to keep everything [default: ~/.kubeopencode].
+    /// State directory [default: ~/.kubeopencode].
     #[arg(long, value_name = "DIR", env = "KUBEOPENCODE_STATE_DIR")]
     state_dir: Option<PathBuf>,
     /// Port of the API server on 127.0.0.1; 0 is any free one [default: 7443, or any free one if that is taken].
@@ -40,13 +40,13 @@ pub struct Args {
     /// Run a demo: an Agent, a CronTask and Tasks that need neither a key nor the internet.
     #[arg(long)]
     demo: bool,
-    /// End with the demo: 0 if every Task ended as it should.
+    /// Exit after the demo: 0 if every Task ended as expected.
     #[arg(long, requires = "demo")]
     exit: bool,
-    /// Run images that are not known with the programs of this machine.
+    /// Map unknown images to programs on this machine.
     #[arg(long)]
     host_images: bool,
-    /// What runs containers.
+    /// Container runtime.
     #[arg(long, value_enum, default_value_t = Runtime::Process)]
     runtime: Runtime,
     /// Keep objects in memory only: nothing is left at the end.
@@ -57,7 +57,7 @@ pub struct Args {
     log: String,
 }
 
-/// What runs containers.
+/// Container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Runtime {
     /// Processes of this machine, in namespaces of their own.
@@ -87,7 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // Before anything is started, so that no signal is missed.
     let mut signals =
         Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
-    // What nobody named and nobody is to keep lives in a directory that goes with it.
+    // An unnamed in-memory platform uses a temporary directory.
     let temporary = match (&args.state_dir, args.in_memory) {
         (None, true) => {
             Some(tempfile::Builder::new().prefix("kubeopencode-").tempdir().context("no temporary directory")?)
@@ -99,7 +99,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         None => state_dir(args.state_dir.clone())?,
     };
     let state = StateDir::open(&dir)?;
-    let opencode = Places::of_process(state.path()).find();
+    let opencode = SearchPaths::of_process(state.path()).find();
     if args.demo && opencode.is_none() {
         bail!(
             "the demo runs OpenCode, which is not on this machine: install it with `npm install --global opencode-ai`"
@@ -143,25 +143,25 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     outcome
 }
 
-/// The demo, if it was asked for; then nothing, for ever, unless the demo is the end.
+/// The demo, if requested; then waits for ever unless `--exit` is set.
 async fn work(args: &Args, platform: &Platform, page: &Page) -> anyhow::Result<()> {
     let mut _model = None;
     if args.demo {
         let demo = Demo::start(platform.client()).await?;
         let report = demo.follow(&mut io::stdout()).await?;
         writeln!(io::stdout(), "\n{report}")?;
-        let surprises = report.surprises();
-        if args.exit && !surprises.is_empty() {
-            bail!("the demo did not end as it should: {}", surprises.join("; "));
+        let mismatches = report.mismatches();
+        if args.exit && !mismatches.is_empty() {
+            bail!("the demo did not end as it should: {}", mismatches.join("; "));
         }
         if args.exit {
             return Ok(());
         }
-        for surprise in surprises {
-            writeln!(io::stderr(), "{surprise}")?;
+        for mismatch in mismatches {
+            writeln!(io::stderr(), "{mismatch}")?;
         }
         writeln!(io::stdout(), "Look at it: {}", page.login_link()?)?;
-        // The Agent of the demo goes on to use it.
+        // The Agent of the demo still uses it.
         _model = Some(demo);
     }
     std::future::pending().await
@@ -181,7 +181,7 @@ impl Signals {
     }
 }
 
-/// What runs containers, if not this program itself. Whether it works is known before anything starts.
+/// The container engine, if one was chosen. It is checked before anything starts.
 async fn engine(runtime: Runtime) -> anyhow::Result<Option<Engine>> {
     let program = match runtime {
         Runtime::Process => return Ok(None),
@@ -191,7 +191,7 @@ async fn engine(runtime: Runtime) -> anyhow::Result<Option<Engine>> {
     Ok(Some(Engine::find(Path::new(program)).await?))
 }
 
-/// What a person needs to go on.
+/// Addresses and next steps for the user.
 fn greeting(
     platform: &Platform,
     page: &Page,

@@ -1,47 +1,34 @@
 //! # The controllers
 //!
-//! A thin shell: what is known of the cluster comes in by [`observe`], what is to be done waits in its queues, and each
-//! reconciler fetches, asks `kubeopencode_core`, applies and reports. It decides nothing itself. `watches` says who is to
-//! look when something changes, `workers` who then looks.
+//! A thin shell: [`observe`] keeps caches of the cluster and work queues, and each reconciler fetches, asks `domain`,
+//! applies and reports. It decides nothing itself. `watches` queues what is to be reconciled when an object changes,
+//! `workers` runs the reconcilers.
 //!
 //! | module | what it keeps true |
 //! |---|---|
 //! | [`task`] | admitted Tasks have one Pod, ended ones a final status |
 //! | [`agent`] | an Agent has its Deployment, Service, claims, contexts and password |
-//! | [`template`] | an AgentTemplate says whether it can be used, and by how many it is |
+//! | [`agent::template`] | an AgentTemplate says whether it can be used, and by how many it is |
 //! | [`cron`] | Tasks are created by the clock |
 //! | [`registry`] | a catalogue says which of its assets are there |
 //! | [`config`] | the platform is as KubeOpenCodeConfig says |
+//! | [`lookup`] | digests, commits and versions are looked up outside the cluster |
 //! | [`logs`] | what Tasks print outlives their Pods, and goes with the Tasks |
 //!
 //! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision a target at a time), I5
 //! (one final write), I6 (nothing is written that is so already), I9 (what cannot be read affects only itself).
 
 pub mod agent;
-pub mod apply;
-pub mod aside;
-pub mod bindings;
 pub mod config;
-pub mod context;
 pub mod cron;
-pub mod events;
-mod failpoint;
-pub mod fence;
 pub mod http;
-pub mod lease;
+pub mod leadership;
 pub mod logs;
-pub mod metrics;
-pub mod parts;
+pub mod lookup;
 pub mod registry;
-pub mod remote;
-pub mod secret;
-pub mod ssh;
+pub mod shared;
 pub mod task;
-pub mod template;
-mod tls;
-pub mod traces;
 mod watches;
-pub mod way;
 mod workers;
 
 use std::{future::Future, io, sync::Arc, time::Duration};
@@ -51,12 +38,12 @@ use observe::{Key, Readable};
 use tokio::{sync::watch as signal, task::JoinSet};
 use tower::Layer as _;
 
-use context::Context;
-use events::Events;
-use fence::{Fence, FenceLayer};
-use metrics::Metrics;
+use leadership::{
+    fence::{Fence, FenceLayer},
+    lease,
+};
+use shared::{Shared, background, events::Events, metrics::Metrics, traces::Traces};
 use store::Archive;
-use traces::Traces;
 
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -108,11 +95,11 @@ pub async fn run(
     let identity = identity(&options.environment);
     let (events, events_left) = Events::start(client.clone(), fence.clone(), identity.clone());
     let (traces, traces_left) = Traces::start();
-    // Whoever comes first chooses for the process; kube chooses the same.
+    // The first caller sets the provider of the process; kube sets the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let environment = options.environment.clone();
     let archive = options.log_archive;
-    let ctx = Arc::new(Context::new(client, events, traces, Arc::clone(&metrics), environment, archive));
+    let shared = Arc::new(Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive));
 
     let (ready, is_ready) = signal::channel(false);
     if let Some(addresses) = options.listen {
@@ -120,12 +107,12 @@ pub async fn run(
     }
 
     let mut followed = JoinSet::new();
-    watches::follow_all(&ctx, &unfenced, &mut followed);
-    let mut parts = watches::follow_parts(&ctx, &unfenced, &mut followed);
+    watches::follow_all(&shared, &unfenced, &mut followed);
+    let mut parts = watches::follow_parts(&shared, &unfenced, &mut followed);
     tokio::pin!(stop);
     tokio::select! {
         () = async {
-            watches::all_complete(&ctx).await;
+            watches::all_complete(&shared).await;
             for complete in &mut parts {
                 // The sender lives in the watch.
                 let _ = complete.wait_for(|complete| *complete).await;
@@ -133,8 +120,8 @@ pub async fn run(
         } => {}
         () = &mut stop => return Ok(()),
     }
-    for pod in ctx.seen.pods.all(task::still_runs) {
-        ctx.hold_slot(&pod);
+    for pod in shared.cache.pods.all(task::still_runs) {
+        shared.hold_slot(&pod);
     }
     ready.send_replace(true);
 
@@ -143,7 +130,7 @@ pub async fn run(
     let (finished, mut is_finished) = signal::channel(false);
     let lease = async {
         let Some(namespace) = &options.lease_namespace else { return std::future::pending().await };
-        lease::lead(unfenced, namespace, &identity, &fence, &led, aside::ended(&mut is_finished)).await;
+        lease::lead(unfenced, namespace, &identity, &fence, &led, background::ended(&mut is_finished)).await;
     };
     tokio::pin!(lease);
     tokio::select! {
@@ -152,12 +139,12 @@ pub async fn run(
         () = &mut stop => return Ok(()),
     }
     metrics.leading.set(1);
-    tracing::info!(tasks = ctx.seen.tasks.len(), agents = ctx.seen.agents.len(), "working");
-    for agent in ctx.seen.agents.all(|_| true) {
-        // Tasks may have gone while nobody watched.
-        ctx.work.sweeps.add(Key::of(&*agent));
+    tracing::info!(tasks = shared.cache.tasks.len(), agents = shared.cache.agents.len(), "working");
+    for agent in shared.cache.agents.all(|_| true) {
+        // Tasks may have been deleted before the watch started.
+        shared.work.sweeps.add(Key::of(&*agent));
     }
-    let mut workers = workers::work_all(&ctx, options.concurrency, &is_ending);
+    let mut workers = workers::work_all(&shared, options.concurrency, &is_ending);
     let asked_to_end = tokio::select! {
         () = &mut stop => true,
         () = &mut lease => false,

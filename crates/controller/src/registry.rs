@@ -1,4 +1,4 @@
-//! Registries: look at every asset, as often as was asked and no oftener.
+//! Registries: check every asset at the interval of the spec.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,18 +10,17 @@ use api::{
         SkillAssetStatus,
     },
 };
+use domain::{registry::ImageReference, status};
+use egress::Credentials;
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
-use kubeopencode_core::{assets::ImageReference, status};
-use observe::{Key, Next, Seen};
+use observe::{Cached, Key, Next};
 use serde_json::Value;
 
 use crate::{
-    context::{Context, instant, now},
-    remote::{Error, GitLogin, Login, Remote},
-    ssh::SshKey,
-    way::Way,
+    lookup::{Error, Login, Lookup, route},
+    shared::{Shared, instant, now},
 };
 
 /// How often assets are looked at unless the Registry says otherwise.
@@ -32,14 +31,14 @@ const NPM: &str = "npm_config_registry";
 const AT_ONCE: usize = 10;
 
 /// One pass over a Registry.
-pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
-    let registry = match ctx.seen.registries.get(key) {
+pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
+    let registry = match shared.cache.registries.get(key) {
         None => return Ok(Next::Wait),
-        Some(Seen::Unreadable(why)) => {
-            ctx.report_unreadable::<Registry>(key, &why).await?;
+        Some(Cached::Unreadable(why)) => {
+            shared.report_unreadable::<Registry>(key, &why).await?;
             return Ok(Next::Wait);
         }
-        Some(Seen::Object(registry)) => registry,
+        Some(Cached::Object(registry)) => registry,
     };
     let interval = registry.spec.check_interval.map_or(INTERVAL, api::Duration::to_std).max(Duration::from_secs(10));
     let interval = SignedDuration::try_from(interval).unwrap_or(SignedDuration::MAX);
@@ -52,14 +51,14 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, kube::Error> {
         // Our own status write, or a touch: the assets were looked at already.
         return Ok(Next::At(instant(due)));
     }
-    let after = look(ctx, key, &registry).await;
-    if let Some(written) = ctx.write_status::<Registry>(key, &before, &after, None).await? {
-        ctx.seen.registries.learn(written);
+    let after = look(shared, key, &registry).await;
+    if let Some(written) = shared.write_status::<Registry>(key, &before, &after, None).await? {
+        shared.cache.registries.learn(written);
     }
     Ok(next_look(&after, interval).map_or(Next::Wait, |at| Next::At(instant(at))))
 }
 
-/// When assets are to be looked at again. Without any there is nothing to look at until somebody adds one.
+/// When assets are checked again. Without assets there is nothing to check until one is added.
 fn next_look(status: &RegistryStatus, interval: SignedDuration) -> Option<Timestamp> {
     let images = status.images.iter().flatten().map(|asset| &asset.last_checked);
     let skills = status.skills.iter().flatten().map(|asset| &asset.last_checked);
@@ -68,26 +67,26 @@ fn next_look(status: &RegistryStatus, interval: SignedDuration) -> Option<Timest
     last.map(|last| last.checked_add(interval).unwrap_or(Timestamp::MAX))
 }
 
-async fn look(ctx: &Context, key: &Key, registry: &Registry) -> RegistryStatus {
+async fn look(shared: &Shared, key: &Key, registry: &Registry) -> RegistryStatus {
     let spec = &registry.spec;
-    let npm = spec.npm_registry_url.clone().or_else(|| ctx.variable(NPM));
-    let remote = &ctx.remote.through(&Way::of_platform(&ctx.platform())).unwrap_or_else(|error| {
+    let npm = spec.npm_registry_url.clone().or_else(|| shared.variable(NPM));
+    let lookup = &shared.lookup.through(&route::of_platform(&shared.platform())).unwrap_or_else(|error| {
         tracing::warn!(registry = %key, %error, "assets are looked at without the proxy of the KubeOpenCodeConfig");
-        ctx.remote.clone()
+        shared.lookup.clone()
     });
-    let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(ctx, remote, key, asset)).collect();
-    let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(ctx, remote, key, asset)).collect();
-    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(remote, npm.as_deref(), asset)).collect();
+    let images: Vec<_> = spec.images.iter().flatten().map(|asset| image(shared, lookup, key, asset)).collect();
+    let skills: Vec<_> = spec.skills.iter().flatten().map(|asset| skill(shared, lookup, key, asset)).collect();
+    let plugins: Vec<_> = spec.plugins.iter().flatten().map(|asset| plugin(lookup, npm.as_deref(), asset)).collect();
     let images = stream::iter(images).buffered(AT_ONCE).collect().await;
     let skills = stream::iter(skills).buffered(AT_ONCE).collect().await;
     let plugins = stream::iter(plugins).buffered(AT_ONCE).collect().await;
     summarise(registry, images, skills, plugins)
 }
 
-async fn image(ctx: &Context, remote: &Remote, key: &Key, asset: &ImageAsset) -> ImageAssetStatus {
+async fn image(shared: &Shared, lookup: &Lookup, key: &Key, asset: &ImageAsset) -> ImageAssetStatus {
     let secret = asset.secret_ref.as_ref().map(|secret| &secret.name);
-    let found = match image_login(ctx, key, secret, &asset.image).await {
-        Ok(login) => remote.image_digest(&asset.image, login.as_ref()).await,
+    let found = match image_login(shared, key, secret, &asset.image).await {
+        Ok(login) => lookup.image_digest(&asset.image, login.as_ref()).await,
         Err(error) => Err(error),
     };
     let (phase, digest, message) = verdict(found);
@@ -95,18 +94,18 @@ async fn image(ctx: &Context, remote: &Remote, key: &Key, asset: &ImageAsset) ->
     ImageAssetStatus { name, image, phase, digest, last_checked: Some(Time(now())), message }
 }
 
-async fn skill(ctx: &Context, remote: &Remote, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
-    let found = match git_login(ctx, key, asset.git.secret_ref.as_ref().map(|secret| &secret.name)).await {
-        Ok(login) => remote.commit(&asset.git.repository, &asset.git.reference, &login).await,
+async fn skill(shared: &Shared, lookup: &Lookup, key: &Key, asset: &SkillAsset) -> SkillAssetStatus {
+    let found = match git_credentials(shared, key, asset.git.secret_ref.as_ref().map(|secret| &secret.name)).await {
+        Ok(credentials) => lookup.commit(&asset.git.repository, &asset.git.fetch.reference, &credentials).await,
         Err(error) => Err(error),
     };
     let (phase, latest_commit, message) = verdict(found);
     SkillAssetStatus { name: asset.name.clone(), phase, latest_commit, last_checked: Some(Time(now())), message }
 }
 
-async fn plugin(remote: &Remote, npm: Option<&str>, asset: &PluginAsset) -> PluginAssetStatus {
+async fn plugin(lookup: &Lookup, npm: Option<&str>, asset: &PluginAsset) -> PluginAssetStatus {
     let found = match npm {
-        Some(npm) => remote.npm_version(npm, &asset.plugin.name).await,
+        Some(npm) => lookup.npm_version(npm, &asset.plugin.name).await,
         None => Err(Error::Unsupported(format!(
             "no npm registry is known: set npmRegistryURL, or {NPM} for the controller"
         ))),
@@ -158,26 +157,23 @@ fn verdict(found: Result<String, Error>) -> (AssetPhase, Option<String>, Option<
     }
 }
 
-/// What a Secret has for a Git repository: user name and password, or a key for ssh.
-pub async fn git_login(ctx: &Context, key: &Key, secret: Option<&String>) -> Result<GitLogin, Error> {
-    let Some(name) = secret else { return Ok(GitLogin::default()) };
-    let data = read_secret(ctx, key, name).await?;
+/// The credentials for a Git repository in a Secret: user name and password, or a key for ssh.
+pub async fn git_credentials(shared: &Shared, key: &Key, secret: Option<&String>) -> Result<Credentials, Error> {
+    let Some(name) = secret else { return Ok(Credentials::default()) };
+    let data = read_secret(shared, key, name).await?;
     let text = |key: &str| data.get(key).map(|value| String::from_utf8_lossy(value).into_owned());
-    let login = match (text("username"), text("password")) {
-        (None, None) => None,
-        (username, password) => {
-            Some(Login { username: username.unwrap_or_default(), password: password.unwrap_or_default() })
-        }
-    };
-    let private = text("ssh-privatekey");
-    let key = private.map(|private| SshKey { private, known_hosts: text("ssh-known-hosts") });
-    Ok(GitLogin { login, key })
+    Ok(Credentials {
+        username: text("username"),
+        password: text("password"),
+        ssh_key: text("ssh-privatekey"),
+        known_hosts: text("ssh-known-hosts"),
+    })
 }
 
 /// User name and password of an image's registry, from a Secret of type dockerconfigjson.
-async fn image_login(ctx: &Context, key: &Key, secret: Option<&String>, image: &str) -> Result<Option<Login>, Error> {
+async fn image_login(shared: &Shared, key: &Key, secret: Option<&String>, image: &str) -> Result<Option<Login>, Error> {
     let Some(name) = secret else { return Ok(None) };
-    let data = read_secret(ctx, key, name).await?;
+    let data = read_secret(shared, key, name).await?;
     let config: Value =
         data.get(".dockerconfigjson").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
     let (Some(auths), Some(image)) = (config["auths"].as_object(), ImageReference::parse(image)) else {
@@ -201,8 +197,8 @@ fn login_of(entry: &Value) -> Login {
     }
 }
 
-async fn read_secret(ctx: &Context, key: &Key, name: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-    let found = ctx.api::<Secret>(&key.namespace).get_opt(name).await;
+async fn read_secret(shared: &Shared, key: &Key, name: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let found = shared.api::<Secret>(&key.namespace).get_opt(name).await;
     match found {
         Ok(Some(secret)) => {
             Ok(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())

@@ -1,4 +1,4 @@
-//! Who works on which queue, and how many at once.
+//! The workers of each work queue, and how many run at once.
 
 use std::{fmt::Debug, future::Future, hash::Hash, sync::Arc};
 
@@ -6,61 +6,61 @@ use observe::{Next, Queue};
 use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
-    agent::{self, delivered},
-    config,
-    context::Context,
-    cron, logs, registry, task, template,
+    agent::{self, delivered, template},
+    config, cron, logs, registry,
+    shared::Shared,
+    task,
 };
 
 /// Starts the workers of every reconciler.
-pub fn work_all(ctx: &Arc<Context>, concurrency: usize, stop: &signal::Receiver<bool>) -> JoinSet<()> {
+pub fn work_all(shared: &Arc<Shared>, concurrency: usize, stop: &signal::Receiver<bool>) -> JoinSet<()> {
     let mut workers = JoinSet::new();
-    let work = &ctx.work;
-    workers.spawn(drive(ctx, &work.admissions, 8, stop, "admission", async |ctx, target| {
-        task::admission::pass(&ctx, &target).await.map_err(Failure::from)
+    let work = &shared.work;
+    workers.spawn(drive(shared, &work.admissions, 8, stop, "admission", async |shared, target| {
+        task::admission::pass(&shared, &target).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.tasks, concurrency, stop, "task", async |ctx, key| {
-        task::pass(&ctx, &key)
+    workers.spawn(drive(shared, &work.tasks, concurrency, stop, "task", async |shared, key| {
+        task::pass(&shared, &key)
             .await
             .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));
-    workers.spawn(drive(ctx, &work.agents, 8, stop, "agent", async |ctx, key| {
-        Box::pin(agent::pass(&ctx, &key))
+    workers.spawn(drive(shared, &work.agents, 8, stop, "agent", async |shared, key| {
+        Box::pin(agent::pass(&shared, &key))
             .await
             .map_err(|error| Failure { reason: error.reason().into(), error: error.to_string() })
     }));
-    workers.spawn(drive(ctx, &work.templates, 4, stop, "template", async |ctx, key| {
-        template::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.templates, 4, stop, "template", async |shared, key| {
+        template::pass(&shared, &key).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.crons, 8, stop, "crontask", async |ctx, key| {
-        cron::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.crons, 8, stop, "crontask", async |shared, key| {
+        cron::pass(&shared, &key).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.registries, 4, stop, "registry", async |ctx, key| {
-        registry::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.registries, 4, stop, "registry", async |shared, key| {
+        registry::pass(&shared, &key).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.configs, 1, stop, "config", async |ctx, key| {
-        config::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.configs, 1, stop, "config", async |shared, key| {
+        config::pass(&shared, &key).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.cleanups, 2, stop, "cleanup", async |ctx, namespace| {
-        task::cleanup::pass(&ctx, &namespace).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.cleanups, 2, stop, "cleanup", async |shared, namespace| {
+        task::cleanup::pass(&shared, &namespace).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.logs, 4, stop, "logs", async |ctx, task| {
-        ctx.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)
+    workers.spawn(drive(shared, &work.logs, 4, stop, "logs", async |shared, task| {
+        shared.records.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)
     }));
-    let swept = Arc::clone(ctx);
+    let swept = Arc::clone(shared);
     workers.spawn(async move {
         if let Err(error) = logs::sweep(&swept).await {
             tracing::warn!(%error, "logs of Tasks that are gone stay until the next start");
         }
     });
-    workers.spawn(drive(ctx, &work.approvals, 8, stop, "approval", async |ctx, key| {
-        task::approval::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.approvals, 8, stop, "approval", async |shared, key| {
+        task::approval::pass(&shared, &key).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.sessions, 16, stop, "session", async |ctx, left| {
-        task::session::pass(&ctx, &left).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.sessions, 16, stop, "session", async |shared, left| {
+        task::session::pass(&shared, &left).await.map_err(Failure::from)
     }));
-    workers.spawn(drive(ctx, &work.sweeps, 16, stop, "sweep", async |ctx, key| {
-        delivered::pass(&ctx, &key).await.map_err(Failure::from)
+    workers.spawn(drive(shared, &work.sweeps, 16, stop, "sweep", async |shared, key| {
+        delivered::pass(&shared, &key).await.map_err(Failure::from)
     }));
     workers
 }
@@ -91,7 +91,7 @@ impl From<store::Error> for Failure {
 
 /// Works on one queue.
 fn drive<K, F, Fut>(
-    ctx: &Arc<Context>,
+    shared: &Arc<Shared>,
     queue: &Queue<K>,
     workers: usize,
     stop: &signal::Receiver<bool>,
@@ -100,19 +100,19 @@ fn drive<K, F, Fut>(
 ) -> impl Future<Output = ()> + Send + 'static
 where
     K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
-    F: Fn(Arc<Context>, K) -> Fut + Send + Sync + 'static,
+    F: Fn(Arc<Shared>, K) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
 {
-    let (ctx, queue, stop) = (Arc::clone(ctx), queue.clone(), stop.clone());
+    let (shared, queue, stop) = (Arc::clone(shared), queue.clone(), stop.clone());
     queue.work(workers, stop, move |key: K| {
-        ctx.metrics.passed(name);
-        let (ctx, shown) = (Arc::clone(&ctx), key.clone());
-        let work = pass(Arc::clone(&ctx), key);
+        shared.telemetry.metrics.passed(name);
+        let (shared, shown) = (Arc::clone(&shared), key.clone());
+        let work = pass(Arc::clone(&shared), key);
         async move {
             match work.await {
                 Ok(next) => next,
                 Err(Failure { reason, error }) => {
-                    ctx.metrics.failed(name, &reason);
+                    shared.telemetry.metrics.failed(name, &reason);
                     tracing::warn!(controller = name, object = ?shown, %reason, %error, "a pass failed");
                     Next::Retry
                 }

@@ -1,5 +1,5 @@
-//! The definitions of our kinds, as the platform installs them. A start must not take long: they are sent as they are,
-//! and not sent again while they stay the same.
+//! Installs the CustomResourceDefinitions of KubeOpenCode. They are embedded as generated, and not sent again while
+//! they are unchanged, to keep the start fast.
 
 use std::path::Path;
 
@@ -12,30 +12,21 @@ use tokio::task::JoinSet;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Why a definition is not in force.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server refused it.
-    #[error("the definition {name} cannot be installed: {why}")]
-    Refused {
-        /// Which one.
-        name: String,
-        /// Why.
-        why: kube::Error,
-    },
-    /// It is none.
-    #[error("a definition of ours cannot be read: {0}")]
+    #[error("cannot install CustomResourceDefinition {name}: {why}")]
+    Refused { name: String, why: kube::Error },
+    #[error("invalid embedded CustomResourceDefinition: {0}")]
     Unreadable(#[source] serde_json::Error),
-    /// The API server did not take it into use.
-    #[error("the definition {0} did not come into force")]
+    #[error("CustomResourceDefinition {0} was not established")]
     NotEstablished(String),
 }
 
-/// The definitions of our kinds, one a line, as `make generate` wrote them: making them from our types takes longer than
-/// all the rest of a start.
+/// One definition per line, written by `make generate`: generating them from the types takes longer than the rest of
+/// the start.
 const OURS: &str = include_str!("../definitions.jsonl");
 
-/// As much as matters of a definition.
+/// The fields of a definition that are read here.
 #[derive(Deserialize)]
 struct Definition {
     metadata: Metadata,
@@ -47,7 +38,7 @@ struct Definition {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: String,
-    /// One that the API server has.
+    /// Set if the API server already has the definition.
     resource_version: Option<String>,
 }
 
@@ -64,7 +55,7 @@ struct Condition {
     status: String,
 }
 
-/// Installs the definitions of our kinds, unless `noted` says that these are installed. Returns when they are in force.
+/// Installs the definitions, unless the file `noted` contains their hash. Returns when they are established.
 pub(crate) async fn install(client: &Client, noted: Option<&Path>) -> Result<(), Error> {
     install_all(client, OURS, noted).await
 }
@@ -77,21 +68,21 @@ async fn install_all(client: &Client, all: &str, noted: Option<&Path>) -> Result
     let mut making = JoinSet::new();
     for definition in all.lines() {
         let (client, definition) = (client.clone(), definition.to_owned());
-        // Reading a schema is work for a processor, so each is a task of its own.
+        // Parsing a schema is CPU-bound, so each definition is a task.
         making.spawn(async move { make(&client, definition).await });
     }
     for made in making.join_all().await {
         made?;
     }
     if let Some(noted) = noted {
-        // It is only a shortcut: without the note they are installed again next time.
+        // Only an optimization: without the file they are installed again at the next start.
         let _ = std::fs::write(noted, hash);
     }
     Ok(())
 }
 
-/// Makes a definition as it is given. It is not applied: comparing the owners of a thousand fields would take longer than
-/// everything else.
+/// Creates or replaces a definition. Not with server-side apply: tracking the ownership of a thousand fields takes
+/// longer than the rest of the start.
 async fn make(client: &Client, definition: String) -> Result<(), Error> {
     let name = serde_json::from_str::<Definition>(&definition).map_err(Error::Unreadable)?.metadata.name;
     let path = format!("{DEFINITIONS}/{name}");
@@ -105,7 +96,7 @@ async fn make(client: &Client, definition: String) -> Result<(), Error> {
         }
         other => other,
     };
-    // The embedded server decides at once whether a kind is served.
+    // The embedded server establishes a kind within the request.
     let conditions = installed.map_err(refused)?.status.conditions;
     if conditions.iter().any(|condition| condition.kind == "Established" && condition.status == "True") {
         Ok(())
@@ -139,7 +130,7 @@ mod tests {
         let first = versions().await;
         install(&client, Some(&noted)).await.unwrap();
         assert_eq!(versions().await, first);
-        // Of another version of this program.
+        // Written by another version of this program.
         let others = OURS.replace("\"shortNames\":[", "\"shortNames\":[\"another\",");
         install_all(&client, &others, Some(&noted)).await.unwrap();
         assert!(versions().await.iter().all(|version| !first.contains(version)));
@@ -155,6 +146,6 @@ mod tests {
         taken["spec"]["names"]["plural"] = json!("chores");
         install_all(&client, &taken.to_string(), None).await.unwrap();
         let error = install(&client, None).await.unwrap_err().to_string();
-        assert_eq!(error, "the definition tasks.kubeopencode.io did not come into force");
+        assert_eq!(error, "CustomResourceDefinition tasks.kubeopencode.io was not established");
     }
 }

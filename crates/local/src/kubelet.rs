@@ -1,4 +1,4 @@
-//! The node as the API server asks for it: logs, exec, attach and port-forward.
+//! The connection from the API server to the node: logs, exec, attach and port-forward.
 
 use std::sync::{Arc, Weak};
 
@@ -12,10 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use node::{LogOptions, Node};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy};
 
-/// Passes requests on to the node as long as that is there.
-pub(crate) struct NodeOfThisMachine(pub(crate) Weak<Node>);
+/// Forwards requests to the node while it exists.
+pub(crate) struct NodeKubelet(pub(crate) Weak<Node>);
 
-impl NodeOfThisMachine {
+impl NodeKubelet {
     fn node(&self) -> Result<Arc<Node>, KubeletError> {
         self.0.upgrade().ok_or_else(|| KubeletError::Failed("the node is stopping".to_owned()))
     }
@@ -23,12 +23,11 @@ impl NodeOfThisMachine {
     fn open_log(&self, request: &LogRequest) -> Result<BoxStream<'static, bytes::Bytes>, KubeletError> {
         let options = log_options(request, Timestamp::now())?;
         let log = self.node()?.logs(&request.namespace, &request.pod, &request.container, options);
-        // A file that cannot be read any more is the end of the log.
+        // A read error ends the log.
         Ok(log.map_err(|error| refused(&error))?.scan((), |(), piece| futures::future::ready(piece.ok())).boxed())
     }
 }
 
-/// Which part of a log a request asks for.
 fn log_options(request: &LogRequest, now: Timestamp) -> Result<LogOptions, KubeletError> {
     let ago = request.since_seconds.and_then(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).ok());
     let from = match request.since_time.as_deref().map(str::parse::<Timestamp>) {
@@ -64,7 +63,7 @@ fn refused(error: &node::Error) -> KubeletError {
     }
 }
 
-impl Kubelet for NodeOfThisMachine {
+impl Kubelet for NodeKubelet {
     fn logs(&self, request: LogRequest) -> BoxFuture<'_, Result<BoxStream<'static, bytes::Bytes>, KubeletError>> {
         async move { self.open_log(&request) }.boxed()
     }
@@ -85,7 +84,7 @@ impl Kubelet for NodeOfThisMachine {
     fn attach(&self, request: Attach, streams: Streams) -> BoxFuture<'_, Result<Exit, KubeletError>> {
         async move {
             if streams.stdin.is_some() {
-                let advice = "containers have no standard input here; use `kubectl exec -it` instead";
+                let advice = "containers have no standard input on this node; use `kubectl exec -it` instead";
                 return Err(KubeletError::BadRequest(advice.to_owned()));
             }
             let Attach { namespace, pod, container, tty: _ } = request;
@@ -120,13 +119,13 @@ impl Kubelet for NodeOfThisMachine {
     }
 }
 
-/// Carries what flows between a client and a command until the command has ended and all it said was passed on.
+/// Copies the streams between a client and a command until the command has exited and its output is sent.
 async fn run(started: node::Exec, streams: Streams) -> Result<Exit, KubeletError> {
     let node::Exec { stdin, stdout, stderr, resize, status } = started;
     let Streams { stdin: from_client, stdout: to_client, stderr: errors_to_client, mut sizes } = streams;
     let input = async move {
         if let (Some(mut from), Some(mut to)) = (from_client, stdin) {
-            // Either side may go first; what is left is the end of the input.
+            // Either side may close first.
             let _ = copy(&mut from, &mut to).await;
             let _ = to.shutdown().await;
         }
@@ -135,7 +134,7 @@ async fn run(started: node::Exec, streams: Streams) -> Result<Exit, KubeletError
     let resizing = async move {
         while let Some(size) = sizes.recv().await {
             if let Some(resize) = &resize {
-                // A terminal that is gone has no size.
+                // The terminal may be closed already.
                 let _ = resize.to(size.width, size.height);
             }
         }
@@ -148,13 +147,13 @@ async fn run(started: node::Exec, streams: Streams) -> Result<Exit, KubeletError
     };
     let code = tokio::select! {
         code = output => code,
-        () = input => return Err(KubeletError::Failed("the input never ends".to_owned())),
-        () = resizing => return Err(KubeletError::Failed("the terminal never ends".to_owned())),
+        () = input => return Err(KubeletError::Failed("the input task ended unexpectedly".to_owned())),
+        () = resizing => return Err(KubeletError::Failed("the resize task ended unexpectedly".to_owned())),
     };
     code.map(Exit).map_err(|error| KubeletError::Failed(error.to_string()))
 }
 
-/// Passes on everything, also if nobody wants it: a full pipe would stop the command.
+/// Reads everything, also without a receiver: a full pipe would block the command.
 async fn pass_on(mut from: impl AsyncRead + Unpin, to: Option<impl AsyncWrite + Unpin>) {
     if let Some(mut to) = to {
         let _ = copy(&mut from, &mut to).await;
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_what_is_missing_from_what_failed() {
+    fn a_missing_pod_and_a_failure_are_different_errors() {
         let pod = || "p".to_owned();
         assert_eq!(refused(&node::Error::NoPod { name: pod() }), KubeletError::NotFound("pods \"p\" not found".into()));
         let source = std::io::Error::other("no route");

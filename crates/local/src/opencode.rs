@@ -1,4 +1,4 @@
-//! Where OpenCode is on this machine: on the `PATH`, in the tools directory, or in the cache that `make tools` fills.
+//! Finds OpenCode on this machine: on the `PATH`, in the tools directory, or in the cache that `make tools` fills.
 
 use std::{
     ffi::OsString,
@@ -8,19 +8,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The search path for programs.
+pub struct SearchPaths {
+    /// The value of `PATH`.
     pub path: OsString,
-    /// A directory with tools of ours, in the state directory.
+    /// Our tools directory, in the state directory.
     pub tools: PathBuf,
-    /// The cache: a directory a version.
+    /// The cache: one directory per version.
     pub cache: Option<PathBuf>,
 }
 
-impl Places {
-    /// The places of this process, with the tools directory of `state_dir`.
+impl SearchPaths {
+    /// The search paths of this process, with the tools directory of `state_dir`.
     pub fn of_process(state_dir: &Path) -> Self {
         let cache = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
@@ -31,7 +30,7 @@ impl Places {
         }
     }
 
-    /// The first OpenCode that can run anywhere in the file system.
+    /// The first OpenCode that does not depend on its location.
     pub fn find(&self) -> Option<PathBuf> {
         let on_path = std::env::split_paths(&self.path).map(|dir| dir.join("opencode"));
         let mut found = on_path.chain([self.tools.join("opencode")]).filter_map(|path| standalone(&path));
@@ -54,8 +53,8 @@ impl Places {
     }
 }
 
-/// The program behind `path`. What npm installs is a script that looks for the program beside itself, which it would not
-/// find where containers see it.
+/// The executable behind `path`. npm installs a script that looks for the executable beside itself, which fails inside
+/// a container.
 fn standalone(path: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(path).ok()?;
     let meta = fs::metadata(&real).ok()?;
@@ -96,7 +95,7 @@ mod tests {
             program(&at(name), "\x7fELF");
         }
         let mut places =
-            Places { path: root.join("path").into(), tools: root.join("tools"), cache: Some(root.join("cache")) };
+            SearchPaths { path: root.join("path").into(), tools: root.join("tools"), cache: Some(root.join("cache")) };
         assert_eq!(places.find(), Some(at("path")));
         places.path = root.join("nowhere").into();
         assert_eq!(places.find(), Some(at("tools")));

@@ -1,7 +1,7 @@
-//! The page and the REST API, for the owner of this machine.
+//! The web page and the REST API for the owner of this machine.
 //!
-//! It reaches the API server as everybody does, by its kubeconfig: a caller who comes with a token has the rights of that
-//! token and no others. The owner comes with a link that works once.
+//! The server reaches the API server through its kubeconfig, as any client: a request with a token has the rights of
+//! that token and no others. The owner logs in with a single-use link.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -14,27 +14,21 @@ use server::{Access, Listening, LoginLinks};
 use store::Archive;
 use tokio::{sync::watch, task::JoinHandle};
 
-/// Where the page is unless somebody says otherwise.
+/// Default port of the page.
 pub const PORT: u16 = 2746;
 
-/// Why there is no page. Each text is one sentence that says what to do.
+/// Errors of the page. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The port is taken.
-    #[error("port {port} of 127.0.0.1 cannot be used: name another one with --port")]
-    Port {
-        /// Which one.
-        port: u16,
-    },
-    /// Our own kubeconfig cannot be read.
-    #[error("the kubeconfig cannot be read: {0}")]
+    #[error("cannot listen on port {port} of 127.0.0.1: choose another one with --port")]
+    Port { port: u16 },
+    #[error("cannot read the kubeconfig: {0}")]
     Kubeconfig(#[from] KubeconfigError),
-    /// The server does not start.
-    #[error("the page cannot be served: {0}")]
+    #[error("cannot serve the web page: {0}")]
     Server(#[from] server::Error),
 }
 
-/// A page that is served.
+/// A running web server.
 pub struct Page {
     address: SocketAddr,
     moved: bool,
@@ -44,8 +38,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Serves the page of the platform that `kubeconfig` reaches. Without a `port`, at [`PORT`] or, if that is taken, at
-    /// any free one.
+    /// Serves the page of the platform behind `kubeconfig`. Without a `port`, on [`PORT`] or, if it is taken, on any
+    /// free one.
     pub async fn start(kubeconfig: &Path, port: Option<u16>, log_archive: Arc<dyn Archive>) -> Result<Self, Error> {
         let config = Kubeconfig::read_from(kubeconfig)?;
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
@@ -62,36 +56,34 @@ impl Page {
         let (stop, mut stopped) = watch::channel(false);
         let server = tokio::spawn(async move {
             let stopped = async move {
-                // Without a sender nobody will ever ask; then the process itself is at its end.
+                // Without a sender no stop request can come; the process is exiting.
                 let _ = stopped.wait_for(|stop| *stop).await;
             };
             if let Err(error) = listening.serve(stopped).await {
-                tracing::error!(%error, "the page is no longer served");
+                tracing::error!(%error, "the web server failed");
             }
         });
         Ok(Self { address, moved, links, stop, server })
     }
 
-    /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether the usual port was taken, so that it is another one.
+    /// Whether the default port was taken.
     pub fn moved(&self) -> bool {
         self.moved
     }
 
-    /// A link that logs in the owner of this machine, once.
+    /// A single-use link that logs in the owner of this machine.
     pub fn login_link(&self) -> Result<String, Error> {
         Ok(self.links.issue()?)
     }
 
-    /// Ends it.
     pub async fn stop(self) {
         self.stop.send_replace(true);
         if self.server.await.is_err() {
-            tracing::warn!("the page ended badly");
+            tracing::warn!("the web server task failed");
         }
     }
 }
@@ -104,14 +96,14 @@ fn options(port: u16, log_archive: Arc<dyn Archive>) -> server::Options {
         anonymous: false,
         anonymous_write: false,
         cors_allowed_origins: Vec::new(),
-        // One person's browser and scripts.
+        // Only one person's browser and scripts: no rate limit.
         requests_per_second: 0,
         concurrent_requests: 0,
         trusted_proxies: Vec::new(),
         session_key: None,
         agents_on_loopback: true,
         environment: |name| match name {
-            "KUBEOPENCODE_ADDRESSING" => Some("Local".to_owned()),
+            domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
             name => std::env::var(name).ok(),
         },
         log_archive: Some(log_archive),

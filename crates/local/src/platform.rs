@@ -1,7 +1,6 @@
-//! The platform, put together: API server, definitions, workload controllers, node, and our own controllers, in one
-//! process.
+//! Starts the platform in one process: API server, definitions, workload controllers, node, and our own controllers.
 //!
-//! Either everything starts or nothing stays: whatever fails takes down what had started before it.
+//! A start either succeeds completely or leaves nothing running.
 
 use std::{
     io,
@@ -17,85 +16,72 @@ use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
 use store::Archive;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use workloads::{Settings, Workloads, this_node};
 
 use crate::{
     definitions,
-    kubelet::NodeOfThisMachine,
+    kubelet::NodeKubelet,
     state_dir::{self, StateDir},
-    workloads::{Settings, Workloads, this_node},
 };
 
-/// Name of the node.
 const NODE: &str = "local";
-/// Where the API server listens unless somebody says otherwise.
+/// Default port of the API server.
 pub const API_PORT: u16 = 7443;
-/// Where logs are kept, in the state directory.
+/// Directory of archived logs in the state directory.
 pub const LOGS: &str = "logs";
-/// Tasks that our controllers work on at once.
+/// Tasks that our controllers reconcile concurrently.
 const CONCURRENCY: usize = 32;
-/// How long Pods have to end when the platform stops; those that take longer are killed.
+/// How long Pods have to terminate when the platform stops; then they are killed.
 const POD_GRACE: Duration = Duration::from_secs(10);
 
-/// How to start.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Keep objects in memory only.
     pub in_memory: bool,
-    /// Port of the API server; 0 is any free one. Without one, [`API_PORT`] or, if that is taken, any free one.
+    /// Port of the API server; 0 for any free one. `None` for [`API_PORT`] or, if it is taken, any free one.
     pub api_port: Option<u16>,
-    /// Another file to write the kubeconfig to.
+    /// An additional file to write the kubeconfig to.
     pub kubeconfig: Option<PathBuf>,
-    /// Run images that are not known with the programs of this machine.
+    /// Run unknown images with the programs of this machine.
     pub host_images: bool,
-    /// Podman or Docker, if it runs containers from real images.
+    /// Podman or Docker, to run containers from real images.
     pub engine: Option<Engine>,
-    /// This program, as containers get it.
+    /// The executable of this program, as mounted into containers.
     pub program: PathBuf,
-    /// OpenCode, if it is on this machine.
+    /// The executable of OpenCode, if there is one on this machine.
     pub opencode: Option<PathBuf>,
 }
 
-/// Why the platform did not start. Each text is one sentence that says what to do.
+/// Errors of a start. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The port is taken.
-    #[error("port {port} of 127.0.0.1 cannot be used ({source}): name another one with --api-port")]
-    Port {
-        /// Which one.
-        port: u16,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The state directory cannot be used.
+    #[error("cannot listen on port {port} of 127.0.0.1 ({source}): choose another one with --api-port")]
+    Port { port: u16, source: io::Error },
     #[error(transparent)]
     State(#[from] state_dir::Error),
-    /// The API server does not start.
     #[error(transparent)]
     ApiServer(#[from] apiserver::Error),
-    /// The node does not start. The sentence has its causes in it.
+    /// The message includes the causes.
     #[error("{}", chain(.0))]
     Node(node::Error),
-    /// A kubeconfig would overwrite somebody's own.
-    #[error("{} exists and is not a kubeconfig of kubeopencode: name another file with --kubeconfig", .0.display())]
+    /// The kubeconfig file belongs to another program.
+    #[error("{} exists and is not a kubeconfig of kubeopencode: choose another file with --kubeconfig", .0.display())]
     KubeconfigTaken(PathBuf),
-    /// Our kinds are not served.
     #[error(transparent)]
     Definitions(#[from] definitions::Error),
-    /// The log archive cannot be used.
     #[error(transparent)]
     LogArchive(#[from] store::Error),
-    /// The workload controllers do not start.
-    #[error("the workload controllers cannot start: {0}")]
+    #[error("cannot start the workload controllers: {0}")]
     Workloads(#[source] kube::Error),
 }
 
-/// An error and what it came from, as one sentence.
+/// An error and its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// A platform that runs.
+/// A running platform.
 pub struct Platform {
     client: Client,
     address: SocketAddr,
@@ -107,16 +93,14 @@ pub struct Platform {
     node: Arc<Node>,
     forwarding: ServiceForwarding,
     log_archive: Arc<dyn Archive>,
-    /// True for our controllers.
     stop_controllers: watch::Sender<bool>,
-    /// True for the API server.
     stop_server: watch::Sender<bool>,
 }
 
 impl Platform {
     /// Starts everything. Returns when kubectl can be used.
     pub async fn start(state: &StateDir, options: Options) -> Result<Self, Error> {
-        // What most often fails comes first, while nothing runs yet.
+        // The most frequent error first, while nothing runs yet.
         let (listener, moved) = listen(options.api_port).await?;
         let address = listener.local_addr().map_err(|source| Error::Port { port: API_PORT, source })?;
         if let Some(file) = &options.kubeconfig {
@@ -134,8 +118,8 @@ impl Platform {
         let client = api.client();
         let noted = (!options.in_memory).then(|| state.path().join("definitions.sha256"));
         definitions::install(&client, noted.as_deref()).await?;
-        // Whoever connected before waits until now: there is no moment at which our kinds are not served. Should anything
-        // below fail, the server ends with `stop_server`.
+        // Connections wait in the listener until now, so our kinds are served from the first request on. If anything
+        // below fails, dropping `stop_server` stops the server.
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
@@ -147,14 +131,14 @@ impl Platform {
         let runtime = engine.as_ref().map(Engine::version);
         let node_root = state.path().join("node");
         let node_options = NodeOptions { images, hidden, network, engine, ..NodeOptions::new(NODE, node_root) };
-        // Before anything that would have to be stopped: a kernel may not allow what the node needs.
+        // Before anything that would have to be stopped: the kernel may not permit what the node needs.
         let node = Node::start(client.clone(), node_options).await.map_err(Error::Node)?;
         let workloads = Workloads::start(client.clone(), settings).await.map_err(Error::Workloads)?;
         if let Some(runtime) = runtime {
-            this_node::run_by(&client, NODE, &runtime).await.map_err(Error::Workloads)?;
+            this_node::set_runtime(&client, NODE, &runtime).await.map_err(Error::Workloads)?;
         }
         let node = Arc::new(node);
-        api.attach_node(Arc::new(NodeOfThisMachine(Arc::downgrade(&node))));
+        api.attach_node(Arc::new(NodeKubelet(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
         let (stop_controllers, controllers_stopped) = watch::channel(false);
         let controllers = tokio::spawn(control(client.clone(), Arc::clone(&log_archive), controllers_stopped));
@@ -175,72 +159,68 @@ impl Platform {
         })
     }
 
-    /// A client in this process that is allowed everything.
+    /// An in-process client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Where the API server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether the usual port was taken, so that it is another one.
+    /// Whether the default port was taken.
     pub fn moved(&self) -> bool {
         self.moved
     }
 
-    /// The file that kubectl needs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Where logs are kept.
     pub fn log_archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.log_archive)
     }
 
-    /// What keeps containers apart.
     pub fn isolation(&self) -> &Isolation {
         self.node.isolation()
     }
 
-    /// Stops everything, Pods included. What is kept is on disk already.
+    /// Stops everything, Pods included. All state is on disk already.
     pub async fn stop(self) {
         let Self { server, controllers, workloads, node, forwarding, stop_controllers, stop_server, .. } = self;
-        // First those who would answer the end of Pods with new ones.
+        // Controllers first: they would replace terminated Pods.
         stop_controllers.send_replace(true);
         if controllers.await.is_err() {
-            tracing::warn!("the controllers ended badly");
+            tracing::warn!("the controller task failed");
         }
         workloads.stop().await;
         if let Some(node) = Arc::into_inner(node) {
             node.shutdown(POD_GRACE).await;
         } else {
-            // A request holds it for a moment more, and its end ends all Pods at once.
-            tracing::warn!("the node is busy; Pods end without grace");
+            // A request still holds the node; dropping it kills all Pods.
+            tracing::warn!("the node is busy: Pods are killed without a grace period");
         }
         drop(forwarding);
         stop_server.send_replace(true);
         if server.await.is_err() {
-            tracing::warn!("the API server ended badly");
+            tracing::warn!("the API server task failed");
         }
     }
 }
 
-/// The loopback addresses of Pods and Services. They follow from the state directory: a platform that starts again keeps
-/// them, and two on one machine hardly ever share any.
+/// The loopback addresses of Pods and Services. They are derived from the path of the state directory: a platform keeps
+/// them across restarts, and two platforms on one machine rarely collide.
 #[derive(Debug, PartialEq, Eq)]
 struct Networks {
     pods: (Ipv4Addr, u8),
-    /// The first one.
+    /// First address of the Service range.
     services: Ipv4Addr,
 }
 
 impl Networks {
     fn of(state: &Path) -> Self {
         let digest = Sha256::digest(state.as_os_str().as_encoded_bytes());
-        // 127.16 to 127.127 for Pods, the same above 127.128 for Services, sixteen platforms in each.
+        // 127.16 to 127.127 for Pods, 128 higher for Services, sixteen platforms per second octet.
         let (second, third) = (16 + digest[0] % 112, digest[1] & 0xf0);
         Self { pods: (Ipv4Addr::new(127, second, third, 0), 20), services: Ipv4Addr::new(127, second + 112, third, 1) }
     }
@@ -248,19 +228,19 @@ impl Networks {
 
 async fn serve(api: ApiServer, listener: TcpListener, stop: watch::Receiver<bool>) {
     if let Err(error) = api.serve(listener, stopped(stop)).await {
-        tracing::error!(%error, "the API server does not serve");
+        tracing::error!(%error, "the API server failed");
     }
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {
-    // Without a sender nobody will ever ask; then the process itself is at its end.
+    // Without a sender no stop request can come; the process is exiting.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Our own controllers, for a platform where servers listen on Pod addresses and Services have loopback ones.
+/// Runs our own controllers, configured for Pod addresses and Services on loopback.
 async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Receiver<bool>) {
     let environment = |name: &str| match name {
-        "KUBEOPENCODE_ADDRESSING" => Some("Local".to_owned()),
+        domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
         name => std::env::var(name).ok(),
     };
     let options = controller::Options {
@@ -271,11 +251,11 @@ async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Rec
         log_archive: Some(log_archive),
     };
     if let Err(error) = controller::run(client, options, stopped(stop)).await {
-        tracing::error!(%error, "the controllers ended");
+        tracing::error!(%error, "the controllers failed");
     }
 }
 
-/// A listener, and whether the usual port was taken.
+/// A listener, and whether the default port was taken.
 async fn listen(port: Option<u16>) -> Result<(TcpListener, bool), Error> {
     let wanted = port.unwrap_or(API_PORT);
     match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
@@ -288,7 +268,7 @@ async fn listen(port: Option<u16>) -> Result<(TcpListener, bool), Error> {
     }
 }
 
-/// Only a kubeconfig of ours is written over.
+/// Refuses to overwrite a kubeconfig that is not ours.
 fn refuse_foreign(file: &Path) -> Result<(), Error> {
     let Ok(text) = std::fs::read_to_string(file) else { return Ok(()) };
     let config = kube::config::Kubeconfig::from_yaml(&text);
@@ -308,7 +288,7 @@ mod tests {
         assert!(error.contains(&port.to_string()) && error.contains("--api-port"), "{error}");
         let usual = TcpListener::bind((Ipv4Addr::LOCALHOST, API_PORT)).await;
         let (listener, moved) = listen(None).await.unwrap();
-        // Whether we or somebody else on this machine has it: it is taken.
+        // This process or another one on this machine uses it; either way it is taken.
         assert!(moved && listener.local_addr().unwrap().port() != API_PORT, "{usual:?}");
     }
 
@@ -321,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_of_somebody_else_is_not_written_over() {
+    fn a_foreign_kubeconfig_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config");
         refuse_foreign(&file).unwrap();

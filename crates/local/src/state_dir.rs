@@ -1,15 +1,15 @@
-//! The one directory in which the platform keeps everything.
+//! The state directory of the platform.
 //!
-//! | in it | what |
-//! |---|---|
-//! | `kubeopencode.json` | proof that the directory is ours |
-//! | `lock` | held while a platform runs on it; holds its process id |
+//! | entry | content |
+//! | --- | --- |
+//! | `kubeopencode.json` | marks the directory as ours |
+//! | `lock` | locked while a platform runs on the directory; contains its process id |
 //! | `kubeconfig` | for kubectl |
-//! | `api` | the objects |
+//! | `api` | the objects of the API server |
 //! | `node` | logs, volumes and claims of Pods |
-//! | `logs` | logs of Tasks, which outlive their Pods |
+//! | `logs` | archived logs of Tasks, which outlive their Pods |
 //!
-//! Invariants: one platform at a time works in a directory; nothing is removed from a directory that is not ours.
+//! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -26,65 +26,40 @@ use serde_json::{Value, json};
 
 const MARKER: &str = "kubeopencode.json";
 const LOCK: &str = "lock";
-/// Changes when an older program could not read what this one writes.
+/// Increased when older programs cannot read the directory any more.
 const FORMAT: u64 = 1;
 
-/// Why a directory cannot be used. Each text is one sentence that says what to do.
+/// Errors of a state directory. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It holds something else.
-    #[error("{} is not empty and was not made by kubeopencode: name another directory with --state-dir", .0.display())]
+    #[error("{} is not empty and was not created by kubeopencode: choose another directory with --state-dir", .0.display())]
     NotOurs(PathBuf),
-    /// There is nothing to remove.
     #[error("{} is not a state directory of kubeopencode; nothing was removed", .0.display())]
     NothingToPurge(PathBuf),
-    /// It was made by a program that we do not understand.
-    #[error("{} was written by a newer kubeopencode (format {format}): use that one, or another directory with --state-dir", dir.display())]
-    Newer {
-        /// Which directory.
-        dir: PathBuf,
-        /// Its format.
-        format: u64,
-    },
-    /// The proof that it is ours cannot be read.
-    #[error("{} cannot be read; if nothing in the directory is worth keeping, remove it and try again", .0.display())]
+    #[error("{} was written by a newer kubeopencode (format {format}): use that version, or another directory with --state-dir", dir.display())]
+    Newer { dir: PathBuf, format: u64 },
+    /// The marker file is corrupt.
+    #[error("{} is corrupt: if the directory contains nothing worth keeping, remove the directory and try again", .0.display())]
     Corrupt(PathBuf),
-    /// Another platform works in it.
     #[error("kubeopencode already runs on {}{}: stop it with `kubeopencode down --state-dir {}`", dir.display(), process(*pid), dir.display())]
     Running {
-        /// Which directory.
         dir: PathBuf,
-        /// The other's process, if it has said so.
+        /// The process id in the lock file.
         pid: Option<i32>,
     },
-    /// Somebody holds the lock who cannot be told to stop.
-    #[error("{} is locked by a process that is not a running kubeopencode{}; end that process first", dir.display(), process(*pid))]
+    /// The lock is held by a process that is not a platform.
+    #[error("{} is locked by a process that is not a running kubeopencode{}; stop that process first", dir.display(), process(*pid))]
     Stranger {
-        /// Which directory.
         dir: PathBuf,
-        /// The process that the lock names.
+        /// The process id in the lock file.
         pid: Option<i32>,
     },
-    /// It did not end in time.
     #[error(
-        "process {pid} did not end within {seconds} s; its Pods may be ending still, `kill -9 {pid}` ends it at once"
+        "process {pid} did not exit within {seconds} s: its Pods may still be terminating; `kill -9 {pid}` stops it at once"
     )]
-    StillRunning {
-        /// The process.
-        pid: i32,
-        /// How long we waited.
-        seconds: u64,
-    },
-    /// The file system refused.
+    StillRunning { pid: i32, seconds: u64 },
     #[error("{what} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { what: &'static str, path: PathBuf, source: io::Error },
 }
 
 fn process(pid: Option<i32>) -> String {
@@ -96,18 +71,18 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Io { what, path, source }
 }
 
-/// A state directory that this process may work in. The lock goes with this value.
+/// A state directory locked by this process. Dropping the value releases the lock.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    /// Held until this value, or the process, ends.
+    /// Locked until the value is dropped or the process exits.
     _lock: File,
 }
 
 impl StateDir {
-    /// Takes a directory, which is made if it does not exist.
+    /// Locks a directory, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("cannot make", path))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("cannot create", path))?;
         let path = fs::canonicalize(path).map_err(io_error("cannot find", path))?;
         match read_marker(&path)? {
             Some(FORMAT) => {}
@@ -130,20 +105,20 @@ impl StateDir {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is, without symbolic links.
+    /// The canonical path, without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it with everything in it.
+    /// Removes the directory and everything in it.
     pub fn purge(self) -> Result<(), Error> {
         let node = self.path.join("node");
-        node::give_back(&node).map_err(io_error("cannot unmount what is in", &node))?;
+        node::clean_up(&node).map_err(io_error("cannot unmount what is in", &node))?;
         fs::remove_dir_all(&self.path).map_err(io_error("cannot remove", &self.path))
     }
 }
 
-/// Stops the platform that runs on a directory and waits for its end. Answers its process, if there was one.
+/// Stops the platform that runs on a directory, and waits until it exits. Returns its process id, if one was running.
 pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(None) };
     if !path.join(LOCK).exists() {
@@ -157,7 +132,8 @@ pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
     }
     let pid = read_pid(&mut lock);
     let stranger = || Error::Stranger { dir: path.clone(), pid };
-    // The descriptor is of the process that has the number now; that it has our lock open says that it is the one.
+    // The pidfd refers to the process that has the number now; that it has our lock file open proves that it is the
+    // right one.
     let target = pid.and_then(Pid::from_raw).ok_or_else(stranger)?;
     let handle = pidfd_open(target, PidfdFlags::empty()).map_err(|_| stranger())?;
     if !has_open(target, &lock) {
@@ -166,7 +142,7 @@ pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
     pidfd_send_signal(&handle, Signal::TERM)
         .map_err(|error| io_error("cannot stop the process of", &path)(error.into()))?;
     let (ended, end) = mpsc::channel();
-    // The lock is free when the process is gone.
+    // The lock is released when the process exits.
     thread::spawn(move || ended.send(lock.lock()));
     match end.recv_timeout(limit) {
         Ok(_) => Ok(pid),
@@ -174,7 +150,7 @@ pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
     }
 }
 
-/// Removes a state directory on which nothing runs.
+/// Removes a state directory that is not in use.
 pub fn purge(path: &Path) -> Result<(), Error> {
     let Ok(path) = fs::canonicalize(path) else { return Err(Error::NothingToPurge(path.to_owned())) };
     if read_marker(&path)?.is_none() {
@@ -206,12 +182,12 @@ fn has_open(pid: Pid, file: &File) -> bool {
     })
 }
 
-/// Whether a directory is one of ours.
+/// Whether a directory is a state directory.
 pub fn is_state_dir(path: &Path) -> bool {
     read_marker(path).is_ok_and(|marker| marker.is_some())
 }
 
-/// The format of a directory of ours.
+/// The format of a state directory.
 fn read_marker(dir: &Path) -> Result<Option<u64>, Error> {
     let path = dir.join(MARKER);
     match fs::read(&path) {
@@ -224,7 +200,7 @@ fn read_marker(dir: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Whether nothing is in a directory but a lock: we may have been killed before we wrote more.
+/// Whether a directory contains nothing but a lock: a first start may have been killed before it wrote the marker.
 fn is_unused(dir: &Path) -> Result<bool, Error> {
     let entries = fs::read_dir(dir).map_err(io_error("cannot list", dir))?;
     Ok(entries.flatten().all(|entry| entry.file_name() == LOCK))
@@ -250,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_is_neither_used_nor_removed() {
+    fn a_foreign_directory_is_neither_used_nor_removed() {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("thesis.txt"), "years of work").unwrap();
-        assert!(text(StateDir::open(temp.path())).contains("was not made by kubeopencode"));
+        assert!(text(StateDir::open(temp.path())).contains("was not created by kubeopencode"));
         assert!(text(purge(temp.path())).contains("nothing was removed"));
         assert!(temp.path().join("thesis.txt").exists());
         assert!(text(purge(&temp.path().join("absent"))).contains("nothing was removed"));
     }
 
     #[test]
-    fn what_is_ours_can_be_removed_unless_somebody_works_in_it() {
+    fn a_state_directory_can_be_removed_unless_it_is_in_use() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("state");
         let held = StateDir::open(&dir).unwrap();
@@ -277,7 +253,7 @@ mod tests {
         fs::write(&marker, r#"{"format": 99}"#).unwrap();
         assert!(text(StateDir::open(temp.path())).contains("newer kubeopencode (format 99)"));
         fs::write(&marker, "{").unwrap();
-        assert!(text(StateDir::open(temp.path())).contains("cannot be read"));
+        assert!(text(StateDir::open(temp.path())).contains("is corrupt"));
     }
 
     #[test]
@@ -292,7 +268,7 @@ mod tests {
     fn a_process_that_does_not_hold_the_lock_is_not_stopped() {
         let temp = tempfile::tempdir().unwrap();
         let _held = StateDir::open(temp.path()).unwrap();
-        // A number that was written by a platform that is gone, and now belongs to somebody else.
+        // A process id written by a platform that exited, now reused by another process.
         fs::write(temp.path().join(LOCK), "1\n").unwrap();
         assert!(text(stop(temp.path(), Duration::ZERO)).contains("not a running kubeopencode (process 1)"));
     }

@@ -1,4 +1,4 @@
-//! The node: watches the Pods that are bound to it and gives each a life.
+//! The node: watches the Pods that are bound to it and runs a worker for each.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,52 +22,52 @@ use kube::{
 use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
 
 use crate::{
-    addresses::Addresses,
-    engine::{Engine, EngineError},
-    events::Events,
-    exec::Exec,
-    facts::Machine,
-    groups::{self, Groups},
-    images::ImageMap,
-    isolation::{self, Isolation, IsolationError},
-    journal::History,
     logs::{LogOptions, stream},
-    pod::{Event, Object, PodHandle, Worker},
-    removal,
-    runtime::Runtime,
-    signals,
+    network::addresses::Addresses,
+    pod::{Event, Object, PodHandle, Worker, downward_api::Machine, journal::History, removal},
+    process::{
+        cgroups::{self, Cgroups},
+        exec::Exec,
+        isolation::{self, Isolation, IsolationError},
+        signals,
+    },
+    runtime::{
+        Runtime,
+        engine::{Engine, EngineError},
+        images::ImageMap,
+    },
+    status::events::Events,
     volumes::memory,
 };
 
-/// Above its own grace, a shutdown waits this long for processes that were killed.
+/// How long a shutdown waits for killed processes, beyond its grace period.
 const AFTER_KILL: Duration = Duration::from_secs(10);
-/// A Pod listens on its own address, or it does not.
+/// A Pod on this machine accepts at once or not at all.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a node is made of.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Its name: Pods with this `spec.nodeName` run here.
+    /// Pods with this `spec.nodeName` run here.
     pub name: String,
-    /// Its directory: what Pods have in volumes, logs and records. Containers cannot see it.
+    /// Directory for volumes, logs and journals of Pods. Not visible to containers.
     pub root: PathBuf,
-    /// What stands for which image.
+    /// Images that are mapped to programs on this machine.
     pub images: ImageMap,
-    /// The loopback network that Pods get their addresses from, and the length of its prefix.
+    /// Loopback network for Pod addresses, and its prefix length.
     pub network: (Ipv4Addr, u8),
-    /// More directories of the machine that containers cannot see.
+    /// Further directories of the machine that are hidden from containers.
     pub hidden: Vec<PathBuf>,
     /// Whether Pods may use hostPath volumes.
     pub host_paths: bool,
-    /// Podman or Docker, if it runs the containers; then the images are its own.
+    /// Podman or Docker; then containers use real images.
     pub engine: Option<Engine>,
     /// The program that is started for containers: one that calls [`crate::container_main`] when its first argument is
-    /// [`crate::CONTAINER_ARGUMENT`]. This program, unless a test says otherwise.
+    /// [`crate::CONTAINER_ARGUMENT`]. Defaults to this program.
     pub program: PathBuf,
 }
 
 impl NodeOptions {
-    /// A node with this name and directory, and no images.
+    /// Default options, without images.
     pub fn new(name: &str, root: PathBuf) -> Self {
         Self {
             name: name.to_owned(),
@@ -77,90 +77,42 @@ impl NodeOptions {
             hidden: Vec::new(),
             host_paths: false,
             engine: None,
-            // Also when the file was replaced by a newer version meanwhile.
+            // Valid even if the file is replaced by a newer version.
             program: PathBuf::from("/proc/self/exe"),
         }
     }
 }
 
-/// Why a node does not start, or cannot do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its directory cannot be used.
     #[error("cannot use {}", path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel does not allow what it needs.
+    Directory { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Isolation(#[from] IsolationError),
-    /// Podman or Docker cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// There is no such Pod here.
     #[error("pods {name:?} not found")]
-    NoPod {
-        /// Its name.
-        name: String,
-    },
-    /// The Pod has no such container.
+    NoPod { name: String },
     #[error("container {container} is not valid for pod {pod}")]
-    NoContainer {
-        /// The Pod.
-        pod: String,
-        /// What was asked for.
-        container: String,
-    },
-    /// The container has not run yet.
+    NoContainer { pod: String, container: String },
     #[error("container {container:?} in pod {pod:?} is waiting to start: ContainerCreating")]
-    NotStarted {
-        /// The Pod.
-        pod: String,
-        /// The container.
-        container: String,
-    },
-    /// There was no run before this one.
+    NotStarted { pod: String, container: String },
     #[error("previous terminated container {container:?} in pod {pod:?} not found")]
-    NoPrevious {
-        /// The Pod.
-        pod: String,
-        /// The container.
-        container: String,
-    },
-    /// The container does not run.
+    NoPrevious { pod: String, container: String },
     #[error("container {container:?} in pod {pod:?} is not running")]
-    NotRunning {
-        /// The Pod.
-        pod: String,
-        /// The container.
-        container: String,
-    },
-    /// Nobody listens there.
+    NotRunning { pod: String, container: String },
     #[error("cannot connect to port {port} of pod {pod:?} at {address}")]
-    Connect {
-        /// The Pod.
-        pod: String,
-        /// Its address.
-        address: Ipv4Addr,
-        /// The port.
-        port: u16,
-        /// Why.
-        source: io::Error,
-    },
-    /// A command could not be started.
+    Connect { pod: String, address: Ipv4Addr, port: u16, source: io::Error },
     #[error("cannot run a command in the container")]
     Exec(#[source] io::Error),
 }
 
-/// What the parts of a node share.
+/// State that the workers of a node share.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) root: PathBuf,
     pub(crate) runtime: Runtime,
-    /// Whether the node can give files away and mount.
+    /// Whether the node can change file owners and mount file systems.
     pub(crate) is_root: bool,
     pub(crate) images: ImageMap,
     pub(crate) host: Ipv4Addr,
@@ -174,30 +126,28 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The directory of a Pod.
     pub(crate) fn pod_directory(&self, uid: &str) -> PathBuf {
         self.root.join("pods").join(uid)
     }
 
-    /// The directory of the claims of a namespace.
     pub(crate) fn claims(&self, namespace: &str) -> PathBuf {
         self.root.join("claims").join(namespace)
     }
 
-    /// The empty directory in which file systems are built.
+    /// The empty directory in which root file systems are built.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }
 
-    /// Forgets a Pod that has left.
-    pub(crate) fn forget(&self, uid: &str) {
+    /// Removes a Pod whose worker has finished.
+    pub(crate) fn remove(&self, uid: &str) {
         self.pods().remove(uid);
         self.left.notify_waiters();
     }
 
-    /// Removes the files of a Pod that does not exist any more. Its containers are forgotten first: a log whose file is
-    /// gone would be read as an empty one.
-    pub(crate) fn remove_files_of(&self, uid: &str) -> io::Result<()> {
+    /// Removes the files of a deleted Pod. Its containers are removed first: a log whose file is missing would be read
+    /// as empty.
+    pub(crate) fn remove_pod_files(&self, uid: &str) -> io::Result<()> {
         let known = self.pods().get(uid).cloned();
         if let Some(handle) = known {
             handle.containers().clear();
@@ -205,16 +155,16 @@ impl Shared {
         remove_files(&self.pod_directory(uid))
     }
 
-    /// The Pod does not exist any more.
-    fn lose(self: &Arc<Self>, uid: &str) {
+    /// Handles the deletion of a Pod object.
+    fn pod_deleted(self: &Arc<Self>, uid: &str) {
         let known = self.pods().get(uid).cloned();
-        if known.is_none_or(|handle| !handle.tell(Event::Gone)) {
+        if known.is_none_or(|handle| !handle.send(Event::Deleted)) {
             let (shared, uid) = (Arc::clone(self), uid.to_owned());
             tokio::task::spawn_blocking(move || {
-                // What cannot be removed now is tried at the next start.
-                let _ = shared.remove_files_of(&uid);
-                shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(&uid);
-                shared.forget(&uid);
+                // What cannot be removed now is removed at the next start.
+                let _ = shared.remove_pod_files(&uid);
+                shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).release(&uid);
+                shared.remove(&uid);
             });
         }
     }
@@ -223,19 +173,20 @@ impl Shared {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the life of a Pod, or tells it what changed. One that is over comes back only to be removed.
-    pub(crate) fn take(self: &Arc<Self>, pod: Arc<Pod>) {
+    /// Starts a worker for a Pod, or sends the new version to its worker. A finished Pod gets a worker again only to be
+    /// removed.
+    pub(crate) fn sync_pod(self: &Arc<Self>, pod: Arc<Pod>) {
         let uid = pod.uid().unwrap_or_default();
         let known = self.pods().get(&uid).cloned();
         if let Some(handle) = known
-            && (handle.tell(Event::Pod(Arc::clone(&pod))) || pod.metadata.deletion_timestamp.is_none())
+            && (handle.send(Event::Pod(Arc::clone(&pod))) || pod.metadata.deletion_timestamp.is_none())
         {
             return;
         }
         let name = pod.name_any();
         match Worker::begin(Arc::clone(self), pod) {
             Ok(handle) => drop(self.pods().insert(uid, handle)),
-            Err(error) => tracing::error!(pod = name, %error, "a Pod cannot be taken: its directory cannot be written"),
+            Err(error) => tracing::error!(pod = name, %error, "cannot run Pod: its directory is not writable"),
         }
     }
 }
@@ -248,10 +199,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node. Containers that an earlier node on the same directory left behind are ended first.
+    /// Starts a node. Containers that an earlier node on the same directory left behind are terminated first.
     pub async fn start(client: Client, options: NodeOptions) -> Result<Self, Error> {
         let NodeOptions { name, root, images, network, mut hidden, host_paths, engine, program } = options;
-        signals::heed_ignored();
+        signals::reset_ignored();
         let fails = |path: &PathBuf| {
             let path = path.clone();
             move |source| Error::Directory { path, source }
@@ -263,7 +214,7 @@ impl Node {
         hidden.push(root.clone());
         memory::unmount_below(&root.join("pods")).map_err(fails(&root))?;
         let (isolation, runtime) = if let Some(engine) = engine {
-            let engine = engine.of_node(&groups::name(&root), &root).await.map_err(fails(&root))?;
+            let engine = engine.of_node(&cgroups::name(&root), &root).await.map_err(fails(&root))?;
             (Isolation::of_engine(&engine), Runtime::Engine(engine))
         } else {
             let (isolation, helper) = isolation::probe(&program, &root).await?;
@@ -273,7 +224,7 @@ impl Node {
         for entry in fs::read_dir(root.join("pods")).map_err(fails(&root))?.flatten() {
             if let Some(history) = History::read(&entry.path()) {
                 history.kill_leftovers();
-                addresses.keep(&history.uid, history.address);
+                addresses.reserve(&history.uid, history.address);
             }
         }
         let shared = Arc::new(Shared {
@@ -300,7 +251,7 @@ impl Node {
         Ok(Self { shared, isolation, watches })
     }
 
-    /// What keeps containers apart here.
+    /// How containers are isolated on this machine.
     pub fn isolation(&self) -> &Isolation {
         &self.isolation
     }
@@ -308,10 +259,10 @@ impl Node {
     fn pod(&self, namespace: &str, name: &str) -> Result<Arc<PodHandle>, Error> {
         let pods = self.shared.pods();
         let named = pods.values().filter(|pod| pod.namespace == namespace && pod.name == name);
-        named.max_by_key(|pod| pod.taken).cloned().ok_or_else(|| Error::NoPod { name: name.to_owned() })
+        named.max_by_key(|pod| pod.started).cloned().ok_or_else(|| Error::NoPod { name: name.to_owned() })
     }
 
-    /// What a container printed, from its files.
+    /// The log of a container.
     pub fn logs(
         &self,
         namespace: &str,
@@ -333,7 +284,7 @@ impl Node {
         Ok(stream(found.log, run, options))
     }
 
-    /// Runs a command in a container that runs.
+    /// Runs a command in a running container.
     pub async fn exec(
         &self,
         namespace: &str,
@@ -350,7 +301,7 @@ impl Node {
         Exec::start(&self.shared.runtime, &target, command, tty, stdin).await.map_err(Error::Exec)
     }
 
-    /// A connection to a port of a Pod: to its own address, or to localhost, which it shares with the machine.
+    /// Connects to a port of a Pod: on its own address, or on localhost, which all Pods share with the machine.
     pub async fn port_forward(&self, namespace: &str, pod: &str, port: u16) -> Result<TcpStream, Error> {
         let handle = self.pod(namespace, pod)?;
         let address = handle.address;
@@ -367,63 +318,62 @@ impl Node {
         connected.map_err(|source| Error::Connect { pod: pod.to_owned(), address, port, source })
     }
 
-    /// Ends every process that the node started, each within its own grace period and all within `grace`. The statuses
-    /// of the Pods stay as they are; the next node on the same directory says what became of them.
+    /// Terminates every process that the node started, each within its grace period and all within `grace`. The
+    /// statuses of Pods are not changed; the next node on the same directory reports what happened to them.
     pub async fn shutdown(mut self, grace: Duration) {
         self.watches.shutdown().await;
         for pod in self.shared.pods().values() {
-            pod.tell(Event::Shutdown(grace));
+            pod.send(Event::Shutdown(grace));
         }
         let all_left = async {
             loop {
                 let left = self.shared.left.notified();
                 tokio::pin!(left);
                 left.as_mut().enable();
-                if self.shared.pods().values().all(|pod| pod.rests()) {
+                if self.shared.pods().values().all(|pod| pod.is_finished()) {
                     break;
                 }
                 left.await;
             }
         };
         if tokio::time::timeout(grace + AFTER_KILL, all_left).await.is_err() {
-            tracing::warn!("some processes of Pods did not end");
+            tracing::warn!("some processes of Pods are still running");
         }
         match &self.shared.runtime {
             Runtime::Engine(engine) => {
                 if let Err(problem) = engine.sweep().await {
-                    tracing::warn!(problem, "some containers could not be removed");
+                    tracing::warn!(problem, "cannot remove some containers");
                 }
             }
-            Runtime::Processes(helper) => helper.groups.iter().for_each(Groups::remove),
+            Runtime::Processes(helper) => helper.groups.iter().for_each(Cgroups::remove),
         }
         if let Err(error) = memory::unmount_below(&self.shared.root.join("pods")) {
-            tracing::warn!(%error, "volumes in memory are still mounted");
+            tracing::warn!(%error, "cannot unmount memory volumes");
         }
     }
 }
 
-/// Gives back what a node that was killed has left on the machine: the mounts of volumes in memory and its control
-/// groups. Without it the node's directory may not be removable.
-pub fn give_back(root: &Path) -> io::Result<()> {
+/// Cleans up after a node that was killed: unmounts its memory volumes and removes its cgroups. Otherwise the directory
+/// of the node may not be removable.
+pub fn clean_up(root: &Path) -> io::Result<()> {
     let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
     memory::unmount_below(&root.join("pods"))?;
-    if let Some(groups) = Groups::open(&root) {
+    if let Some(groups) = Cgroups::open(&root) {
         groups.remove();
     }
     Ok(())
 }
 
-/// Removes the files of a Pod.
 fn remove_files(dir: &Path) -> io::Result<()> {
     memory::unmount_below(dir)?;
     removal::remove(dir)
 }
 
 impl Drop for Node {
-    /// Without a [`Node::shutdown`] everything ends at once.
+    /// Without [`Node::shutdown`], all processes are killed at once.
     fn drop(&mut self) {
         for pod in self.shared.pods().values() {
-            pod.tell(Event::Shutdown(Duration::ZERO));
+            pod.send(Event::Shutdown(Duration::ZERO));
         }
     }
 }
@@ -438,24 +388,24 @@ async fn watch_pods(shared: Arc<Shared>, node: String) {
             Ok(Watched::Init) => listed.clear(),
             Ok(Watched::InitApply(pod)) => {
                 listed.insert(pod.uid().unwrap_or_default());
-                shared.take(Arc::new(pod));
+                shared.sync_pod(Arc::new(pod));
             }
-            Ok(Watched::InitDone) => forget_all_but(&shared, &listed),
-            Ok(Watched::Apply(pod)) => shared.take(Arc::new(pod)),
-            Ok(Watched::Delete(pod)) => shared.lose(&pod.uid().unwrap_or_default()),
-            Err(error) => tracing::debug!(%error, "the watch of Pods was interrupted"),
+            Ok(Watched::InitDone) => remove_missing(&shared, &listed),
+            Ok(Watched::Apply(pod)) => shared.sync_pod(Arc::new(pod)),
+            Ok(Watched::Delete(pod)) => shared.pod_deleted(&pod.uid().unwrap_or_default()),
+            Err(error) => tracing::debug!(%error, "watch of Pods interrupted"),
         }
     }
 }
 
-/// Pods that were deleted while nobody watched.
-fn forget_all_but(shared: &Arc<Shared>, listed: &HashSet<String>) {
+/// Handles Pods that were deleted while the watch was interrupted.
+fn remove_missing(shared: &Arc<Shared>, listed: &HashSet<String>) {
     let kept = fs::read_dir(shared.root.join("pods")).into_iter().flatten().flatten();
     let kept = kept.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut all: HashSet<String> = kept.collect();
     all.extend(shared.pods().keys().cloned());
     for uid in all.difference(listed) {
-        shared.lose(uid);
+        shared.pod_deleted(uid);
     }
 }
 
@@ -469,7 +419,7 @@ where
         let namespace = object.namespace().unwrap_or_default();
         let handles: Vec<Arc<PodHandle>> = shared.pods().values().cloned().collect();
         for handle in handles.iter().filter(|handle| handle.namespace == namespace) {
-            handle.tell(Event::Changed(name(object.name_any())));
+            handle.send(Event::ObjectChanged(name(object.name_any())));
         }
     }
 }

@@ -1,21 +1,25 @@
-//! # How a process observes a cluster
+//! # Watches, caches and work queues
 //!
-//! | type | what it is |
-//! |---|---|
-//! | [`Kind`] | the objects of one kind, kept by one watch, and who is told of a [`Change`] |
-//! | [`Queue`] | what is to be done about changes: one pass over a key at a time, none missed, failures later and later |
-//! | [`watch`] | how a [`Kind`] follows its objects, for those who keep them in another way |
-//! | [`Readable`] | a client whose answers can always be read, whatever somebody put into the cluster (I9) |
+//! | type | purpose |
+//! | --- | --- |
+//! | [`Cache`] | the objects of one kind in memory, kept by one watch, with a callback for every [`Change`] |
+//! | [`Queue`] | a work queue: one worker per key at a time, no change missed, failures retried with backoff |
+//! | [`watch`] | the watch that a [`Cache`] uses, for callers with their own storage |
+//! | [`Readable`] | a client whose responses always parse, whatever the cluster contains (I9) |
 //!
-//! It knows nothing of what is followed: the controllers, the server and the platform on one machine use it alike.
+//! The crate is generic over the watched kinds; the controllers, the server and `workloads` share it. It promises that
+//! a cache never goes back behind a write of this process, that every change is reported once the watch delivers it,
+//! and that an object that does not deserialize affects only itself.
 
-mod kind;
+mod cache;
+mod depth;
+mod queue;
 mod raw;
 mod readable;
 mod watch;
-mod work;
 
-pub use kind::{Change, Key, Kind, Seen};
+pub use api::Key;
+pub use cache::{Cache, Cached, Change};
+pub use queue::{Next, Queue};
 pub use readable::Readable;
 pub use watch::watch;
-pub use work::{Next, Queue};

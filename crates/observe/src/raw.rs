@@ -1,6 +1,6 @@
-//! An object as the API server wrote it, read only as far as a watch needs.
+//! An object as the API server sent it, parsed only as far as a watch needs.
 //!
-//! A watch is a lot of code. Made anew for each of twenty kinds it is a lot of memory; this way there is one for all.
+//! The watch code is large, and one instance per kind costs memory. All kinds share one instance over raw objects.
 
 use std::borrow::Cow;
 
@@ -14,16 +14,15 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// An object that nobody has read yet.
+/// An object whose body is not deserialized yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
-    /// What says which object it is, and in which version.
     meta: ObjectMeta,
     json: Box<RawValue>,
 }
 
 impl Raw {
-    /// The object. An error says why it is none of its kind.
+    /// Deserializes the object as kind `K`.
     pub(crate) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
     }

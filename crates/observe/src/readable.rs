@@ -1,4 +1,4 @@
-//! What the API server answers, made readable: an object that nests too deeply is cut, and hides no other (I9).
+//! A client that limits the nesting depth of responses, so that one object cannot make a whole list unreadable (I9).
 
 use std::{
     borrow::Cow,
@@ -7,14 +7,14 @@ use std::{
     task::{Context, Poll},
 };
 
+use crate::depth::DepthLimiter;
 use bytes::Bytes;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use kubeopencode_core::depth::Cut;
 use tower::{BoxError, Service};
 
-/// A client whose answers can always be read as JSON.
+/// A client whose responses always parse as JSON.
 #[derive(Clone)]
 pub struct Readable(pub Client);
 
@@ -34,7 +34,7 @@ impl Service<Request<Body>> for Readable {
             let answer = client.send(request).await?;
             let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
             let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
-            let mut cut = Cut::default();
+            let mut cut = DepthLimiter::default();
             let mut pass = move |piece: Bytes| match cut.pass(&piece) {
                 Cow::Owned(kept) if is_json => Bytes::from(kept),
                 _ => piece,

@@ -1,4 +1,4 @@
-//! A watch that goes on whatever happens to it.
+//! A watch that recovers from every error.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -12,14 +12,14 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-/// A server that never remembers is asked for everything this often at most.
+/// Minimum pause between two full lists, for a server that expires every watch at once.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Follows objects for ever. A lost connection is taken up again with growing pauses; an expired one starts with a new
-/// list.
+/// Watches objects until the stream is dropped. A lost connection is retried with backoff; an expired watch starts with
+/// a new list.
 ///
-/// The last is the watcher's own business if the server says so by an event. If it refuses the request instead, the
-/// watcher would ask for the same for ever; then another one takes its place.
+/// The watcher relists by itself if the server reports the expiry as an event. If the server rejects the request
+/// instead, the watcher would retry the same request for ever, so it is replaced.
 pub fn watch<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,

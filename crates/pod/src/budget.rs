@@ -1,17 +1,17 @@
-//! Counting what a run uses, and the moment at which that is all it may.
+//! Counts the usage of a run against its budget.
 //!
-//! Steps of the model are counted when they end, those of subagents too where they are told: a server tells them,
+//! Steps of the model are counted when they end, those of subagents too where they are reported: a server reports them,
 //! `opencode run` does not.
 
 use std::collections::HashSet;
 
-use kubeopencode_core::budget::{self, Allowance, Cost, Spent};
+use domain::contract::report::ReportedUsage;
+use domain::opencode::message::Part;
+use domain::run::budget::{self, Allowance, Cost, Spent};
 
 use crate::env::{self, Lookup, SettingError};
-use crate::opencode::message::Part;
-use crate::outcome::Usage;
 
-/// Reads what a run may use.
+/// Reads the budget of a run.
 pub fn allowance(env: Lookup<'_>) -> Result<Allowance, SettingError> {
     let tokens = match env::text(env, env::BUDGET_MAX_TOKENS) {
         Some(_) => Some(env::number(env, env::BUDGET_MAX_TOKENS, 0)?),
@@ -32,9 +32,9 @@ pub fn allowance(env: Lookup<'_>) -> Result<Allowance, SettingError> {
 #[derive(Debug, Default)]
 pub struct Meter {
     allowance: Allowance,
-    /// Steps that were counted: the same one may be told twice.
+    /// Steps that were counted: the same one may be reported twice.
     counted: HashSet<String>,
-    usage: Usage,
+    usage: ReportedUsage,
     /// The session's last step was the answer: the run is over, and nothing is left to stop.
     answered: bool,
 }
@@ -50,7 +50,7 @@ impl Meter {
         self.allowance != Allowance::default()
     }
 
-    /// Takes a part in. `own` is one of the run's own session, not of a subagent's.
+    /// Counts a part. `own` means a part of the run's own session, not of a subagent's.
     pub fn take(&mut self, part: &Part, own: bool) {
         if part.kind != "step-finish" || (!part.id.is_empty() && !self.counted.insert(part.id.clone())) {
             return;
@@ -71,7 +71,7 @@ impl Meter {
         // The sum is rounded, not each price: a thousand small answers are not for free.
         let spent = Spent { tokens, cost: Cost::of(self.usage.cost) };
         // Nothing is used before the first step, also of nothing.
-        let used = self.allowance.used_up(spent).filter(|_| self.usage != Usage::default())?;
+        let used = self.allowance.used_up(spent).filter(|_| self.usage != ReportedUsage::default())?;
         Some(budget::stopped(&used))
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         assert_eq!(allowance(&of(&[])).unwrap(), Allowance::default());
         for (name, value) in
             [(env::BUDGET_MAX_TOKENS, "many"), (env::BUDGET_MAX_TOKENS, "-1"), (env::BUDGET_MAX_COST, "$2")]

@@ -1,4 +1,4 @@
-//! context-init: puts the Task's contexts where they belong before the agent starts.
+//! context-init: writes the files and directories of the contexts before the agent starts.
 //!
 //! Files come from a mounted ConfigMap, one key or several keys that are joined (a ConfigMap holds 1 MiB, a context may
 //! be longer); directories are copied whole. A copy that fails stops the Pod: an agent without its prompt is worse than
@@ -9,52 +9,17 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use domain::contract::mappings::{DirMapping, FileMapping};
+use domain::contract::paths;
 
 use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root, plain_names};
-use crate::trust::{Trust, TrustError};
+use egress::{Authorities, AuthoritiesError};
 
 /// ConfigMaps are flat or a few levels deep; a deeper tree is a link that points at its own parent.
 const DEEPEST: usize = 32;
 
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FileMapping {
-    /// The ConfigMap key that holds the content.
-    #[serde(default)]
-    pub key: Option<String>,
-    /// Several keys whose contents are joined without anything between them.
-    #[serde(default)]
-    pub keys: Vec<String>,
-    /// Where it goes; relative to the workspace or absolute.
-    pub target_path: PathBuf,
-    /// Permission bits as a number (420 is 0644).
-    #[serde(default)]
-    pub file_mode: Option<u32>,
-    /// Whether a missing key is fine.
-    #[serde(default)]
-    pub optional: bool,
-}
-
-/// One directory to copy.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DirMapping {
-    /// Where a ConfigMap is mounted.
-    pub source_path: PathBuf,
-    /// Where its files go; relative to the workspace or absolute.
-    pub target_path: PathBuf,
-    /// Permission bits of its files as a number (420 is 0644).
-    #[serde(default)]
-    pub file_mode: Option<u32>,
-    /// Whether a missing directory is fine.
-    #[serde(default)]
-    pub optional: bool,
-}
-
-/// What context-init is told.
+/// Settings of context-init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The workspace.
@@ -73,16 +38,16 @@ pub struct Settings {
     pub shared_program: Option<PathBuf>,
     /// Where the certificates are written as one file.
     pub combined_ca_bundle: Option<PathBuf>,
-    /// Trusted authorities.
-    pub trust: Trust,
+    /// Trusted certificate authorities.
+    pub authorities: Authorities,
 }
 
 impl Settings {
     /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         Ok(Self {
-            workspace: env::path(env, env::WORKSPACE_DIR, "/workspace"),
-            configmap: env::path(env, env::CONFIGMAP_PATH, "/configmap-files"),
+            workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
+            configmap: env::path(env, env::CONFIGMAP_PATH, paths::CONTEXT_FILES),
             files: env::json(env, env::FILE_MAPPINGS, r#"[{"key": "k", "targetPath": "/p", "fileMode": 420}]"#)?,
             directories: env::json(env, env::DIR_MAPPINGS, r#"[{"sourcePath": "/s", "targetPath": "/p"}]"#)?,
             roots: env::text(env, env::CONTEXT_ROOTS)
@@ -91,7 +56,7 @@ impl Settings {
             copy_self_to: env::text(env, env::COPY_SELF_TO).map(PathBuf::from),
             shared_program: env::text(env, env::SHARED_PROGRAM).map(PathBuf::from),
             combined_ca_bundle: env::text(env, env::COMBINED_CA_BUNDLE).map(PathBuf::from),
-            trust: Trust::from_env(env),
+            authorities: crate::authorities::from_env(env),
         })
     }
 }
@@ -142,7 +107,7 @@ pub enum Error {
     },
     /// The certificates cannot be read.
     #[error(transparent)]
-    Trust(#[from] TrustError),
+    Authorities(#[from] AuthoritiesError),
     /// The source cannot be read.
     #[error("{origin} cannot be read for {target:?}: {source}; check that the ConfigMap exists and holds it")]
     Read {
@@ -214,7 +179,7 @@ fn equip(settings: &Settings) -> Result<(), Error> {
         }
     }
     if let Some(target) = &settings.combined_ca_bundle {
-        write_alone(target, &mut settings.trust.pem()?.as_slice(), 0o644, "the CA certificates".to_owned())?;
+        write_alone(target, &mut settings.authorities.pem()?.as_slice(), 0o644, "the CA certificates".to_owned())?;
     }
     Ok(())
 }

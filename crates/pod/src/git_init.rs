@@ -5,58 +5,56 @@
 
 use std::path::PathBuf;
 
-pub use crate::git::access::AccessError;
+pub use crate::git::access::PrepareError;
 pub use crate::git::checkout::CheckoutError;
 pub use crate::git::merge::{MergeError, Merged};
-pub use crate::git::settings::{Credentials, GitSettingError, Settings};
+pub use crate::git::settings::{GitSettingError, Settings};
 
-use crate::git::access::Access;
 use crate::git::checkout::{self, Marker};
-use crate::git::command::Git;
-use crate::git::merge;
-use crate::git_sync::{Follower, Look};
+use crate::git::{access, merge};
+use crate::git_sync::{Follower, Synced};
 
-/// Why the repository is not there.
+/// Why the repository is not checked out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting is wrong.
     #[error(transparent)]
     Setting(#[from] GitSettingError),
-    /// Access cannot be prepared.
+    /// git cannot be prepared.
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Prepare(#[from] PrepareError),
     /// The checkout failed.
     #[error(transparent)]
     Checkout(#[from] CheckoutError),
     /// The merge failed.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// A part that is asked for is not there.
+    /// A file or directory of `GIT_REPO_PARTS` does not exist.
     #[error("{url} has no {part:?} at {reference}; correct git.path")]
     NoPart {
-        /// What is missing.
+        /// Path in the repository.
         part: String,
         /// The repository.
         url: String,
-        /// Where it was looked for.
+        /// The ref that was checked out.
         reference: String,
     },
 }
 
-/// What git-init did.
+/// A repository that is checked out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// The commit that is checked out.
     pub commit: String,
-    /// Where.
+    /// The checkout, or the workspace that it is merged into.
     pub path: PathBuf,
-    /// Whether it was checked out now; `false` = it was there already.
+    /// Whether this run checked it out; `false` = an earlier one did.
     pub fresh: bool,
-    /// What the merge into the workspace did, if one was asked for and not done before.
+    /// The merge into the workspace, if this run did one.
     pub merged: Option<Merged>,
 }
 
-/// Checks out, and merges into the workspace if asked to.
+/// Checks out, and merges into the workspace if there is one.
 pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
     let url = &settings.repository.url;
     write_shared_gitconfig(settings)?;
@@ -66,15 +64,14 @@ pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
         if marker.reference != settings.reference {
             tracing::warn!(
                 prepared = %marker.reference, wanted = %settings.reference,
-                "the workspace was prepared from another ref and may hold work; it is kept as it is"
+                "the workspace was prepared from another ref and may hold work; it is not changed"
             );
         }
-        tracing::info!(%url, commit = %marker.commit, "the workspace holds the repository already");
+        tracing::info!(%url, commit = %marker.commit, "the workspace already holds the repository");
         let commit = if settings.follow { follow(settings, marker.commit).await? } else { marker.commit };
         return Ok(Prepared { commit, path: workspace.clone(), fresh: false, merged: None });
     }
-    let access = Access::prepare(settings)?;
-    let git = Git::new(&access, url, settings.timeout, settings.redactor());
+    let git = access::prepare(settings)?;
     let checkout = checkout::ensure(settings, &git).await?;
     let commit = checkout.marker.commit.clone();
     if let Some(part) = settings.parts.iter().find(|part| !settings.checkout().join(part).exists()) {
@@ -85,7 +82,7 @@ pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
     if let Some(workspace) = &settings.workspace {
         let merged = merge::merge(settings, workspace, &checkout.marker)?;
         for path in &merged.kept {
-            tracing::info!(?path, "was in the workspace before and stays");
+            tracing::info!(?path, "exists in the workspace and is not overwritten");
         }
         prepared.path.clone_from(workspace);
         prepared.merged = Some(merged);
@@ -93,18 +90,17 @@ pub async fn run(settings: &Settings) -> Result<Prepared, Error> {
     Ok(prepared)
 }
 
-/// Takes a workspace that was kept to the newest commit, unless that would lose the agent's work. Answers the commit that
-/// it has then. What cannot be looked at keeps nobody from working with what is there.
+/// Moves a retained workspace to the newest commit, unless that would lose the agent's work. Returns its commit. If the
+/// remote is unavailable, the agent works with the old commit.
 async fn follow(settings: &Settings, commit: String) -> Result<String, Error> {
-    match Follower::new(settings)?.look().await {
-        Ok(Look::Moved { from, to }) => {
-            tracing::info!(%from, %to, "moved to the new commit");
-            return Ok(to);
+    match Follower::new(settings)?.sync().await {
+        Ok(synced) => {
+            synced.log();
+            if let Synced::Moved { to, .. } = synced {
+                return Ok(to);
+            }
         }
-        Ok(Look::Unchanged) => {}
-        Ok(Look::KeptEdits(files)) => tracing::warn!(?files, "a new commit is there, but these files were edited here"),
-        Ok(Look::KeptCommits { head }) => tracing::warn!(%head, "a new commit is there, but commits were made here"),
-        Err(error) => tracing::warn!("{error}; the workspace stays as it is"),
+        Err(error) => tracing::warn!("{error}; the workspace is not updated"),
     }
     Ok(commit)
 }

@@ -7,19 +7,19 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
-use crate::git::access::Access;
+use egress::{Git, GitError};
+
 use crate::git::checkout::{self, CheckoutError, Marker, Target};
-use crate::git::command::{Git, GitError};
-use crate::git::merge;
 pub use crate::git::settings::Settings;
+use crate::git::{access, merge};
 pub use crate::git_init::Error;
 
-/// What one look at the remote led to.
+/// The result of one sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    /// The remote has nothing new.
+pub enum Synced {
+    /// The remote has no new commit.
     Unchanged,
-    /// The checkout was moved.
+    /// The checkout is at a new commit.
     Moved {
         /// The commit before.
         from: String,
@@ -30,62 +30,68 @@ pub enum Look {
     KeptEdits(Vec<String>),
     /// The remote is ahead, but commits were made here.
     KeptCommits {
-        /// The commit that is checked out.
+        /// The commit that is checked out, made here.
         head: String,
     },
 }
 
-/// Keeps the checkout fresh until `stop` is ready. A look that fails is logged and tried again at the next one.
+impl Synced {
+    /// Logs the result, unless nothing happened.
+    pub(crate) fn log(&self) {
+        match self {
+            Self::Unchanged => {}
+            Self::Moved { from, to } => tracing::info!(%from, %to, "moved to the new commit"),
+            Self::KeptEdits(files) => {
+                tracing::warn!(?files, "not moved to the new commit: these files have local edits");
+            }
+            Self::KeptCommits { head } => {
+                tracing::warn!(%head, "not moved to the new commit: there are local commits");
+            }
+        }
+    }
+}
+
+/// Syncs the checkout until `stop` is ready. A failed sync is logged and retried after the interval.
 pub async fn run(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let work = async {
         while let Err(error) = crate::git_init::run(settings).await {
             if !settings.optional {
                 return Err(error);
             }
-            // A sidecar that ends is restarted again and again, and its Pod is not ready meanwhile.
-            tracing::warn!("{error}; it is optional, trying again in {} s", settings.interval.as_secs());
+            // A sidecar that exits is restarted with backoff, and its Pod is not ready meanwhile.
+            tracing::warn!("{error}; optional, retrying in {} s", settings.interval.as_secs());
             tokio::time::sleep(settings.interval).await;
         }
         let follower = Follower::new(settings)?;
         loop {
-            match follower.look().await {
-                Ok(Look::Unchanged) => {}
-                Ok(Look::Moved { from, to }) => tracing::info!(%from, %to, "moved to the new commit"),
-                Ok(Look::KeptEdits(files)) => {
-                    tracing::warn!(
-                        ?files,
-                        "a new commit is there, but these files were edited here; nothing is changed"
-                    );
-                }
-                Ok(Look::KeptCommits { head }) => {
-                    tracing::warn!(%head, "a new commit is there, but commits were made here; nothing is changed");
-                }
-                Err(error) => tracing::warn!("{error}; trying again in {} s", settings.interval.as_secs()),
+            match follower.sync().await {
+                Ok(synced) => synced.log(),
+                Err(error) => tracing::warn!("{error}; retrying in {} s", settings.interval.as_secs()),
             }
             tokio::time::sleep(settings.interval).await;
         }
     };
-    // Dropping the work kills a git that is running, with its whole process group.
+    // Dropping the work kills a running git with its process group.
     tokio::select! {
         result = work => result,
         () = stop => Ok(()),
     }
 }
 
-/// Looks at the remote, again and again.
+/// Syncs one checkout with its remote.
 #[derive(Debug)]
 pub struct Follower<'a> {
     settings: &'a Settings,
-    access: Access,
+    git: Git,
 }
 
 impl<'a> Follower<'a> {
-    /// Prepares access to the remote.
+    /// Prepares git.
     pub fn new(settings: &'a Settings) -> Result<Self, Error> {
-        Ok(Self { settings, access: Access::prepare(settings)? })
+        Ok(Self { settings, git: access::prepare(settings)? })
     }
 
-    /// The directory that is followed and the record of what we put there.
+    /// The directory that is synced and the record of the commit that we put there.
     fn place(&self) -> (PathBuf, PathBuf) {
         match &self.settings.workspace {
             Some(workspace) if workspace.join(".git").is_dir() => {
@@ -95,44 +101,45 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Looks once, and moves the checkout if that loses nothing.
-    pub async fn look(&self) -> Result<Look, CheckoutError> {
+    /// Moves the checkout to the newest commit, unless local edits or commits would be lost.
+    pub async fn sync(&self) -> Result<Synced, CheckoutError> {
         let settings = self.settings;
-        let git = Git::new(&self.access, &settings.repository.url, settings.timeout, settings.redactor());
+        let git = &self.git;
         let (directory, record) = self.place();
         let Some(marker) = Marker::read(&record) else {
             let source = std::io::Error::other("the record of the checkout is gone; restart the Pod");
             return Err(CheckoutError::Io { path: record, source });
         };
-        let target = checkout::resolve(settings, &git).await?;
+        let target = checkout::resolve(settings, git).await?;
         let new = match &target {
             Target::Branch(_, commit) | Target::Named(_, commit) if *commit != marker.commit => commit.clone(),
-            _ => return Ok(Look::Unchanged),
+            _ => return Ok(Synced::Unchanged),
         };
         let head = git.run_untrusted(&directory, &["rev-parse", "HEAD"]).await?.trim().to_owned();
         if head != marker.commit {
-            return Ok(Look::KeptCommits { head });
+            return Ok(Synced::KeptCommits { head });
         }
-        // Not into submodules: git would enter them with whatever they are configured to run. They are left behind by
-        // every move, which is no edit.
+        // Not into submodules: git would run what their configuration names. They stay at their old commit after every
+        // move, which is no edit.
         let status = ["status", "--porcelain", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
         let status = git.run_untrusted(&directory, &status).await?;
         if !status.is_empty() {
             let files = status.lines().filter_map(|line| line.get(3..)).map(str::to_owned).collect();
-            return Ok(Look::KeptEdits(files));
+            return Ok(Synced::KeptEdits(files));
         }
-        let mirror = self.mirror(&git, &target, &new).await?;
-        self.take(&git, &directory, &mirror, &target, &new).await?;
+        let mirror = self.mirror(&target, &new).await?;
+        self.take(&directory, &mirror, &target, &new).await?;
         if settings.submodules {
-            tracing::warn!("submodules stay as they were checked out; policy Rollout brings them along");
+            tracing::warn!("submodules stay at their old commits; policy Rollout updates them");
         }
         Marker { commit: new.clone(), ..marker }.write(&record)?;
-        Ok(Look::Moved { from: head, to: new })
+        Ok(Synced::Moved { from: head, to: new })
     }
 
     /// Fetches with credentials, into a repository that only this process has written.
-    async fn mirror(&self, git: &Git<'_>, target: &Target, new: &str) -> Result<PathBuf, CheckoutError> {
-        let mirror = self.access.directory().join("mirror.git");
+    async fn mirror(&self, target: &Target, new: &str) -> Result<PathBuf, CheckoutError> {
+        let git = &self.git;
+        let mirror = git.directory().join("mirror.git");
         if !mirror.is_dir() {
             let source_of = |source| CheckoutError::Io { path: mirror.clone(), source };
             std::fs::create_dir(&mirror).map_err(source_of)?;
@@ -145,15 +152,8 @@ impl<'a> Follower<'a> {
         Ok(mirror)
     }
 
-    /// Takes the commit from the mirror, without credentials. `reset --keep` refuses to lose an edit that came meanwhile.
-    async fn take(
-        &self,
-        git: &Git<'_>,
-        directory: &Path,
-        mirror: &Path,
-        target: &Target,
-        new: &str,
-    ) -> Result<(), GitError> {
+    /// Fetches the commit from the mirror, without credentials. `reset --keep` fails if an edit was made meanwhile.
+    async fn take(&self, directory: &Path, mirror: &Path, target: &Target, new: &str) -> Result<(), GitError> {
         let url = format!("file://{}", mirror.display());
         let refspec = match target {
             Target::Branch(branch, _) => format!("+{new}:refs/remotes/origin/{branch}"),
@@ -161,12 +161,12 @@ impl<'a> Follower<'a> {
             Target::Commit(_) | Target::Abbreviated(_) => return Ok(()),
         };
         let depth = self.settings.depth.map(|depth| format!("--depth={depth}"));
-        // A remote that is named like our URL may have a program of its own; the one that is named here wins.
+        // The agent may have configured an upload-pack program for this URL; the option overrides it.
         let mut arguments = vec!["fetch", "--quiet", "--force", "--no-tags", "--upload-pack=git-upload-pack"];
         arguments.extend(depth.as_deref());
         arguments.extend(["--", &url, &refspec]);
-        git.fetch_untrusted(directory, &arguments).await?;
-        git.run_untrusted(directory, &["reset", "--quiet", "--keep", new]).await?;
+        self.git.fetch_untrusted(directory, &arguments).await?;
+        self.git.run_untrusted(directory, &["reset", "--quiet", "--keep", new]).await?;
         Ok(())
     }
 }

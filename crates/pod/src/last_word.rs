@@ -1,24 +1,19 @@
-//! Why a helper that prepares a Pod failed, left where the node looks for it: the status of the Task quotes it.
+//! The reason why an init container failed, written as its termination message: the status of the Task quotes it.
 
-use std::io::Write as _;
 use std::path::Path;
 
+use crate::outcome::write_termination_message;
 use crate::redact::Redactor;
 
 /// All containers of a Pod share 12 KiB of messages, and a status quotes no more than this.
 const LONGEST: usize = 1000;
 
-/// Leaves a sentence. `/dev/termination-log` exists only inside of a Pod; elsewhere it is not created.
+/// Writes a sentence without secrets.
 pub fn leave(sentence: &str, path: &Path, redactor: &Redactor) -> std::io::Result<()> {
-    let in_dev = path.starts_with("/dev");
-    if in_dev && !path.exists() {
-        return Ok(());
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create(!in_dev).truncate(true).open(path)?;
-    file.write_all(short(&redactor.clean(sentence)).as_bytes())
+    write_termination_message(path, &short(&redactor.clean(sentence)))
 }
 
-/// One line. What is wrong stands first and what to do about it last, so it is the middle that gives way.
+/// One line. The problem comes first and the advice last, so the middle is cut.
 fn short(sentence: &str) -> String {
     let line: Vec<char> = sentence.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
     if line.len() <= LONGEST {

@@ -1,4 +1,4 @@
-//! What runs inside Pods.
+//! The helpers that run inside Pods.
 //!
 //! Each helper is a module with `Settings::from_env` and `run`; the binary `kubeopencode` offers them as subcommands.
 //!
@@ -14,28 +14,26 @@
 //! | `unpack` | [`unpack`] | the receiving end of what `attach` delivers |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //!
-//! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots, through
-//! no link; files appear whole or not at all; every wait has a limit; the outcome of a run is judged by
-//! [`outcome::judge`] and reported with the exit code and the record of [`outcome`].
+//! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots or
+//! through links; files are written atomically; every wait has a limit; the outcome of a run is judged by
+//! [`domain::run::judge`] and reported with the exit codes and the report of [`domain::contract`].
 
 pub mod attach;
+pub mod authorities;
 pub mod budget;
 pub mod context_init;
 pub mod env;
 pub mod git;
 pub mod git_init;
 pub mod git_sync;
-mod group;
 pub mod last_word;
-pub mod opencode;
 pub mod outcome;
 pub mod place;
 pub mod plugin_init;
 pub mod probe;
 pub mod redact;
-pub mod repository;
+pub mod run_log;
 pub mod shim;
 pub mod stop;
-pub mod trust;
 pub mod unpack;
 pub mod url_fetch;

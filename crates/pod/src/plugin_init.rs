@@ -4,43 +4,43 @@ use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
+use domain::registry::package;
+use egress::RunError;
 use tokio::process::Command;
 
 use crate::env::{self, Lookup, SettingError};
-use crate::group::Group;
-use crate::redact::Redactor;
+use crate::redact;
 
-/// What plugin-init is told.
+/// Settings of plugin-init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// npm package specs, the first of each package.
+    /// npm package specs, one of each package.
     pub packages: Vec<String>,
-    /// Where they go.
+    /// Where they are installed.
     pub directory: PathBuf,
     /// The npm program.
     pub npm: PathBuf,
-    /// Limit of the installation.
+    /// Time limit of the installation.
     pub timeout: Duration,
-    /// Extra certificates.
+    /// PEM file with certificates that npm trusts in addition.
     pub authorities: Option<PathBuf>,
 }
 
-/// Why the plugins are not there.
+/// Why the plugins are not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A spec would be an option.
+    /// A spec is empty, or npm would take it for an option.
     #[error("`{0}` is not an npm package; use names such as `my-plugin@1.2.3` or `@scope/plugin`")]
     Package(String),
-    /// There is no npm.
+    /// npm is missing or cannot be executed.
     #[error("npm cannot be started: {0}; plugins need an image with node and npm")]
     Start(std::io::Error),
-    /// It took too long.
+    /// The time limit.
     #[error("npm did not install {packages} within {} s; check the registry, or raise {}", limit.as_secs(), env::PLUGIN_TIMEOUT)]
     TimedOut {
         /// The packages.
@@ -53,15 +53,15 @@ pub enum Error {
     Npm {
         /// The packages.
         packages: String,
-        /// What npm said.
+        /// npm's first messages.
         detail: String,
     },
-    /// The file system refused.
+    /// The file system.
     #[error("{path:?}: {source}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -79,10 +79,10 @@ impl Settings {
             if spec.is_empty() || spec.starts_with('-') || spec.chars().any(char::is_whitespace) {
                 return Err(Error::Package(spec));
             }
-            if names.insert(package_name(&spec).to_owned()) {
+            if names.insert(package(&spec).0.to_owned()) {
                 packages.push(spec);
             } else {
-                tracing::warn!(%spec, "the same package was listed before; the first one is installed");
+                tracing::warn!(%spec, "the package is listed twice; the first spec is installed");
             }
         }
         Ok(Self {
@@ -93,12 +93,6 @@ impl Settings {
             authorities: env::text(env, env::CUSTOM_CA_CERT_PATH).map(PathBuf::from),
         })
     }
-}
-
-/// The package of a spec: `@scope/name@1` is `@scope/name`.
-fn package_name(spec: &str) -> &str {
-    let version = spec.char_indices().skip(1).find(|(_, char)| *char == '@');
-    version.map_or(spec, |(at, _)| &spec[..at])
 }
 
 /// Installs the packages. Returns how many.
@@ -124,26 +118,19 @@ pub async fn run(settings: &Settings) -> Result<usize, Error> {
         .current_dir(&settings.directory)
         .env("npm_config_cache", cache.path())
         .env("npm_config_yes", "true")
-        .env("CI", "true")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
+        .env("CI", "true");
     if let Some(authorities) = &settings.authorities {
         command.env("NODE_EXTRA_CA_CERTS", authorities);
     }
-    let child = command.spawn().map_err(Error::Start)?;
-    // npm is a script whose node goes on without it.
-    let group = Group::of(&child);
-    let output = match tokio::time::timeout(settings.timeout, child.wait_with_output()).await {
-        Ok(output) => output.map_err(Error::Start)?,
-        Err(_) => return Err(Error::TimedOut { packages, limit: settings.timeout }),
+    let finished = match egress::run(&mut command, settings.timeout).await {
+        Ok(finished) => finished,
+        Err(RunError::Start(error)) => return Err(Error::Start(error)),
+        Err(RunError::TimedOut) => return Err(Error::TimedOut { packages, limit: settings.timeout }),
+        Err(error @ RunError::TooLong) => return Err(Error::Npm { packages, detail: error.to_string() }),
     };
-    group.ended();
-    if !output.status.success() {
-        let redactor = Redactor::from_process([]);
-        let text = String::from_utf8_lossy(&output.stderr);
+    if !finished.status.success() {
+        let redactor = redact::from_process([]);
+        let text = String::from_utf8_lossy(&finished.stderr);
         let lines: Vec<&str> = text.lines().filter(|line| !line.contains("A complete log of this run")).collect();
         let detail: String = redactor.clean(&lines[..lines.len().min(6)].join("; ")).chars().take(1000).collect();
         return Err(Error::Npm { packages, detail });

@@ -1,4 +1,4 @@
-//! probe: whether an Agent's server can be used.
+//! probe: checks whether an Agent's server is usable.
 //!
 //! The kubelet would need the server's password in the Pod's spec to ask by itself; here it stays in the environment.
 //! A server whose configuration is broken answers, but with an error: it is not ready.
@@ -9,9 +9,9 @@ use reqwest::{Client, Url};
 use tokio::time::Instant;
 
 use crate::env::{self, Lookup, SettingError};
-use crate::trust::{Trust, TrustError};
+use egress::{Authorities, AuthoritiesError};
 
-/// The kubelet gives up after 10 s and then nobody hears why.
+/// Below the kubelet's limit of 10 s, after which the reason would be lost.
 const LIMIT: Duration = Duration::from_secs(9);
 /// How long the first answer is waited for; then twice as long, and so on.
 const FIRST: Duration = Duration::from_secs(1);
@@ -36,7 +36,8 @@ impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         Ok(Self {
             url: env::url(env, env::PROBE_URL, "an http:// URL such as http://127.0.0.1:4096/config")?,
-            username: env::text(env, env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| "opencode".to_owned()),
+            username: env::text(env, env::OPENCODE_SERVER_USERNAME)
+                .unwrap_or_else(|| opencode::server::USER.to_owned()),
             password: env::text(env, env::OPENCODE_SERVER_PASSWORD),
             limit: LIMIT,
         })
@@ -51,7 +52,7 @@ pub enum Error {
     Setting(#[from] SettingError),
     /// The client cannot be made.
     #[error(transparent)]
-    Trust(#[from] TrustError),
+    Authorities(#[from] AuthoritiesError),
     /// No answer.
     #[error("{url} does not answer: {cause}")]
     Silent {
@@ -76,17 +77,23 @@ pub enum Error {
     },
 }
 
-/// Asks until there is an answer, or time is up. A server that starts is told to be ready when it is, not at the kubelet's
-/// next look; and a request that falls into the moment between bind and ready, where it is never answered, is repeated.
+/// Repeats the request until there is an answer or the time is up. So a server that starts is ready at once, not at the
+/// kubelet's next probe; and a request between bind and ready, which is never answered, is repeated.
 pub async fn run(settings: &Settings) -> Result<(), Error> {
     // The server is in this Pod: no proxy and no certificate is between us.
-    let client = Trust::default().http_client()?.no_proxy().build().map_err(TrustError::from)?;
+    let client = Authorities::default().http_client()?.no_proxy().build().map_err(AuthoritiesError::from)?;
     let deadline = Instant::now() + settings.limit;
     let mut limit = FIRST;
+    let mut earlier = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match ask(&client, settings, limit.min(left)).await {
-            Err(Error::Silent { .. }) if Instant::now() + PAUSE < deadline => tokio::time::sleep(PAUSE).await,
+            Err(error @ Error::Silent { .. }) if Instant::now() + PAUSE < deadline => {
+                earlier = Some(error);
+                tokio::time::sleep(PAUSE).await;
+            }
+            // The deadline may have cut the last request short: the one before it knows the cause.
+            Err(error @ Error::Silent { .. }) => return Err(earlier.filter(|_| left < limit).unwrap_or(error)),
             answer => return answer,
         }
         limit *= 2;
@@ -180,9 +187,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_is_a_sentence() {
+    async fn an_unreachable_server_is_reported() {
         let mut settings = Settings::from_env(&of(&[(env::PROBE_URL, "http://127.0.0.1:9/config")])).unwrap();
-        settings.limit = Duration::from_millis(300);
+        settings.limit = Duration::from_secs(2);
         let error = run(&settings).await.unwrap_err().to_string();
         assert_eq!(error, "http://127.0.0.1:9/config does not answer: the connection failed");
         assert!(Settings::from_env(&of(&[])).is_err());

@@ -4,9 +4,9 @@
 //! for that is to run a command on the server, so the directory comes as a tar in pieces, each an argument of this
 //! program. Every argument is made of letters, digits, `-` and `_` only, so that no shell can misread it.
 //!
-//! Promises: nothing is written outside of the directory, through no link, whatever the workspace or the tar holds; files
-//! appear whole; a piece that comes twice is taken once; what an earlier run delivered there is gone. A delivery of no
-//! bytes at all leaves nothing, not even the directory: that is how it goes away with its Task.
+//! Invariants: nothing is written outside of the directory or through a link, whatever the workspace or the tar contains;
+//! files are written atomically; a piece that arrives twice is processed once; an earlier delivery is removed. A delivery
+//! of zero bytes removes the directory too: that is how a delivery is removed with its Task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -30,7 +30,7 @@ const SPOOLED: &str = "kubeopencode-delivery-";
 /// A piece comes again within a few minutes, or never.
 const REPEATED: Duration = Duration::from_hours(1);
 
-/// Why a piece was not taken.
+/// Why a piece was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The arguments are not ours.
@@ -179,7 +179,7 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     Ok(Taken::Delivered(files))
 }
 
-/// Removes the notes of deliveries that nobody repeats any more. That they are there harms nobody.
+/// Removes the notes of deliveries that are too old to be repeated. A failure is harmless.
 fn forget_others(spool: &Path, newest: &Path) {
     for entry in std::fs::read_dir(spool).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -4,28 +4,26 @@
 //! secrets only to the host they were given for; the file appears whole or not at all.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use reach::{CarefulResolver, Loopback, Refused, RefusedTarget};
+use egress::{
+    Authorities, AuthoritiesError, BodyError, Loopback, Refused, TransferError, guard, printable, read_body,
+    take_userinfo,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Response, Url};
+use reqwest::{Response, Url, redirect};
 
 use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root};
-use crate::redact::hide_userinfo;
-use crate::repository::percent_decode;
-use crate::trust::{Trust, TrustError};
 
-/// More hops than this are a loop or a mistake.
-const MOST_REDIRECTS: usize = 5;
+/// More redirects than this are a loop or a mistake.
+const MAX_REDIRECTS: usize = 5;
 
-/// What url-fetch is told.
+/// Settings of url-fetch.
 #[derive(Clone)]
 pub struct Settings {
-    /// What to fetch.
+    /// URL to fetch, without credentials.
     pub source: Url,
     /// The file to write.
     pub target: PathBuf,
@@ -33,23 +31,23 @@ pub struct Settings {
     pub headers: HeaderMap,
     /// Limit of the whole transfer.
     pub timeout: Duration,
-    /// Largest body.
+    /// Largest body in bytes.
     pub max_bytes: u64,
-    /// Whether certificates are not checked.
+    /// Whether invalid certificates are accepted.
     pub insecure: bool,
-    /// How to log in.
+    /// Credentials for the origin of `source`.
     pub login: Option<Login>,
-    /// The file's mode.
+    /// Permission bits of the file; 0644 or those of the existing file when unset.
     pub mode: Option<u32>,
-    /// Whether the Pod goes on without the file.
+    /// Whether the Pod starts without the file if it is unavailable.
     pub optional: bool,
-    /// Whether this machine may be read.
+    /// Whether loopback addresses are allowed.
     pub loopback: Loopback,
-    /// Trusted authorities.
-    pub trust: Trust,
+    /// Trusted certificate authorities.
+    pub authorities: Authorities,
 }
 
-/// How to log in.
+/// Credentials of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
     /// `Authorization: Bearer …`.
@@ -64,18 +62,11 @@ impl Settings {
         let mut source = env::url(env, env::URL_SOURCE, "an http:// or https:// URL")?;
         let invalid =
             |name, problem: &str, expected| SettingError::Invalid { name, problem: problem.to_owned(), expected };
-        let mut login = None;
-        if !source.username().is_empty() || source.password().is_some() {
-            let plain = percent_decode;
-            login = Some(Login::Basic(plain(source.username()), plain(source.password().unwrap_or_default())));
-            // Neither fails for http and https, and others are refused before the first request.
-            let _ = source.set_username("");
-            let _ = source.set_password(None);
-        }
+        let mut login = take_userinfo(&mut source).map(|(user, password)| Login::Basic(user, password));
         match (env::text(env, env::URL_AUTH_TOKEN), env::text(env, env::URL_AUTH_USERNAME)) {
             (Some(token), _) => login = Some(Login::Token(token.trim().to_owned())),
             (None, Some(user)) => {
-                // Many Secrets are made from files, with a line end that belongs to nobody's name.
+                // Many Secrets are created from files, with a line end that belongs to neither.
                 let line = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
                 let password = env::text(env, env::URL_AUTH_PASSWORD).unwrap_or_default();
                 login = Some(Login::Basic(line(user), line(password)));
@@ -110,7 +101,7 @@ impl Settings {
             mode: env::mode(env, env::URL_FILE_MODE)?,
             optional: env::flag(env, env::URL_OPTIONAL)?,
             loopback: if env::flag(env, env::URL_ALLOW_LOOPBACK)? { Loopback::Allowed } else { Loopback::Refused },
-            trust: Trust::from_env(env),
+            authorities: crate::authorities::from_env(env),
         })
     }
 }
@@ -121,18 +112,18 @@ pub enum Error {
     /// A setting is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The client cannot be made.
+    /// The certificates.
     #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// The address may not be read.
+    Authorities(#[from] AuthoritiesError),
+    /// The address policy.
     #[error("{url} {refused}; use another URL for the context")]
     Refused {
         /// The URL.
         url: String,
-        /// Why.
+        /// Why the address is refused.
         refused: Refused,
     },
-    /// A name resolves to an address that may not be read.
+    /// The address policy, after DNS.
     #[error("{0}; use another URL for the context")]
     RefusedName(String),
     /// Not http or https.
@@ -141,8 +132,8 @@ pub enum Error {
         /// The URL.
         url: String,
     },
-    /// Too many hops.
-    #[error("{url} redirects more than {MOST_REDIRECTS} times; use the final URL")]
+    /// Too many redirects.
+    #[error("{url} redirects more than {MAX_REDIRECTS} times; use the final URL")]
     Redirects {
         /// The URL.
         url: String,
@@ -153,14 +144,14 @@ pub enum Error {
         /// The URL.
         url: String,
     },
-    /// The answer is no success.
+    /// An HTTP status that is no success.
     #[error("{url} answers {status}{hint}")]
     Status {
         /// The URL.
         url: String,
         /// The status.
         status: u16,
-        /// What to do.
+        /// Advice, or nothing.
         hint: &'static str,
     },
     /// The body is too long.
@@ -184,7 +175,7 @@ pub enum Error {
     Transfer {
         /// The URL.
         url: String,
-        /// Why.
+        /// The innermost error.
         cause: String,
     },
     /// The file cannot be written.
@@ -192,7 +183,7 @@ pub enum Error {
     Place(#[from] PlaceError),
 }
 
-/// What was fetched.
+/// A finished transfer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// Bytes written.
@@ -212,19 +203,18 @@ pub async fn run(settings: &Settings) -> Result<Fetched, Error> {
 }
 
 async fn fetch(settings: &Settings) -> Result<Fetched, Error> {
-    let client = settings
-        .trust
-        .http_client()?
-        .dns_resolver(CarefulResolver(settings.loopback))
+    // Redirects are followed below, where credentials are dropped.
+    let client = guard(settings.authorities.http_client()?, settings.loopback)
+        .redirect(redirect::Policy::none())
         .tls_danger_accept_invalid_certs(settings.insecure)
         .connect_timeout(settings.timeout)
         .build()
-        .map_err(TrustError::from)?;
+        .map_err(AuthoritiesError::from)?;
     let mut url = settings.source.clone();
-    for _ in 0..=MOST_REDIRECTS {
+    for _ in 0..=MAX_REDIRECTS {
         check_url(&url, settings.loopback)?;
         let mut request = client.get(url.clone());
-        // Scheme, host and port must be the same: a secret never follows a redirect to somebody else.
+        // Scheme, host and port must be the same: a secret never follows a redirect to another server.
         if url.origin() == settings.source.origin() {
             request = request.headers(settings.headers.clone());
             request = match &settings.login {
@@ -233,7 +223,7 @@ async fn fetch(settings: &Settings) -> Result<Fetched, Error> {
                 None => request,
             };
         }
-        let response = request.send().await.map_err(|error| failed(&url, &error))?;
+        let response = request.send().await.map_err(|error| failed(&url, &TransferError::from(&error)))?;
         let status = response.status();
         if status.is_redirection() && response.headers().contains_key(LOCATION) {
             url = next(&url, &response).ok_or_else(|| Error::BadRedirect { url: printable(&url) })?;
@@ -256,23 +246,18 @@ fn check_url(url: &Url, loopback: Loopback) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Error::Protocol { url: printable(url) });
     }
-    reach::check_url(url, loopback).map_err(|refused| Error::Refused { url: printable(url), refused })
+    egress::check_url(url, loopback).map_err(|refused| Error::Refused { url: printable(url), refused })
 }
 
 fn next(url: &Url, response: &Response) -> Option<Url> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let mut next = url.join(location).ok()?;
     // Credentials in a redirect come from the server, not from the user.
-    let _ = next.set_username("");
-    let _ = next.set_password(None);
+    take_userinfo(&mut next);
     Some(next)
 }
 
 async fn store(settings: &Settings, url: &Url, response: Response) -> Result<Fetched, Error> {
-    let too_long = || Error::TooLong { url: printable(url), limit: settings.max_bytes };
-    if response.content_length().is_some_and(|length| length > settings.max_bytes) {
-        return Err(too_long());
-    }
     let (Some(parent), Some(name)) = (settings.target.parent(), settings.target.file_name()) else {
         return Err(PlaceError::Outside(settings.target.clone()).into());
     };
@@ -280,43 +265,21 @@ async fn store(settings: &Settings, url: &Url, response: Response) -> Result<Fet
     let mode = settings.mode.map_or(FileMode::KeepOr(0o644), FileMode::Exactly);
     let mut pending = root.begin(name.as_ref(), mode)?;
     let io = |source| PlaceError::Io { path: settings.target.clone(), source };
-    let mut bytes = 0;
-    let mut body = response.bytes_stream();
-    while let Some(piece) = body.next().await {
-        let piece = piece.map_err(|error| failed(url, &error))?;
-        bytes += piece.len() as u64;
-        if bytes > settings.max_bytes {
-            return Err(too_long());
-        }
-        pending.append(&piece).map_err(io)?;
-    }
+    let read = read_body(response, settings.max_bytes, |piece| pending.append(piece)).await;
+    let bytes = read.map_err(|error| match error {
+        BodyError::TooLong(limit) => Error::TooLong { url: printable(url), limit },
+        BodyError::Transfer(error) => failed(url, &error),
+        BodyError::Write(error) => io(error).into(),
+    })?;
     pending.commit().map_err(io)?;
     Ok(Fetched { bytes, url: printable(url) })
 }
 
-fn failed(url: &Url, error: &reqwest::Error) -> Error {
-    if let Some(refused) = RefusedTarget::behind(error) {
-        return Error::RefusedName(refused.to_string());
+fn failed(url: &Url, error: &TransferError) -> Error {
+    match error {
+        TransferError::Refused(refused) => Error::RefusedName(refused.to_string()),
+        other => Error::Transfer { url: printable(url), cause: other.to_string() },
     }
-    let mut cause = error.source();
-    let mut last = error.to_string();
-    while let Some(inner) = cause {
-        last = inner.to_string();
-        cause = inner.source();
-    }
-    Error::Transfer { url: printable(url), cause: hide_userinfo(&last) }
-}
-
-/// A URL as it may be shown: without credentials and without the query, which often holds a signature.
-fn printable(url: &Url) -> String {
-    let mut url = url.clone();
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    if url.query().is_some() {
-        url.set_query(Some("…"));
-    }
-    url.set_fragment(None);
-    url.to_string().replace("%E2%80%A6", "…")
 }
 
 #[cfg(test)]
@@ -342,9 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_shown_without_secrets() {
-        let url = Url::parse("https://me:pw@example.com/a?X-Signature=secret#f").unwrap();
-        assert_eq!(printable(&url), "https://example.com/a?…");
+    fn credentials_in_the_url_become_a_login() {
         let settings = settings(&[(env::URL_SOURCE, "https://me:pw@example.com/a")]).unwrap();
         assert_eq!(settings.source.as_str(), "https://example.com/a");
         assert!(settings.login == Some(Login::Basic("me".to_owned(), "pw".to_owned())));

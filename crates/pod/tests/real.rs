@@ -1,5 +1,5 @@
 //! The helpers with real parts: real git, real npm, real HTTP, real processes, and a real OpenCode against the scripted
-//! model. Everything is on loopback; what is started is ended.
+//! model. Everything is on loopback, and every started process is ended.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ mod unlucky;
 #[path = "real/url.rs"]
 mod url;
 
-/// Not a test: what [`support::helper`] starts.
+/// Not a test: the program that [`support::helper`] starts.
 #[test]
 #[ignore = "the test program becomes a helper with it"]
 fn helper_process() {

@@ -1,4 +1,4 @@
-//! Requests to the Kubernetes API, each with the rights of who asked for it.
+//! Requests to the Kubernetes API, each with the rights of the caller.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use observe::Readable;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{Caller, Standing, User, oidc::AUTHENTICATED},
+    auth::{Caller, Credential, User, oidc::AUTHENTICATED},
     error::{Answer, ApiError},
 };
 
-/// An answer of the Kubernetes API that is no stream comes within this time.
+/// Timeout of requests to the Kubernetes API, streams excepted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Ways to the Kubernetes API.
+/// Clients of the Kubernetes API.
 #[derive(Clone)]
 pub struct Cluster {
     /// With the server's own rights.
@@ -39,7 +39,7 @@ impl Cluster {
             Access::Config(config) => *config,
             Access::Client(client) => return Ok(Self { own: client.clone(), bare: client }),
         };
-        // A quiet log or terminal is no lost connection.
+        // A log or terminal may be silent for any time.
         config.read_timeout = None;
         let own = Client::try_from(config.clone())?;
         // A client certificate would win over a token.
@@ -48,27 +48,27 @@ impl Cluster {
         Ok(Self { own, bare })
     }
 
-    /// A client with the server's own rights whose answers can always be read, for the watches.
+    /// A client with the server's own rights whose responses are always valid JSON, for the watches.
     pub fn readable(&self) -> Client {
         Client::new(Readable(self.own.clone()), self.own.default_namespace().to_owned())
     }
 
-    /// A client with the rights of `caller`. Check them first: who is not known by a token or a provider has the server's.
+    /// A client with the rights of `caller`. Check rights first: [`Credential::Server`] is the server's own.
     pub fn client(&self, caller: &Caller) -> Answer<Client> {
-        match &caller.standing {
-            Standing::Open { .. } => Ok(self.own.clone()),
-            Standing::Token(token) => {
+        match &caller.credential {
+            Credential::Server { .. } => Ok(self.own.clone()),
+            Credential::Token(token) => {
                 let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
                     .map_err(|_| ApiError::unauthorized("the token is not valid here"))?;
                 value.set_sensitive(true);
                 Ok(with_headers(&self.bare, HeaderMap::from_iter([(header::AUTHORIZATION, value)])))
             }
-            Standing::Vouched { .. } => Ok(with_headers(&self.own, impersonation(&caller.user)?)),
+            Credential::Impersonated { .. } => Ok(with_headers(&self.own, impersonation(&caller.user)?)),
         }
     }
 }
 
-/// The client with these headers in every request, instead of any of the same names.
+/// The client with these headers in every request, replacing any of the same names.
 fn with_headers(client: &Client, headers: HeaderMap) -> Client {
     let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -84,11 +84,11 @@ fn with_headers(client: &Client, headers: HeaderMap) -> Client {
     Client::new(service, namespace)
 }
 
-/// The headers by which this server acts as `user`, with their rights and no others.
+/// The headers with which this server impersonates `user`.
 fn impersonation(user: &User) -> Answer<HeaderMap> {
     const USER: HeaderName = HeaderName::from_static("impersonate-user");
     const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
-    // A header that got lost on the way would leave the server's own rights.
+    // A missing header would leave the server's own rights.
     let value = |text: &str| match HeaderValue::from_str(text) {
         Ok(value) if !text.is_empty() => Ok(value),
         _ => Err(ApiError::unauthorized("this name cannot be used here")),
@@ -106,14 +106,14 @@ pub fn path<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: Option
     name.map_or_else(|| all.clone(), |name| format!("{all}/{name}"))
 }
 
-/// How a change is made.
+/// Options of a change.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
-    /// Only tell what would happen.
+pub struct WriteOptions {
+    /// Validate only; nothing is stored.
     pub dry_run: bool,
 }
 
-impl Manner {
+impl WriteOptions {
     fn query(self) -> &'static str {
         if self.dry_run {
             "?fieldManager=kubeopencode-server&fieldValidation=Strict&dryRun=All"
@@ -129,30 +129,30 @@ pub async fn read(client: &Client, path: &str) -> Answer<Value> {
 }
 
 /// Creates an object.
-pub async fn create(client: &Client, path: &str, object: &Value, manner: Manner) -> Answer<Value> {
-    send(client, "POST", &format!("{path}{}", manner.query()), "application/json", Some(object)).await
+pub async fn create(client: &Client, path: &str, object: &Value, options: WriteOptions) -> Answer<Value> {
+    send(client, "POST", &format!("{path}{}", options.query()), "application/json", Some(object)).await
 }
 
 /// Replaces an object.
-pub async fn replace(client: &Client, path: &str, object: &Value, manner: Manner) -> Answer<Value> {
-    send(client, "PUT", &format!("{path}{}", manner.query()), "application/json", Some(object)).await
+pub async fn replace(client: &Client, path: &str, object: &Value, options: WriteOptions) -> Answer<Value> {
+    send(client, "PUT", &format!("{path}{}", options.query()), "application/json", Some(object)).await
 }
 
 /// Changes fields of an object; null removes one.
-pub async fn merge(client: &Client, path: &str, change: &Value, manner: Manner) -> Answer<Value> {
-    send(client, "PATCH", &format!("{path}{}", manner.query()), "application/merge-patch+json", Some(change)).await
+pub async fn merge(client: &Client, path: &str, change: &Value, options: WriteOptions) -> Answer<Value> {
+    send(client, "PATCH", &format!("{path}{}", options.query()), "application/merge-patch+json", Some(change)).await
 }
 
-/// Deletes an object, and what it owns after it.
-pub async fn delete(client: &Client, path: &str, version: Option<&str>, manner: Manner) -> Answer<()> {
-    let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background" });
+/// Deletes an object, and its dependents in the background.
+pub async fn delete(client: &Client, path: &str, version: Option<&str>, options: WriteOptions) -> Answer<()> {
+    let mut body = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background" });
     if let Some(version) = version {
-        options["preconditions"] = json!({ "resourceVersion": version });
+        body["preconditions"] = json!({ "resourceVersion": version });
     }
-    if manner.dry_run {
-        options["dryRun"] = json!(["All"]);
+    if options.dry_run {
+        body["dryRun"] = json!(["All"]);
     }
-    send(client, "DELETE", path, "application/json", Some(&options)).await.map(|_| ())
+    send(client, "DELETE", path, "application/json", Some(&body)).await.map(|_| ())
 }
 
 async fn send(client: &Client, method: &str, uri: &str, kind: &str, body: Option<&Value>) -> Answer<Value> {
@@ -163,7 +163,7 @@ async fn send(client: &Client, method: &str, uri: &str, kind: &str, body: Option
         .header(header::CONTENT_TYPE, kind)
         .header(header::ACCEPT, "application/json")
         .body(bytes)
-        .map_err(|error| ApiError::internal("a request cannot be made", &error))?;
+        .map_err(|error| ApiError::internal("a request cannot be built", &error))?;
     match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(ApiError::unavailable("the Kubernetes API does not answer; try again")),

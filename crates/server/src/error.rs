@@ -1,4 +1,4 @@
-//! Errors as every route answers them: `{"error", "message", "code", "field"?}`.
+//! Error responses of every route: `{"error", "message", "code", "field"?}`.
 
 use axum::{
     Json,
@@ -7,57 +7,57 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use kube::core::response::StatusCause;
 
-use crate::wire::{ErrorBody, FieldError, Word};
+use crate::wire::{ErrorBody, ErrorReason, FieldError};
 
-/// Why a request was not done. Its message is for the caller: it never holds the value of a Secret.
+/// Why a request failed. The message is for the caller and never holds the value of a Secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
     /// HTTP status.
     pub status: StatusCode,
-    /// Stable word.
-    pub word: Word,
-    /// The same as a sentence.
+    /// Machine-readable reason.
+    pub reason: ErrorReason,
+    /// Message for people.
     pub message: String,
-    /// Fields that are wrong.
+    /// Invalid fields.
     pub fields: Vec<FieldError>,
-    /// Try again after this many seconds.
+    /// Seconds after which to try again.
     pub retry_after: Option<u32>,
 }
 
-/// What handlers answer.
+/// The result of a handler.
 pub type Answer<T> = Result<T, ApiError>;
 
 impl ApiError {
-    fn new(status: StatusCode, word: Word, message: impl Into<String>) -> Self {
-        Self { status, word, message: message.into(), fields: Vec::new(), retry_after: None }
+    fn new(status: StatusCode, reason: ErrorReason, message: impl Into<String>) -> Self {
+        Self { status, reason, message: message.into(), fields: Vec::new(), retry_after: None }
     }
 
-    /// 400: it cannot be understood.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, Word::BadRequest, message)
+        Self::new(StatusCode::BAD_REQUEST, ErrorReason::BadRequest, message)
     }
 
-    /// 400, by one parameter.
+    /// 400: a parameter is invalid.
     pub fn bad_parameter(name: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         let fields = vec![FieldError { field: name.to_owned(), message: message.clone() }];
         Self { fields, ..Self::bad_request(message) }
     }
 
-    /// 401: nobody knows who asks.
+    /// 401: the caller is not authenticated.
     pub fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, Word::Unauthorized, message)
+        Self::new(StatusCode::UNAUTHORIZED, ErrorReason::Unauthorized, message)
     }
 
-    /// 403: who asks may not.
+    /// 403: the caller lacks a right.
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, Word::Forbidden, message)
+        Self::new(StatusCode::FORBIDDEN, ErrorReason::Forbidden, message)
     }
 
-    /// 404: it is not there.
+    /// 404: no such object or path.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, Word::NotFound, message)
+        Self::new(StatusCode::NOT_FOUND, ErrorReason::NotFound, message)
     }
 
     /// 404 of an object.
@@ -65,70 +65,76 @@ impl ApiError {
         Self::not_found(format!("{kind} '{name}' does not exist in namespace '{namespace}'"))
     }
 
-    /// 405: the path knows other methods.
+    /// 405: the path has other methods.
     pub fn method_not_allowed() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, Word::MethodNotAllowed, "this path does not know that method")
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, ErrorReason::MethodNotAllowed, "method not allowed on this path")
     }
 
-    /// 409: not in the state that it is in.
+    /// 409: not possible in the current state of the object.
     pub fn conflict(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, Word::Conflict, message)
+        Self::new(StatusCode::CONFLICT, ErrorReason::Conflict, message)
     }
 
     /// 413: the body is too large.
     pub fn too_large() -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, Word::TooLarge, "the body has more than 1 MiB")
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorReason::TooLarge, "the body has more than 1 MiB")
     }
 
-    /// 415: the body is of a kind that the route does not read.
+    /// 415: the content type of the body is not supported.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Word::UnsupportedMediaType, message)
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorReason::UnsupportedMediaType, message)
     }
 
-    /// 422: a field is wrong.
+    /// 422: a field is invalid.
     pub fn invalid(field: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         let fields = vec![FieldError { field: field.to_owned(), message: message.clone() }];
-        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, format!("{field}: {message}")) }
+        Self {
+            fields,
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorReason::Invalid, format!("{field}: {message}"))
+        }
     }
 
-    /// 422: a body that is well-formed but not what the route reads, by what the reader said.
+    /// 422: a well-formed body of the wrong shape; `problem` is the error of serde.
     pub fn unreadable(problem: &str) -> Self {
         // serde quotes the field: unknown field `x`, missing field `x`.
         let field = problem.split('`').nth(1).filter(|_| problem.contains("field `"));
         let fields = field.map(|field| FieldError { field: field.to_owned(), message: problem.to_owned() });
         Self {
             fields: fields.into_iter().collect(),
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, problem.to_owned())
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorReason::Invalid, problem.to_owned())
         }
     }
 
-    /// 429: too often.
+    /// 429: a rate limit is exceeded.
     pub fn too_many(seconds: u32) -> Self {
         let message = format!("too many requests; try again in {seconds} s");
-        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, Word::TooManyRequests, message) }
+        Self {
+            retry_after: Some(seconds),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, ErrorReason::TooManyRequests, message)
+        }
     }
 
-    /// 500: our fault. What happened is in the log, not in the answer.
+    /// 500: the error is logged, not sent.
     pub fn internal(what: &str, error: &dyn std::error::Error) -> Self {
         tracing::error!(%error, "{what}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Word::Internal, format!("{what}; the server's log says more"))
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorReason::Internal, format!("{what}; see the server's log"))
     }
 
-    /// 502: an Agent's server does not answer as it should.
+    /// 502: unexpected response of an Agent's server.
     pub fn bad_gateway(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_GATEWAY, Word::BadGateway, message)
+        Self::new(StatusCode::BAD_GATEWAY, ErrorReason::BadGateway, message)
     }
 
-    /// 503: not now.
+    /// 503: temporarily unavailable.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, Word::Unavailable, message)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorReason::Unavailable, message)
     }
 
-    /// The body of the answer.
+    /// The response body.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
-            error: self.word,
+            error: self.reason,
             message: self.message.clone(),
             code: self.status.as_u16(),
             field: self.fields.first().map(|wrong| wrong.field.clone()),
@@ -155,9 +161,9 @@ impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(&status),
-            kube::Error::Auth(_) => Self::unavailable("this server cannot log in to the Kubernetes API"),
+            kube::Error::Auth(_) => Self::unavailable("this server cannot authenticate at the Kubernetes API"),
             error => {
-                tracing::warn!(%error, "the Kubernetes API was not reached");
+                tracing::warn!(%error, "the Kubernetes API is unreachable");
                 Self::unavailable("the Kubernetes API does not answer; try again")
             }
         }
@@ -165,7 +171,7 @@ impl From<kube::Error> for ApiError {
 }
 
 impl ApiError {
-    /// What the Kubernetes API answered, in our words.
+    /// Translates an error response of the Kubernetes API.
     pub fn from_status(status: &kube::core::Status) -> Self {
         let message = status.message.clone();
         let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
@@ -175,7 +181,7 @@ impl ApiError {
             (401, _) => Self::unauthorized("the Kubernetes API does not accept the token; log in again"),
             (403, _) => Self::forbidden(message),
             (404 | 410, _) => Self::not_found(message),
-            (409, "AlreadyExists") => Self::new(StatusCode::CONFLICT, Word::AlreadyExists, message),
+            (409, "AlreadyExists") => Self::new(StatusCode::CONFLICT, ErrorReason::AlreadyExists, message),
             (409, _) => Self::conflict(message),
             (413, _) => Self::too_large(),
             (415, _) => Self::unsupported(message),
@@ -183,7 +189,7 @@ impl ApiError {
                 let fields = causes.iter().map(wrong_field).collect();
                 Self {
                     fields,
-                    ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, sentence(&message, causes))
+                    ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorReason::Invalid, sentence(&message, causes))
                 }
             }
             (429, _) => {
@@ -192,7 +198,7 @@ impl ApiError {
             }
             (code, reason) => {
                 tracing::warn!(code, reason, message, "the Kubernetes API refused");
-                Self::unavailable(format!("the Kubernetes API answered: {message}"))
+                Self::unavailable(format!("error of the Kubernetes API: {message}"))
             }
         }
     }
@@ -203,14 +209,11 @@ impl ApiError {
             .split("field \"")
             .skip(1)
             .filter_map(|rest| rest.split('"').next())
-            .map(|field| FieldError {
-                field: field.to_owned(),
-                message: "there is no such field, or it is there twice".to_owned(),
-            })
+            .map(|field| FieldError { field: field.to_owned(), message: "unknown or duplicate field".to_owned() })
             .collect();
         let listed: Vec<_> = fields.iter().map(|wrong| wrong.field.as_str()).collect();
-        let message = format!("no such field, or there twice: {}", listed.join(", "));
-        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, Word::Invalid, message) }
+        let message = format!("unknown or duplicate fields: {}", listed.join(", "));
+        Self { fields, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorReason::Invalid, message) }
     }
 }
 
@@ -218,7 +221,7 @@ fn wrong_field(cause: &StatusCause) -> FieldError {
     FieldError { field: cause.field.clone(), message: plain(&cause.message).to_owned() }
 }
 
-/// The causes as one sentence; what the API server says when it names none.
+/// The causes as one sentence; the message of the API server if there are none.
 fn sentence(message: &str, causes: &[StatusCause]) -> String {
     if causes.is_empty() {
         return message.to_owned();
@@ -243,10 +246,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(status: serde_json::Value, code: u16, word: Word, field: Option<&str>, message: &str) {
+    fn check(status: serde_json::Value, code: u16, reason: ErrorReason, field: Option<&str>, message: &str) {
         let status = serde_json::from_value(status).unwrap();
         let body = ApiError::from_status(&status).body();
-        assert_eq!((body.code, body.error, body.field.as_deref()), (code, word, field));
+        assert_eq!((body.code, body.error, body.field.as_deref()), (code, reason, field));
         assert_eq!(body.message, message);
     }
 
@@ -256,7 +259,7 @@ mod tests {
             json!({"code": 422, "reason": "Invalid", "message": "Task \"a\" is invalid", "details": {"causes": [
                 {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: \"object\": either agentRef or templateRef must be specified"}]}}),
             422,
-            Word::Invalid,
+            ErrorReason::Invalid,
             Some("spec"),
             "spec: either agentRef or templateRef must be specified",
         );
@@ -267,15 +270,21 @@ mod tests {
         check(
             json!({"code": 400, "reason": "BadRequest", "message": "Task in version \"v1alpha1\" cannot be handled as a Task: strict decoding error: unknown field \"spec.foo\""}),
             422,
-            Word::Invalid,
+            ErrorReason::Invalid,
             Some("spec.foo"),
-            "no such field, or there twice: spec.foo",
+            "unknown or duplicate fields: spec.foo",
         );
     }
 
     #[test]
     fn a_name_that_is_taken_and_a_stale_version_are_told_apart() {
-        check(json!({"code": 409, "reason": "AlreadyExists", "message": "m"}), 409, Word::AlreadyExists, None, "m");
-        check(json!({"code": 409, "reason": "Conflict", "message": "m"}), 409, Word::Conflict, None, "m");
+        check(
+            json!({"code": 409, "reason": "AlreadyExists", "message": "m"}),
+            409,
+            ErrorReason::AlreadyExists,
+            None,
+            "m",
+        );
+        check(json!({"code": 409, "reason": "Conflict", "message": "m"}), 409, ErrorReason::Conflict, None, "m");
     }
 }

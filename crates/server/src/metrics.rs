@@ -1,4 +1,4 @@
-//! Numbers for Prometheus.
+//! Metrics for Prometheus.
 
 use std::{sync::atomic::AtomicI64, time::Duration};
 
@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Every number of the server.
+/// The metrics of the server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -45,14 +45,14 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A request was answered.
+    /// Records a response.
     pub fn answered(&self, method: &str, route: &str, code: u16, took: Duration) {
         let route = route.to_owned();
         self.seconds.get_or_create(&Route { route: route.clone() }).observe(took.as_secs_f64());
         self.requests.get_or_create(&Request { method: method.to_owned(), route, code }).inc();
     }
 
-    /// All numbers as text.
+    /// The metrics in OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String does not fail.
@@ -66,7 +66,7 @@ impl Metrics {
 pub struct OpenStream(Gauge<i64, AtomicI64>);
 
 impl OpenStream {
-    /// One more stream.
+    /// Counts a new stream.
     pub fn new(metrics: &Metrics) -> Self {
         metrics.streams.inc();
         Self(metrics.streams.clone())

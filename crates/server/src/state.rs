@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The state that handlers share.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -10,21 +10,20 @@ use crate::{
     Options,
     auth::{Caller, Codes, Reviews, Sessions, core_resource, oidc, ours},
     cluster::Cluster,
+    edge::limits::Limits,
     error::{Answer, ApiError},
-    kind::Served,
-    limits::Limits,
+    live::cache::Caches,
     metrics::Metrics,
-    share::Shares,
-    world::World,
+    routes::{kind::Served, share::Shares},
 };
 
-/// So many rights are asked for at once.
+/// Concurrent reviews of one request.
 const AT_ONCE: usize = 16;
 
-/// The server.
+/// Shared state of all handlers.
 pub struct Server {
     pub options: Options,
-    pub world: Arc<World>,
+    pub caches: Arc<Caches>,
     pub cluster: Cluster,
     pub reviews: Reviews,
     pub sessions: Sessions,
@@ -36,7 +35,7 @@ pub struct Server {
     pub metrics: Metrics,
     pub shares: Shares,
     pub started: Instant,
-    /// Becomes true when the server is asked to end.
+    /// Becomes true at shutdown.
     pub ending: watch::Receiver<bool>,
 }
 
@@ -60,7 +59,7 @@ impl Visible {
 }
 
 impl Server {
-    /// Where `caller` may list a kind: in `namespace`, or wherever they may. It is an error if that is nowhere.
+    /// The namespaces in which `caller` may list a kind, within `namespace` if given. Fails if there is none.
     pub async fn visible<K: Served>(&self, caller: &Caller, namespace: Option<&str>) -> Answer<Visible> {
         if let Some(namespace) = namespace {
             self.reviews.require(caller, &ours("list", K::PLURAL, Some(namespace), None)).await?;
@@ -70,7 +69,7 @@ impl Server {
         if self.reviews.may(caller, &everywhere).await? {
             return Ok(Visible::All);
         }
-        let mut candidates = K::kept(&self.world).namespaces();
+        let mut candidates = K::cache(&self.caches).namespaces();
         candidates.extend(self.namespaces());
         let found = self.allowed_in(caller, K::PLURAL, candidates).await?;
         if found.is_empty() {
@@ -83,7 +82,7 @@ impl Server {
         Ok(Visible::Only(found))
     }
 
-    /// As [`Self::visible`], but nowhere is an answer.
+    /// As [`Self::visible`], but no namespace is no error.
     pub async fn visible_or_nothing<K: Served>(&self, caller: &Caller, namespace: Option<&str>) -> Answer<Visible> {
         match self.visible::<K>(caller, namespace).await {
             Err(error) if error.status == http::StatusCode::FORBIDDEN => Ok(Visible::Only(BTreeSet::new())),
@@ -106,13 +105,13 @@ impl Server {
         answers.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Every namespace that there is.
+    /// All namespaces of the cluster.
     fn namespaces(&self) -> BTreeSet<String> {
-        let all = self.world.namespaces.filter(|_, _| true);
+        let all = self.caches.namespaces.filter(|_, _| true);
         all.iter().filter_map(|namespace| namespace.metadata.name.clone()).collect()
     }
 
-    /// The namespaces that `caller` may look into.
+    /// The namespaces that `caller` may see.
     pub async fn namespaces_of(&self, caller: &Caller) -> Answer<BTreeSet<String>> {
         let all = self.namespaces();
         if self.reviews.may(caller, &core_resource("list", "namespaces", None, None)).await?
@@ -124,8 +123,8 @@ impl Server {
     }
 }
 
-/// Returns when the server is asked to end.
+/// Waits for shutdown.
 pub async fn asked_to_end(ending: &mut watch::Receiver<bool>) {
-    // If nobody can ask any more, the process is at its end anyway.
+    // A dropped sender means that the process exits.
     let _ = ending.wait_for(|ending| *ending).await;
 }

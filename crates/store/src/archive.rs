@@ -1,4 +1,4 @@
-//! What an archive is.
+//! The trait of log archives, and the types that identify a run in one.
 
 use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
@@ -10,46 +10,47 @@ use crate::Directory;
 const RECORD_START: &str = "k8s-";
 const RECORD_END: &str = ".run.json";
 
-/// The logs and records of runs.
+/// The logs, records and settings of runs.
 ///
-/// A log is a sequence of whole lines, each with the moment at which the node got it in front. It grows by
-/// [`append`](Self::append) and ends with [`close`](Self::close). A record is a text that says how a run ended, settings
-/// are one that says what it was made with.
+/// A log is a sequence of whole lines, each prefixed with the time at which the node received it. It grows by
+/// [`append`](Self::append) and ends with [`close`](Self::close). A record describes how a run ended; settings describe
+/// what it was created with. Both are opaque bytes here.
 pub trait Archive: fmt::Debug + Send + Sync {
-    /// Adds whole lines to a log that is `at` bytes long. They are durable when it answers.
+    /// Appends whole lines to a log that is `at` bytes long. The lines are durable when the future resolves.
     ///
-    /// A log of another length, or one that was closed, is left alone: somebody else wrote to it.
+    /// Fails without writing if the log has another length or is closed: another process wrote to it.
     fn append(&self, run: &Run, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Says how a log ended. The first word counts; it is answered.
+    /// Closes a log. The first close counts; its `End` is returned to every caller.
     fn close(&self, run: &Run, end: End) -> BoxFuture<'_, Result<End, Error>>;
 
-    /// What is kept of a run; nothing if nothing was ever written.
-    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<Kept>, Error>>;
+    /// The state of a run's log; `None` if nothing was written for the run.
+    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>>;
 
-    /// Up to `limit` bytes of whole lines from byte `from` on. Nothing means that no more are there.
+    /// Up to `limit` bytes of whole lines, starting at byte `from`. Empty at the end of the log.
     fn read(&self, run: &Run, from: u64, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
 
-    /// Keeps the record of a run. It is durable when it answers. The first record of a run counts; it is answered.
+    /// Stores the record of a run, durable when the future resolves. The first record counts; it is returned to every
+    /// caller.
     fn record(&self, run: &Run, record: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
 
-    /// The records of a Task's runs, by the number of the run.
+    /// The records of a Task's runs, by epoch.
     fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>>;
 
-    /// Keeps the settings of a run. They are durable when it answers. The first word counts.
+    /// Stores the settings of a run, durable when the future resolves. The first settings count.
     fn keep_settings(&self, run: &Run, settings: Vec<u8>) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The settings of a run; nothing if none were kept.
+    /// The settings of a run, if any were stored.
     fn settings(&self, run: &Run) -> BoxFuture<'_, Result<Option<Vec<u8>>, Error>>;
 
-    /// Removes the logs, records and settings of all runs of a Task. It is no error if there are none.
+    /// Removes the logs, records and settings of all runs of a Task. Not an error if there are none.
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The Tasks of which something is kept here.
+    /// The Tasks that have anything in this archive.
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
 }
 
-/// A Task, as the archive knows it: another one of the same name has a UID of its own.
+/// A Task, identified by UID: a recreated Task of the same name is another owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     namespace: String,
@@ -57,7 +58,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The Task with this UID. Both words become parts of paths, so not every text will do.
+    /// `None` if either argument is not safe as a path component.
     pub fn new(namespace: &str, uid: &str) -> Option<Self> {
         let fits = |word: &str| {
             let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -66,12 +67,10 @@ impl Owner {
         (fits(namespace) && fits(uid)).then(|| Self { namespace: namespace.to_owned(), uid: uid.to_owned() })
     }
 
-    /// Its namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Its UID.
     pub fn uid(&self) -> &str {
         &self.uid
     }
@@ -80,13 +79,12 @@ impl Owner {
 /// One run of a Task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Run {
-    /// The Task.
     pub task: Owner,
-    /// The number of the run.
+    /// The number of the run, starting at 1.
     pub epoch: i64,
 }
 
-/// Where the log of a run is, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.log`.
+/// The path of a run's log below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.log`.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/k8s-{}.log", self.task.namespace, self.task.uid, self.epoch)
@@ -94,48 +92,46 @@ impl fmt::Display for Run {
 }
 
 impl Run {
-    /// Where the record of the run is, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.run.json`.
+    /// The path of the record below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.run.json`.
     pub fn record(&self) -> String {
         format!("{}/{}/{RECORD_START}{}{RECORD_END}", self.task.namespace, self.task.uid, self.epoch)
     }
 
-    /// Where the settings of the run are, from the base of its archive on: `NAMESPACE/UID/k8s-EPOCH.settings.json`.
+    /// The path of the settings below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.settings.json`.
     pub fn settings(&self) -> String {
         format!("{}/{}/{RECORD_START}{}.settings.json", self.task.namespace, self.task.uid, self.epoch)
     }
 
-    /// The number of the run whose record has this name.
+    /// The epoch of the run whose record has this file name.
     pub(crate) fn of_record(name: &str) -> Option<i64> {
         name.strip_prefix(RECORD_START)?.strip_suffix(RECORD_END)?.parse().ok()
     }
 }
 
-/// How a log ended.
+/// How a log ended, as its writer reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Whether its end was seen. If not, what came last may be missing.
+    /// Whether the writer reached the end of the log. If not, the last lines may be missing.
     pub complete: bool,
-    /// Lines kept.
     pub lines: u64,
-    /// Bytes kept.
     pub bytes: u64,
-    /// How often lines are missing in between.
+    /// Number of places where lines are missing.
     pub gaps: u32,
 }
 
-/// What is kept of a run.
+/// The state of an archived log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Bytes of whole lines.
+pub struct ArchivedLog {
+    /// Length of the whole lines.
     pub bytes: u64,
-    /// Bytes after the last whole line, which a writer left that died while it wrote. Nobody gets to see them.
+    /// Bytes after the last whole line, left by a writer that was killed. They are never returned to readers.
     pub torn: u64,
-    /// How it ended, if it was closed.
+    /// Set once the log is closed.
     pub end: Option<End>,
 }
 
-impl Kept {
-    /// Whether all of the log is here, from the first line to the last.
+impl ArchivedLog {
+    /// Whether the log is here from the first line to the last, without gaps.
     pub fn is_whole(&self) -> bool {
         self.is_complete() && self.end.is_some_and(|end| end.gaps == 0)
     }
@@ -146,30 +142,23 @@ impl Kept {
     }
 }
 
-/// Why an archive did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else wrote to the log.
-    #[error("the log {run} is {found} bytes long and not {expected}: another process writes to it")]
+    #[error("log {run} has {found} bytes instead of {expected}: another process writes to it")]
     Moved {
-        /// Which log.
         run: Run,
-        /// How long the writer thought it was.
+        /// Length that the writer assumed, in bytes.
         expected: u64,
-        /// How long it is.
+        /// Actual length, in bytes.
         found: u64,
     },
-    /// The log was closed.
-    #[error("the log {0} is closed")]
+    #[error("log {0} is closed")]
     Closed(Run),
-    /// The file system refused.
     #[error("cannot {what} {place}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, as a verb: "read", "lock".
         what: &'static str,
-        /// Where.
         place: String,
-        /// What the system said.
         source: io::Error,
     },
 }
@@ -183,18 +172,17 @@ impl From<Error> for io::Error {
     }
 }
 
-/// Why an archive cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// We know no archive of that kind.
-    #[error("the log archive '{0}' cannot be used: name a directory, as a path or as file:///PATH")]
+    /// The scheme of the URL is not supported.
+    #[error("unsupported log archive '{0}': use a directory, as a path or as file:///PATH")]
     Scheme(String),
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     #[error(transparent)]
     Directory(#[from] Error),
 }
 
-/// The archive at a URL: `file:///PATH`, or a path.
+/// Opens the archive at a URL: `file:///PATH`, or a path.
 pub fn open(url: &str) -> Result<Arc<dyn Archive>, OpenError> {
     let path = match url.split_once("://") {
         None if !url.is_empty() => url,
@@ -227,20 +215,20 @@ mod tests {
         assert!(dir.path().join("deeper/still").is_dir());
         for url in ["", "s3://bucket/prefix", "file://host/path", "http://x"] {
             let refusal = open(url).unwrap_err().to_string();
-            assert!(refusal.contains("name a directory"), "{url}: {refusal}");
+            assert!(refusal.contains("use a directory"), "{url}: {refusal}");
         }
     }
 
     #[test]
     fn only_a_log_that_was_closed_and_not_touched_since_is_whole() {
         let end = End { complete: true, lines: 1, bytes: 5, gaps: 0 };
-        let kept = Kept { bytes: 5, torn: 0, end: Some(end) };
+        let kept = ArchivedLog { bytes: 5, torn: 0, end: Some(end) };
         assert!(kept.is_whole() && kept.is_complete());
-        assert!(!Kept { end: None, ..kept }.is_complete());
-        assert!(!Kept { bytes: 4, ..kept }.is_complete());
-        assert!(!Kept { torn: 1, ..kept }.is_complete());
-        assert!(!Kept { end: Some(End { complete: false, ..end }), ..kept }.is_complete());
-        let gappy = Kept { end: Some(End { gaps: 1, ..end }), ..kept };
+        assert!(!ArchivedLog { end: None, ..kept }.is_complete());
+        assert!(!ArchivedLog { bytes: 4, ..kept }.is_complete());
+        assert!(!ArchivedLog { torn: 1, ..kept }.is_complete());
+        assert!(!ArchivedLog { end: Some(End { complete: false, ..end }), ..kept }.is_complete());
+        let gappy = ArchivedLog { end: Some(End { gaps: 1, ..end }), ..kept };
         assert!(gappy.is_complete() && !gappy.is_whole());
     }
 }

@@ -1,6 +1,6 @@
-//! An archive in a directory: one file a run, beside it, once it is closed, a note of how it ended, and the run's record.
+//! An archive in a directory. Each run has a log file, an end file once the log is closed, a record and settings.
 //!
-//! Several processes may use one directory, also by a network file system that knows locks.
+//! Several processes may share one directory, also on a network file system that supports locks.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 
-use crate::{Archive, End, Error, Kept, Owner, Run};
+use crate::{Archive, ArchivedLog, End, Error, Owner, Run};
 
-/// The server may run as another user of the same group; nobody else reads what agents print.
+/// The server may run as another user of the same group; other users must not read what agents print.
 const DIRECTORY_MODE: u32 = 0o770;
 const FILE_MODE: u32 = 0o660;
-/// How much of a torn end is looked at at once.
+/// Bytes per read when looking for the last line end.
 const STEP: u64 = 64 << 10;
 
 /// An archive in a directory.
@@ -27,14 +27,14 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The archive in `base`, which is made if it does not exist.
+    /// Opens the archive in `base` and creates the directory if necessary.
     pub fn open(base: &Path) -> Result<Self, Error> {
         let base = std::path::absolute(base).map_err(failed("find", base))?;
-        make(&base)?;
+        create_dir(&base)?;
         Ok(Self { base })
     }
 
-    /// Does something with the archive on a thread that may wait for a disk.
+    /// Runs a blocking operation on the blocking thread pool.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
@@ -48,7 +48,7 @@ impl Directory {
         .boxed()
     }
 
-    fn folder(&self, task: &Owner) -> PathBuf {
+    fn dir(&self, task: &Owner) -> PathBuf {
         self.base.join(task.namespace()).join(task.uid())
     }
 
@@ -56,11 +56,11 @@ impl Directory {
         self.base.join(run.to_string())
     }
 
-    fn note(&self, run: &Run) -> PathBuf {
+    fn end_file(&self, run: &Run) -> PathBuf {
         self.log(run).with_extension("end.json")
     }
 
-    /// The file of a log, made if it does not exist.
+    /// Opens the log file of a run and creates it if necessary.
     fn file(&self, run: &Run) -> Result<File, Error> {
         let path = self.log(run);
         let mut options = OpenOptions::new();
@@ -70,17 +70,17 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("open", &path)(error)),
         }
-        let folder = self.folder(&run.task);
-        make(&folder)?;
-        let file = options.create(true).open(&path).map_err(failed("make", &path))?;
-        sync(&folder)?;
+        let dir = self.dir(&run.task);
+        create_dir(&dir)?;
+        let file = options.create(true).open(&path).map_err(failed("create", &path))?;
+        sync(&dir)?;
         Ok(file)
     }
 
     fn append_now(&self, run: &Run, at: u64, lines: &[u8]) -> Result<(), Error> {
         let path = self.log(run);
         let file = self.file(run)?;
-        // Until the file is closed, at the end of this function.
+        // The lock is released when the file is closed, at the end of this function.
         file.lock().map_err(failed("lock", &path))?;
         if self.end(run)?.is_some() {
             return Err(Error::Closed(run.clone()));
@@ -106,51 +106,51 @@ impl Directory {
         if let Some(earlier) = self.end(run)? {
             return Ok(earlier);
         }
-        let (note, draft) = (self.note(run), self.log(run).with_extension("end.draft"));
+        let (end_file, temporary) = (self.end_file(run), self.log(run).with_extension("end.draft"));
         let written = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&draft)?;
-            finish(file, &serde_json::to_vec(&end)?, &draft, &note)
+            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
+            finish(file, &serde_json::to_vec(&end)?, &temporary, &end_file)
         };
-        written().map_err(failed("write", &note))?;
-        sync(&self.folder(&run.task))?;
+        written().map_err(failed("write", &end_file))?;
+        sync(&self.dir(&run.task))?;
         Ok(end)
     }
 
-    /// Puts a text into its place, unless one is there. Answers the one that is.
+    /// Writes a file unless it exists. Returns the content of the file that exists afterwards.
     fn put_once(&self, task: &Owner, place: &str, text: &[u8]) -> Result<Vec<u8>, Error> {
         let place = self.base.join(place);
-        let folder = self.folder(task);
-        if let Some(earlier) = read_if_there(&place)? {
-            // Whoever wrote it may have died before its name was durable.
-            sync(&folder)?;
+        let dir = self.dir(task);
+        if let Some(earlier) = read_if_exists(&place)? {
+            // The writer may have died before the directory entry was durable.
+            sync(&dir)?;
             return Ok(earlier);
         }
-        make(&folder)?;
-        let draft = place.with_extension("draft");
+        create_dir(&dir)?;
+        let temporary = place.with_extension("draft");
         let written = || {
-            // Whoever else has this draft open waits here, and then finds it in its place.
-            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&draft)?;
+            // A concurrent writer waits for the lock, and then finds the finished file.
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&temporary)?;
             file.lock()?;
             if place.exists() {
-                return fs::remove_file(&draft).or_else(|error| match error.kind() {
+                return fs::remove_file(&temporary).or_else(|error| match error.kind() {
                     io::ErrorKind::NotFound => Ok(()),
                     _ => Err(error),
                 });
             }
             file.set_len(0)?;
-            finish(file, text, &draft, &place)
+            finish(file, text, &temporary, &place)
         };
         written().map_err(failed("write", &place))?;
-        sync(&folder)?;
-        read_if_there(&place)?.ok_or_else(|| failed("read", &place)(io::ErrorKind::NotFound.into()))
+        sync(&dir)?;
+        read_if_exists(&place)?.ok_or_else(|| failed("read", &place)(io::ErrorKind::NotFound.into()))
     }
 
     fn records_now(&self, task: &Owner) -> Result<BTreeMap<i64, Vec<u8>>, Error> {
-        let folder = self.folder(task);
+        let dir = self.dir(task);
         let mut records = BTreeMap::new();
-        for name in names(&folder, FileType::is_file)? {
+        for name in names(&dir, FileType::is_file)? {
             if let Some(epoch) = Run::of_record(&name)
-                && let Some(record) = read_if_there(&folder.join(name))?
+                && let Some(record) = read_if_exists(&dir.join(name))?
             {
                 records.insert(epoch, record);
             }
@@ -159,19 +159,19 @@ impl Directory {
     }
 
     fn end(&self, run: &Run) -> Result<Option<End>, Error> {
-        let path = self.note(run);
-        let note = read_if_there(&path)?.map(|bytes| serde_json::from_slice(&bytes)).transpose();
-        note.map_err(|error| failed("read", &path)(error.into()))
+        let path = self.end_file(run);
+        let end_file = read_if_exists(&path)?.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+        end_file.map_err(|error| failed("read", &path)(error.into()))
     }
 
-    fn find_now(&self, run: &Run) -> Result<Option<Kept>, Error> {
-        // Before the log: one that is closed has its full length.
+    fn find_now(&self, run: &Run) -> Result<Option<ArchivedLog>, Error> {
+        // Before the log: a closed log has its full length.
         let end = self.end(run)?;
         let path = self.log(run);
         match File::open(&path).and_then(|file| sizes(&file)) {
-            Ok(Sizes { whole, torn }) => Ok(Some(Kept { bytes: whole, torn, end })),
+            Ok(Sizes { whole, torn }) => Ok(Some(ArchivedLog { bytes: whole, torn, end })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(end.map(|end| Kept { bytes: 0, torn: 0, end: Some(end) }))
+                Ok(end.map(|end| ArchivedLog { bytes: 0, torn: 0, end: Some(end) }))
             }
             Err(error) => Err(failed("read", &path)(error)),
         }
@@ -193,13 +193,13 @@ impl Directory {
     }
 
     fn remove_now(&self, task: &Owner) -> Result<(), Error> {
-        let folder = self.folder(task);
-        match fs::remove_dir_all(&folder) {
+        let dir = self.dir(task);
+        match fs::remove_dir_all(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("remove", &folder)(error)),
+            Err(error) => return Err(failed("remove", &dir)(error)),
         }
-        // The last one of a namespace takes its folder along; it stays if it is not empty.
+        // Remove the directory of the namespace with its last Task. Fails, as intended, if it is not empty.
         let _ = fs::remove_dir(self.base.join(task.namespace()));
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Archive for Directory {
         self.work(move |this| this.close_now(&run, end))
     }
 
-    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<Kept>, Error>> {
+    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>> {
         let run = run.clone();
         self.work(move |this| this.find_now(&run))
     }
@@ -248,7 +248,7 @@ impl Archive for Directory {
 
     fn settings(&self, run: &Run) -> BoxFuture<'_, Result<Option<Vec<u8>>, Error>> {
         let run = run.clone();
-        self.work(move |this| read_if_there(&this.base.join(run.settings())))
+        self.work(move |this| read_if_exists(&this.base.join(run.settings())))
     }
 
     fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>> {
@@ -271,37 +271,37 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Io { what, place, source }
 }
 
-/// Makes a folder and those above it. They are there after a crash, too.
-fn make(folder: &Path) -> Result<(), Error> {
-    if folder.is_dir() {
+/// Creates a directory and its parents, durably.
+fn create_dir(dir: &Path) -> Result<(), Error> {
+    if dir.is_dir() {
         return Ok(());
     }
-    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
-    if let Some(above) = above {
-        make(above)?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        create_dir(parent)?;
     }
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(folder) {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(dir) {
         Ok(()) => {}
-        // Somebody was faster.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-        Err(error) => return Err(failed("make", folder)(error)),
+        // Another process created it first.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        Err(error) => return Err(failed("create", dir)(error)),
     }
-    above.map_or(Ok(()), sync)
+    parent.map_or(Ok(()), sync)
 }
 
-/// Makes the names in a folder durable.
-fn sync(folder: &Path) -> Result<(), Error> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
+/// Makes the entries of a directory durable.
+fn sync(dir: &Path) -> Result<(), Error> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("write", dir))
 }
 
-/// Writes a draft and puts it into its place, whole or not at all.
-fn finish(mut draft: File, text: &[u8], from: &Path, to: &Path) -> io::Result<()> {
-    draft.write_all(text)?;
-    draft.sync_all()?;
+/// Writes a temporary file and renames it, so that the target exists whole or not at all.
+fn finish(mut temporary: File, text: &[u8], from: &Path, to: &Path) -> io::Result<()> {
+    temporary.write_all(text)?;
+    temporary.sync_all()?;
     fs::rename(from, to)
 }
 
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -309,12 +309,12 @@ fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// What a folder has of a kind.
-fn names(folder: &Path, wanted: fn(&FileType) -> bool) -> Result<Vec<String>, Error> {
-    let entries = match fs::read_dir(folder) {
-        // Somebody removed it.
+/// The names of the entries of one file type.
+fn names(dir: &Path, wanted: fn(&FileType) -> bool) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(dir) {
+        // Removed concurrently.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(failed("list", folder))?,
+        other => other.map_err(failed("list", dir))?,
     };
     let fitting = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| wanted(&kind)));
     Ok(fitting.filter_map(|entry| entry.file_name().into_string().ok()).collect())
@@ -325,12 +325,12 @@ struct Sizes {
     torn: u64,
 }
 
-/// How much of a file is whole lines.
+/// The length of the whole lines of a file, and of the rest.
 fn sizes(file: &File) -> io::Result<Sizes> {
     let size = file.metadata()?.len();
     let mut end = size;
     while end > 0 {
-        // Nearly always the last byte ends a line.
+        // Usually the last byte ends a line.
         let step = if end == size { 1 } else { STEP };
         let start = end.saturating_sub(step);
         let mut bytes = vec![0; usize::try_from(end - start).unwrap_or_default()];

@@ -1,23 +1,23 @@
-//! # What outlives Pods
+//! # Log archive: logs, records and settings of runs
 //!
-//! | item | what it is |
-//! |---|---|
-//! | [`Archive`] | the logs of runs, written while they run, what each run was made with, and how it ended; readable when their Pods are gone |
-//! | [`open`] | the archive at a URL |
-//! | [`lines`] | a log line by line, from a node or from an archive |
-//! | [`Places`] | gives each line of a log a place, so that a reader can go on where it broke off |
+//! | item | purpose |
+//! | --- | --- |
+//! | [`Archive`] | stores the log of a run while it runs, its settings and its record; readable after the Pod is gone |
+//! | [`open`] | opens the archive at a URL |
+//! | [`lines`] | splits a log from a node or an archive into lines |
+//! | [`Positions`] | assigns each line a position, so that a reader can resume |
 //!
-//! Invariants, each a case of the conformance suite (`tests/conformance.rs`), which every archive has to pass:
-//! - what [`Archive::append`] acknowledged survives the death of the process and of the machine (I4);
-//! - a line is there whole or not at all: a torn end is counted, and never shown as a line;
-//! - two writers never double or mix lines: an append says how long the log is, and fails if that is not so;
-//! - a log that nobody closed, or that was shortened since, is never called complete;
-//! - a run has one record: the first, whoever comes later (I2, I5).
+//! Invariants, each a case of the conformance suite (`tests/conformance.rs`) that every archive must pass:
+//! - lines acknowledged by [`Archive::append`] survive a crash of the process and of the machine (I4);
+//! - a line is stored whole or not at all: a torn end is counted, and never returned as a line;
+//! - two writers never duplicate or mix lines: an append names the length of the log, and fails if it differs;
+//! - a log that was not closed, or that was truncated since, is never reported as complete;
+//! - a run has one record: the first one counts (I2, I5).
 
 mod archive;
 mod directory;
-mod lines;
+mod log;
 
-pub use archive::{Archive, End, Error, Kept, OpenError, Owner, Run, open};
+pub use archive::{Archive, ArchivedLog, End, Error, OpenError, Owner, Run, open};
 pub use directory::Directory;
-pub use lines::{LONGEST_LINE, Line, Place, Places, Selection, lines, read};
+pub use log::{Line, MAX_LINE, Position, Positions, Selection, lines, read};

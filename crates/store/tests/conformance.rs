@@ -1,4 +1,4 @@
-//! What every archive promises, checked on each of them.
+//! The contract of archives, checked on each implementation.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use kubeopencode_store::{Archive, Directory, End, Error, Kept, Owner, Run, Selection, read};
+use kubeopencode_store::{Archive, ArchivedLog, Directory, End, Error, Owner, Run, Selection, read};
 
 /// An archive, and the place where a crash can be played.
 struct Case {
@@ -23,7 +23,7 @@ impl Case {
         Self { archive: Arc::new(Directory::open(base.path()).unwrap()), base }
     }
 
-    /// What the next process sees.
+    /// The archive as the next process sees it.
     fn reopen(&mut self) {
         self.archive = Arc::new(Directory::open(self.base.path()).unwrap());
     }
@@ -67,7 +67,7 @@ async fn what_was_acknowledged_is_there_for_the_next_process() {
     case.reopen();
     let all = [first, second].concat();
     let bytes = all.len() as u64;
-    assert_eq!(case.archive.find(&run).await.unwrap(), Some(Kept { bytes, torn: 0, end: None }));
+    assert_eq!(case.archive.find(&run).await.unwrap(), Some(ArchivedLog { bytes, torn: 0, end: None }));
     assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), all);
     assert_eq!(case.archive.read(&run, 7, 9).await.unwrap(), all[7..16]);
     assert!(case.archive.read(&run, bytes, 9).await.unwrap().is_empty());
@@ -81,11 +81,11 @@ async fn a_torn_end_is_counted_never_shown_and_written_over() {
     let kept = lines(0..2);
     let bytes = kept.len() as u64;
     case.archive.append(&run, 0, kept.clone()).await.unwrap();
-    // Longer than what is looked at at once.
+    // Longer than one read.
     let torn = [b"2026-01-01T00:00:02Z ".to_vec(), vec![b'x'; 200_000]].concat();
     case.tear(&run, &torn);
     let found = case.archive.find(&run).await.unwrap().unwrap();
-    assert_eq!(found, Kept { bytes, torn: torn.len() as u64, end: None });
+    assert_eq!(found, ArchivedLog { bytes, torn: torn.len() as u64, end: None });
     assert!(!found.is_complete());
     assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), kept);
     assert_eq!(case.texts(&run, Selection::default()).await, ["line 0", "line 1"]);
@@ -100,7 +100,7 @@ async fn a_log_that_is_only_a_torn_line_is_empty() {
     let run = run("u", 1);
     case.archive.append(&run, 0, Vec::new()).await.unwrap();
     case.tear(&run, b"2026-01-01T00:");
-    assert_eq!(case.archive.find(&run).await.unwrap(), Some(Kept { bytes: 0, torn: 14, end: None }));
+    assert_eq!(case.archive.find(&run).await.unwrap(), Some(ArchivedLog { bytes: 0, torn: 14, end: None }));
     assert!(case.texts(&run, Selection::default()).await.is_empty());
 }
 
@@ -128,7 +128,7 @@ async fn a_closed_log_says_how_it_ended_and_does_not_grow() {
     assert!(case.archive.find(&run).await.unwrap().unwrap().is_whole());
     let late = case.archive.append(&run, whole.bytes, lines(2..3)).await;
     assert!(matches!(late, Err(Error::Closed(_))), "{late:?}");
-    // The first word counts.
+    // The first write wins.
     let other = End { complete: false, ..whole };
     assert_eq!(case.archive.close(&run, other).await.unwrap(), whole);
     // A log that lost something since is not whole, whatever its end says.
@@ -171,7 +171,7 @@ async fn the_first_record_of_a_run_counts() {
     let mut case = Case::directory();
     let run = run("u", 2);
     assert!(case.archive.records(&run.task).await.unwrap().is_empty());
-    // What a process left that died while it wrote is no record.
+    // An incomplete write of a process that died is no record.
     let draft = case.base.path().join(run.record()).with_extension("draft");
     fs::create_dir_all(draft.parent().unwrap()).unwrap();
     fs::write(&draft, b"a much longer text than that which is kept").unwrap();

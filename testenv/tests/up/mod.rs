@@ -28,7 +28,7 @@ impl Up {
         entries.filter(|entry| works_here(entry.path())).map(|entry| entry.file_name().into_string().unwrap()).collect()
     }
 
-    /// Sends SIGKILL, which nobody can catch.
+    /// Sends SIGKILL, which cannot be caught.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

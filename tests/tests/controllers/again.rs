@@ -11,7 +11,7 @@ use crate::world::shared;
 
 pub const CASES: &[Case] = cases![an_agent_that_is_made_again_at_once_has_a_server_of_its_own];
 
-/// The UID of whoever controls an object that is to stay.
+/// The UID of the controller of an object, unless the object is being deleted.
 fn owner<K: Resource>(object: &K) -> Option<String> {
     let meta = object.meta();
     let mut owners = meta.owner_references.iter().flatten().filter(|owner| owner.controller == Some(true));

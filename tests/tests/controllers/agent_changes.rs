@@ -1,4 +1,4 @@
-//! Agents whose settings change: what was there goes, and what they are made of follows.
+//! Agents whose settings change: old objects are removed and the new ones follow the settings.
 
 use anyhow::ensure;
 use api::{Agent, AgentTemplate};
@@ -85,7 +85,7 @@ async fn a_volume_that_is_removed_from_an_agent_goes() -> anyhow::Result<()> {
             claims.map(|claim| claim.claim_name.clone()).collect::<Vec<_>>() == ["a-server-sessions"]
         };
         world.record::<Deployment>().until_object("a-server", "only the sessions", emptied).await?;
-        // What was worked on stays: nobody asked for it to be deleted.
+        // The workspace stays: its deletion was not requested.
         world.api::<PersistentVolumeClaim>().get("a-server-workspace").await?;
         Ok(())
     })

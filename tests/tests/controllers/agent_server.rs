@@ -77,7 +77,7 @@ impl AgentServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let worker = tokio::spawn(async move {
-            // The only error is a broken listener; clients then see a refused connection, which says it best.
+            // The only error is a broken listener; clients then see a refused connection.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { port, seen, worker })
@@ -141,7 +141,7 @@ impl AgentServer {
         anyhow::bail!("it works not for {wanted:?} but {:?}; it was asked {:?}", self.seen.busy, self.requests())
     }
 
-    /// What waits for an answer now: session, permission, pattern.
+    /// Sets the pending permission requests: session, permission, pattern.
     pub fn ask(&self, asked: &[(&str, &str, &str)]) {
         *lock(&self.seen.asked) = asked
             .iter()
@@ -151,7 +151,7 @@ impl AgentServer {
             .collect();
     }
 
-    /// Puts there what a Task would deliver.
+    /// Writes the files that a Task would deliver.
     pub fn deliver(&self, task: &str) -> anyhow::Result<()> {
         let place = self.tasks().join(task);
         std::fs::create_dir_all(&place)?;

@@ -1,4 +1,4 @@
-//! What Agents say of themselves: asleep or awake, and what keeps them from working.
+//! Conditions of Agents: suspended or running, and the reasons that keep them from working.
 
 use anyhow::ensure;
 use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Model, ModelProvider};

@@ -1,4 +1,4 @@
-//! Agents: their Deployment, Service, Secret, and what may not happen to them.
+//! Agents: their Deployment, Service and Secret, and their protection.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -197,7 +197,7 @@ async fn a_rotated_secret_rolls_out_once() -> anyhow::Result<()> {
         let before = world.deployment("a").await?.metadata.generation;
         ensure!(before == Some(1), "it rolled out {before:?} times before anything changed");
         world.merge::<Secret>("unused", json!({"stringData": {"token": "two"}})).await?;
-        // Whoever mirrors or backs up Secrets annotates them.
+        // Tools that mirror or back up Secrets annotate them.
         world.annotate::<Secret>("used", "backup.example/at", "noon").await?;
         world.merge::<Secret>("used", json!({"stringData": {"token": "two"}})).await?;
         let deployments = world.record::<Deployment>();
@@ -256,7 +256,7 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
         world.kubelet.script("a-server", Act::Unscheduled);
         let patch = Patch::Merge(json!({"spec": {"executorImage": "another"}}));
         world.api::<Agent>().patch("a", &PatchParams::default(), &patch).await?;
-        // At once: nobody may have seen the change yet.
+        // At once: the controller may not have seen the change yet.
         world.task("t", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("t", "AgentServerNotReady").await?;
         ensure!(status.message.as_deref().is_some_and(|told| told.contains("being replaced")), "{status:?}");
@@ -399,7 +399,7 @@ async fn a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone() ->
     .await
 }
 
-/// Everything that changes whenever somebody writes an object of an Agent.
+/// The resource versions of all objects of an Agent.
 async fn versions(world: &World, agent: &str) -> anyhow::Result<Value> {
     let deployment = world.deployment(agent).await?.metadata;
     let service = world.api::<Service>().get(agent).await?.metadata;
@@ -434,7 +434,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
         for number in 0..20 {
             world.merge::<Agent>("a", json!({"metadata": {"labels": {"touched": number.to_string()}, "annotations": {"touched": number.to_string()}}})).await?;
         }
-        // What a status change of the Deployment does.
+        // The effect of a status change of the Deployment.
         world.merge_status::<Deployment>("a-server", json!({"observedGeneration": 1})).await?;
         let touched = versions(world, "a").await?;
         sentinel(world, "third").await?;

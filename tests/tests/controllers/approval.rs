@@ -1,4 +1,4 @@
-//! An agent that asks a person: its Task says so.
+//! Permission requests of an agent are shown by its Task.
 
 use anyhow::ensure;
 use api::TaskStatus;

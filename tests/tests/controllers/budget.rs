@@ -18,7 +18,7 @@ pub const CASES: &[Case] = cases![
     a_run_that_used_its_budget_up_is_stopped_and_says_so,
 ];
 
-/// What the Pod of a Task may use, as it is told.
+/// The budget in the environment of the Pod of a Task.
 async fn told(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
     let pod: Pod = world.api().get(&format!("{task}-pod")).await?;
     let spec = pod.spec.context("a Pod without a spec")?;
@@ -84,7 +84,7 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
         ensure!(status.queue_position == Some(1), "{status:?}");
         ensure!(condition(status.conditions.as_ref(), "Queued") == "True BudgetExceeded", "{status:?}");
 
-        // A Task that came before nobody counted counts all the same; and it starts by itself when there is room.
+        // A Task created before the budget was set counts too, and starts by itself when there is room.
         world.merge::<Agent>("a", json!({"spec": {"budget": {"window": "4s"}}})).await?;
         let status = world.succeeds("late").await?;
         let admitted = status.timings.and_then(|timings| timings.admitted_at).context("no admittedAt")?.0;

@@ -1,4 +1,4 @@
-//! KubeOpenCodeConfig: what it says holds at once. And objects that nobody can read.
+//! KubeOpenCodeConfig takes effect at once; objects that cannot be read affect only themselves.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn a_missing_reference_is_waited_for_as_long_as_the_configuration_says() -
         ensure!(condition(status.conditions.as_ref(), "Queued") == "False AgentNotFound", "{status:?}");
         world.fails("no-template", "TemplateNotFound").await?;
         world.fails("no-task", "DependencyFailed").await?;
-        // They were waited for: it says so in their past.
+        // Their history shows that they waited.
         for task in ["no-agent", "no-map"] {
             let waited = world.tasks.versions().iter().any(|version| {
                 version.metadata.name.as_deref() == Some(task)
@@ -134,7 +134,7 @@ async fn finished_tasks_go_when_their_time_has_come() -> anyhow::Result<()> {
         world.task("running", json!({"templateRef": {"name": "t"}})).await?;
         world.task("old", json!({"templateRef": {"name": "t"}})).await?;
         world.succeeds("old").await?;
-        // Also what was finished before the policy was set.
+        // Also Tasks that finished before the policy was set.
         configure(world, json!({"cleanup": {"ttlSecondsAfterFinished": 1}})).await?;
         world.tasks.until_gone("old").await?;
         world.task("new", json!({"templateRef": {"name": "t"}})).await?;
@@ -194,7 +194,7 @@ async fn an_object_that_cannot_be_read_affects_only_itself() -> anyhow::Result<(
     let first = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
         beside.template("t", json!({})).await?;
-        // An API server that accepts what our types do not know: a newer definition, or one that somebody changed.
+        // An API server that accepts fields that our types do not know: a newer or changed definition.
         let odd = [
             (
                 "tasks",
@@ -266,7 +266,7 @@ pub async fn create_once_served(objects: &Api<DynamicObject>, object: &Value) ->
     anyhow::bail!("the API server does not use its new definition")
 }
 
-/// Nobody who reads JSON in Rust can read this Agent whole, we no better than the controller: kubectl looks at it.
+/// JSON readers in Rust cannot read this Agent, neither here nor in the controller, so kubectl reads it.
 async fn an_agent_that_nests_too_deeply_affects_only_itself() -> anyhow::Result<()> {
     let alone = Alone::turn().await?;
     // More than a reader of JSON in Rust takes, and not more than the embedded server stores.

@@ -1,4 +1,4 @@
-//! What a Task brings along.
+//! Contexts of Tasks.
 
 use anyhow::ensure;
 use api::{AgentTemplate, Instruction, Model, ModelProvider, Task, TaskStatus};

@@ -49,7 +49,7 @@ async fn until(
     Ok(cron.status.clone().unwrap_or_default())
 }
 
-/// Pulls the trigger and waits until the CronTask said why it does not create a Task, be it for a moment.
+/// Triggers a CronTask and waits until its status has shown the reason for not creating a Task.
 async fn refuses(world: &World, name: &str, why: &str) -> anyhow::Result<()> {
     let crons = world.record::<CronTask>();
     crons.until_object(name, "there", |_| true).await?;
@@ -129,7 +129,7 @@ async fn a_trigger_creates_a_task_now() -> anyhow::Result<()> {
 async fn occupied(world: &World, policy: &str) -> anyhow::Result<String> {
     world.template("t", json!({})).await?;
     let cron = world.cron("c", json!({"concurrencyPolicy": policy, "suspend": true})).await?;
-    // The Tasks of a CronTask run until they are told to end: their names are not known before.
+    // The Tasks of a CronTask run until the script ends them: their names are not known before.
     let now = Timestamp::now().as_second();
     for second in now..now + 120 {
         world.hold(&format!("c-{second}"));
@@ -148,7 +148,7 @@ async fn forbid_lets_a_running_task_be() -> anyhow::Result<()> {
         refuses(&world, "c", "True ActiveTaskExists").await?;
         let (kind, note) = until_told(&world, "c", "ActiveTaskExists").await?;
         ensure!(kind == "Warning" && note.starts_with("the trigger created no Task: Task 'c-"), "{kind} {note}");
-        // And it stays said as long as it is so.
+        // And the reason stays as long as it holds.
         let status = world.api::<CronTask>().get("c").await?.status.unwrap_or_default();
         ensure!(ready(&status) == "True ActiveTaskExists", "{status:?}");
         tasks(&world, 1).await?;

@@ -1,4 +1,4 @@
-//! What Tasks delivered to their Agent's workspace goes away with them.
+//! Files that Tasks delivered to their Agent's workspace are removed with them.
 
 use anyhow::ensure;
 use api::{Agent, Task};
@@ -48,7 +48,7 @@ async fn delivered_files_go_with_their_task_and_no_others() -> anyhow::Result<()
         server.until_delivered(&["second", "third", "Strange Name"]).await?;
         ensure!(!server.requests().iter().any(|request| request.contains("..")), "{:?}", server.requests());
 
-        // While the Agent sleeps nobody can be told; when it wakes, it is.
+        // A suspended Agent cannot be reached; its files are removed when it resumes.
         world.merge::<Agent>("a", json!({"spec": {"suspend": true}})).await?;
         let asleep = |agent: &Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(false);
         world.agent_is("a", "asleep", asleep).await?;
@@ -76,7 +76,7 @@ async fn files_of_tasks_that_went_while_nobody_watched_are_found() -> anyhow::Re
         server.deliver(name)?;
     }
     first.kill().await?;
-    // Nobody collects garbage here, so its Pod goes by hand.
+    // There is no garbage collector here, so the case deletes the Pod.
     world.delete::<Task>("goes").await?;
     world.delete::<k8s_openapi::api::core::v1::Pod>("goes-pod").await?;
     world.pods.until_gone("goes-pod").await?;

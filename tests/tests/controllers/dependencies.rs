@@ -34,7 +34,7 @@ async fn cleaned_up(ends: bool) -> anyhow::Result<()> {
         world.waits("second", "WaitingForDependency").await?;
         world.finish("first");
         world.works("second").await?;
-        // Whoever is not needed goes at once; when this one is gone, the first would be.
+        // A Task that is not needed is removed at once; when this one is gone, the first would be.
         world.task("other", json!({"templateRef": {"name": "t"}})).await?;
         world
             .tasks

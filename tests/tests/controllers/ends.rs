@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
 
-use crate::world::{condition, message, reason, shared};
+use crate::world::{World, condition, message, reason, shared};
 
 pub const CASES: &[Case] = cases![
     a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever,
@@ -64,7 +64,7 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
             ("vanished", Act::Vanish, "PodLost", "its Pod"),
             ("node-lost", Act::Status(node_lost), "NodeLost", "stopped responding"),
             ("tainted", Act::Status(disrupted("DeletionByTaintManager")), "NodeLost", "words of the cluster"),
-            ("preempted", Act::Status(disrupted("PreemptionByScheduler")), "Preempted", "more important"),
+            ("preempted", Act::Status(disrupted("PreemptionByScheduler")), "Preempted", "higher priority"),
             ("drained", Act::Status(disrupted("EvictionByEvictionAPI")), "Evicted", "evicted"),
             ("preparation", Act::Status(init), "PreparationFailed", "no such branch"),
             ("no-image", Act::Status(waiting("ImagePullBackOff", "404")), "ImagePullFailed", "cannot be pulled"),
@@ -99,7 +99,7 @@ async fn every_word_of_a_report_becomes_a_reason() -> anyhow::Result<()> {
             ("ServerLost", "ServerLost"),
             ("NoProgress", "NoProgress"),
             ("BudgetExceeded", "BudgetExceeded"),
-            // What it may not decide, and what nobody knows.
+            // A reason that the Pod may not set, and an unknown one.
             ("UserStopped", "NonZeroExit"),
             ("Nonsense", "NonZeroExit"),
         ];
@@ -163,7 +163,7 @@ async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow
         world.kubelet.script("away", Act::Deaf);
         world.task("away", json!({"templateRef": {"name": "t"}})).await?;
         world.works("away").await?;
-        // What kube-controller-manager does to the Pods of a node that does not answer.
+        // As kube-controller-manager evicts the Pods of a node that does not answer.
         let params = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
         world.api::<Pod>().delete("away-pod", &params).await?;
         let now = moment(Timestamp::now());
@@ -175,17 +175,40 @@ async fn a_pod_on_a_node_that_never_comes_back_does_not_run_for_ever() -> anyhow
     .await
 }
 
+fn claim_spec() -> Value {
+    json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}})
+}
+
+/// Creates the claim of a Pod, unless the cluster did so already.
+pub async fn make_claim_of(world: &World, pod: &Pod) -> anyhow::Result<()> {
+    let name = format!("{}-workspace", pod.name_any());
+    let claims = world.api::<PersistentVolumeClaim>();
+    if claims.get_opt(&name).await?.is_none() {
+        let owner =
+            json!({"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true});
+        let metadata = json!({"ownerReferences": [owner]});
+        let made = world.create_with::<PersistentVolumeClaim>(&name, metadata, claim_spec()).await;
+        ensure!(made.is_ok() || claims.get_opt(&name).await?.is_some(), "{made:?}");
+    }
+    Ok(())
+}
+
+/// Whether the claim of a Task's first run exists and is not being deleted.
+pub async fn has_claim(world: &World, task: &str) -> anyhow::Result<bool> {
+    let claim = world.api::<PersistentVolumeClaim>().get_opt(&format!("{task}-pod-workspace")).await?;
+    Ok(claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none()))
+}
+
 async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_wants_to_look() -> anyhow::Result<()> {
     shared(async |world| {
-        let claims = world.api::<PersistentVolumeClaim>();
         for (template, retain) in [("keeps", true), ("frees", false)] {
             let workspace = json!({"accessMode": "ReadWriteOnce", "size": "1Gi", "retainOnFailure": retain});
             world.template(template, json!({"workspace": workspace})).await?;
         }
-        let runs = [("kept", "keeps", false), ("good", "keeps", true), ("freed", "frees", false), ("other", "frees", true)];
-        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-        // One claim of that name is somebody else's.
-        world.create::<PersistentVolumeClaim>("other-pod-workspace", claim.clone()).await?;
+        let runs =
+            [("kept", "keeps", false), ("good", "keeps", true), ("freed", "frees", false), ("other", "frees", true)];
+        // One claim of that name has another owner.
+        world.create::<PersistentVolumeClaim>("other-pod-workspace", claim_spec()).await?;
         for (task, template, _) in runs {
             world.hold(task);
             world.task(task, json!({"templateRef": {"name": template}})).await?;
@@ -194,14 +217,7 @@ async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_w
             let pod = world.works(task).await?;
             let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
             ensure!(volumes.into_iter().any(|v| v.name == "workspace" && v.ephemeral.is_some()), "{pod:?}");
-            // Kubernetes makes the claim, where there is one that does.
-            let name = format!("{task}-pod-workspace");
-            if claims.get_opt(&name).await?.is_none() {
-                let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true});
-                let metadata = json!({"ownerReferences": [owner]});
-                let made = world.create_with::<PersistentVolumeClaim>(&name, metadata, claim.clone()).await;
-                ensure!(made.is_ok() || claims.get_opt(&name).await?.is_some(), "{made:?}");
-            }
+            make_claim_of(&world, &pod).await?;
             if succeeds {
                 world.finish(task);
             } else {
@@ -211,9 +227,7 @@ async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_w
         for (task, _, succeeds) in runs {
             let status = world.ended(task).await?;
             ensure!((status.phase == Some(TaskPhase::Completed)) == succeeds, "{task}: {status:?}");
-            let claim = claims.get_opt(&format!("{task}-pod-workspace")).await?;
-            let there = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
-            ensure!(there == ["kept", "other"].contains(&task), "{task}");
+            ensure!(has_claim(&world, task).await? == ["kept", "other"].contains(&task), "{task}");
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Events: what `kubectl describe` shows. Each thing once, and no secret in it.
+//! Events, as `kubectl describe` shows them: each once, and without secrets.
 
 use std::{
     collections::BTreeSet,
@@ -89,7 +89,7 @@ async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<
         ] {
             let (type_, note) = until_told(&world, name, reason).await?;
             ensure!(type_ == kind && note.contains(words), "{name}: {type_} {note}");
-            // A touch of a Task that ended tells nothing new.
+            // A change of a finished Task emits no event.
             world.annotate::<Task>(name, "example.com/touched", "yes").await?;
         }
         // Whatever a touch leads to has happened when a later Task is through.

@@ -1,4 +1,4 @@
-//! What a Pod told about its run counts, also when the Pod is gone before the status of its Task is final.
+//! The report of a Pod counts, also when the Pod is gone before the status of its Task is final.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_run_that_succeeded_is_not_lost_with_its_pod() -> anyhow::Result<()> {
     let alone = Alone::turn().await?;
     let world = &alone.world;
     let archive = tempfile::tempdir()?;
-    // A log that nobody serves takes a while to be closed, and the status waits for it.
+    // A log without a kubelet takes a while to be closed, and the status waits for it.
     let options = Options { archive: Some(archive.path().to_owned()), ..Options::default() };
     let controller = Controller::start(world.cluster, options).await?;
     let outcome = async {
@@ -85,7 +85,7 @@ async fn a_run_that_cannot_start_keeps_its_reason_over_a_restart() -> anyhow::Re
     let outcome = async {
         world.fails("bad", "ImagePullFailed").await?;
         second.exit().await.context("it never wrote the end")?;
-        // Nobody was left to delete the Pod, whose task could still start.
+        // No controller was left to delete the Pod, whose task could still start.
         let third = Controller::start(world.cluster, Options::default()).await?;
         world.pods.until_gone("bad-pod").await?;
         third.terminate().await

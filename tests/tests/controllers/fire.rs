@@ -60,7 +60,7 @@ pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates Tasks with a context, on what `on` names.
+/// Creates Tasks with a context, on the target `on`.
 async fn burst(world: &World, on: &Value, prefix: &str, number: usize) -> anyhow::Result<Vec<String>> {
     let names: Vec<String> = (0..number).map(|number| format!("{prefix}-{number:02}")).collect();
     let mut spec = on.clone();
@@ -70,7 +70,7 @@ async fn burst(world: &World, on: &Value, prefix: &str, number: usize) -> anyhow
     Ok(names)
 }
 
-/// Lets controllers die at every step of Tasks on what `on` names, which runs two at a time. The next one goes on.
+/// Kills controllers at every step of Tasks on the target `on`, which runs two at a time. The next one continues.
 pub async fn dies_at_every_step(world: &World, on: Value) -> anyhow::Result<()> {
     for place in ["labelled", "claimed", "contexts-made", "pod-made", "run-ended", "finished"] {
         let fragile =
@@ -267,7 +267,7 @@ async fn connections_that_break_are_taken_up_again() -> anyhow::Result<()> {
         for name in &names {
             world.succeeds(name).await?;
         }
-        // Nobody answers for a while; what happened meanwhile is found afterwards.
+        // The API server does not answer for a while; changes meanwhile are found afterwards.
         proxy.close();
         let late = burst(world, &json!({"templateRef": {"name": "t"}}), "late", 3).await?;
         world.delete::<Task>("cut-00").await?;

@@ -190,12 +190,12 @@ async fn a_rerun_asked_for_before_the_first_run_is_the_first_run() -> anyhow::Re
 
 async fn a_task_says_what_is_wrong_with_its_agent() -> anyhow::Result<()> {
     shared(async |world| {
-        // Its last good server stays, but nobody knows how a Task should run on it.
+        // Its last good server stays, but the settings of a Task on it are unknown.
         world.ready_agent("a", json!({})).await?;
         world.merge::<Agent>("a", json!({"spec": {"config": "no JSON"}})).await?;
         world.task("on-a", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("on-a", "ConfigInvalid").await?;
-        ensure!(message(&status).starts_with("config of Agent 'a' is not valid: it is no JSON"), "{status:?}");
+        ensure!(message(&status).starts_with("config of Agent 'a' is not valid: it is not valid JSON"), "{status:?}");
         world.agent("b", json!({"templateRef": {"name": "later"}})).await?;
         world.task("on-b", json!({"agentRef": {"name": "b"}})).await?;
         let status = world.waits("on-b", "TemplateNotFound").await?;
@@ -391,7 +391,7 @@ async fn a_run_that_the_cluster_ended_is_tried_again_if_its_policy_says_so() -> 
         world.task("bad-start", json!({"templateRef": {"name": "t"}})).await?;
         let status = world.succeeds("bad-start").await?;
         ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
-        // What the agent did itself is not covered unless it is named.
+        // Changes by the agent itself are not covered unless named.
         world.kubelet.script("own-fault", Act::exit(1, "Error"));
         world.task("own-fault", json!({"templateRef": {"name": "t"}})).await?;
         let status = world.fails("own-fault", "NonZeroExit").await?;

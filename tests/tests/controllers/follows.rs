@@ -29,7 +29,7 @@ fn follows(repository: &str, interval: &str) -> Value {
             "git": {"repository": repository, "ref": "main", "sync": sync}}])
 }
 
-/// Status, reason and message of the condition that tells of it.
+/// Status, reason and message of the condition.
 fn pending(agent: &Agent) -> (String, String) {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
     let found = conditions.into_iter().flatten().find(|condition| condition.type_ == "GitSyncPending");
@@ -70,7 +70,7 @@ async fn a_new_commit_is_rolled_out_as_soon_as_no_task_runs() -> anyhow::Result<
         let second = server.commit("README.md", "two").await?;
         let waits = |agent: &Agent| pending(agent).0 == "True WaitingForTasks";
         agents.until_object("a", "word of the new commit", waits).await?;
-        // From now on nobody would look for an hour, and a pass that does not look does not forget.
+        // The next poll is in an hour, and a pass without a poll keeps the result.
         let asked = server.requests();
         let agent = change(&world, &agents, json!({"spec": {"contexts": follows(&server.url(), "1h")}})).await?;
         ensure!(waits(&agent), "it forgot what waits: {:?}", pending(&agent));
@@ -100,7 +100,7 @@ async fn a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again
         }
         ensure!(server.requests() == 1, "it was asked {} times", server.requests());
 
-        // The metadata service of a cloud is nobody's repository.
+        // The metadata service of a cloud is not a repository.
         let metadata = follows("http://169.254.169.254/repo.git", "1h");
         world.merge::<Agent>("a", json!({"spec": {"contexts": null}})).await?;
         agents.until_object("a", "nothing to follow", |agent| pending(agent).0.is_empty()).await?;
@@ -154,7 +154,7 @@ async fn another_ref_is_rolled_out_once() -> anyhow::Result<()> {
 async fn a_repository_over_ssh_is_asked_too() -> anyhow::Result<()> {
     shared(async |world| {
         let agents = world.record::<Agent>();
-        // Nobody listens there, and there may be no ssh here; either way it was tried.
+        // The port is closed, and there may be no ssh here; either way it was tried.
         world.agent("a", json!({"contexts": follows("ssh://git@127.0.0.1:9/repo.git", "1h")})).await?;
         let failed = |agent: &Agent| pending(agent).0 == "True ReferenceNotFound";
         let agent = agents.until_object("a", "its word", failed).await?;

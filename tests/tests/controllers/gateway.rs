@@ -1,4 +1,4 @@
-//! A way to the API server that forgets and refuses, when it is told to, as an API server may.
+//! A proxy in front of the API server that expires watches and refuses writes on demand, as an API server may.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 /// A machine that is busy with builds needs longer than a second.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How an API server says that it does not remember so far back.
+/// The error of an API server for a resource version that is too old.
 #[derive(Clone, Copy, Debug)]
 pub enum Expiry {
     /// By the last event of a watch.
@@ -47,13 +47,13 @@ pub struct Gateway {
 
 struct Inner {
     client: Client,
-    /// How often it forgot what was before, and how it said so last.
+    /// How often it expired a watch, and how it reported that last.
     era: watch::Sender<(u64, Expiry)>,
     /// Whether lists are answered.
     lists: watch::Sender<bool>,
     /// The era in which something was listed last: its path, and whether only metadata are followed.
     listed: watch::Sender<HashMap<(String, bool), u64>>,
-    /// Writes that are to be refused: how many, and what their paths end with.
+    /// Writes to refuse: how many, and the suffix of their paths.
     refused: Mutex<(usize, &'static str)>,
 }
 
@@ -110,7 +110,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The next writes whose path ends with this are refused, as if somebody else had written meanwhile.
+    /// The next writes whose path ends with this are refused with a conflict.
     pub fn refuse(&self, number: usize, ending: &'static str) {
         *self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner) = (number, ending);
     }
@@ -144,7 +144,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         let status = status(StatusCode::CONFLICT, "Conflict", "the object has been modified");
         return (StatusCode::CONFLICT, [(CONTENT_TYPE, "application/json")], status.to_string()).into_response();
     }
-    // Whoever follows a kind does so in all namespaces.
+    // Watches of a kind cover all namespaces.
     if request.method() != Method::GET || path.contains("/namespaces/") {
         return forward(&inner, request).await;
     }

@@ -29,7 +29,7 @@ fn leases(world: &World) -> Api<Lease> {
     Api::namespaced(world.client.clone(), "default")
 }
 
-/// Writes into the lease that this process holds it, or nobody.
+/// Sets the holder of the lease, or removes it.
 async fn hand_over(world: &World, holder: Option<&str>) -> anyhow::Result<()> {
     let patch = Patch::Merge(json!({"spec": {"holderIdentity": holder}}));
     leases(world).patch(LEASE, &PatchParams::default(), &patch).await?;

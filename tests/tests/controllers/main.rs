@@ -1,5 +1,5 @@
-//! What the controllers make of stored objects, tried with the real binary on the API server of Kubernetes and on our
-//! own: every case runs on both, and none knows on which.
+//! The controllers, as the real binary, on Kubernetes' API server and on the embedded one: every case runs on both and
+//! does not know on which.
 
 mod again;
 mod agent_changes;
@@ -30,6 +30,7 @@ mod restart;
 mod secrets;
 mod sessions;
 mod stop;
+mod terms;
 mod watches;
 mod world;
 mod writes;
@@ -41,11 +42,11 @@ use blackbox::{
     runner::{Case, Ready, run_ready},
 };
 
-/// More at once only make each other wait: two cores serve the API servers, the controllers and the cases.
+/// More at once slow each other down: two cores serve the API servers, the controllers and the cases.
 const AT_ONCE: usize = 40;
 
 fn main() -> ExitCode {
-    // Those that wait for the clock come first, then those that wait for their turn.
+    // Cases that wait for the clock come first, then those that run one at a time.
     let cases = [
         events::CASES,
         queue::CASES,
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         watches::CASES,
         restart::CASES,
         evidence::CASES,
+        terms::CASES,
         dependencies::CASES,
         delivered::CASES,
         follows::CASES,

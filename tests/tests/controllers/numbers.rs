@@ -1,4 +1,4 @@
-//! What a controller tells those who watch over it: whether it is well, and its numbers.
+//! Probes and metrics of the controller.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ struct Way {
     cuts: u64,
 }
 
-/// Forwards connections to an API server until it is told not to.
+/// Forwards connections to an API server until it is stopped.
 pub struct Proxy {
     way: watch::Sender<Way>,
     worker: JoinHandle<()>,

@@ -170,7 +170,7 @@ async fn no_more_start_in_a_window_than_the_quota_allows() -> anyhow::Result<()>
         let template: AgentTemplate = world.api().get("t").await?;
         let starts = template.status.and_then(|status| status.task_start_history).unwrap_or_default();
         ensure!(starts.len() == 2, "{starts:?}");
-        // Whoever dies in between has not lost count.
+        // A controller that dies in between does not lose the count.
         let version = |version: &Option<String>| version.as_ref().and_then(|version| version.parse::<u64>().ok());
         let recorded = templates.versions().into_iter().find(|template| {
             template
@@ -209,7 +209,7 @@ async fn a_task_that_is_refused_gives_its_start_back() -> anyhow::Result<()> {
         world.fails("bad", "ContextError").await?;
         world.task("good", json!({"templateRef": {"name": "t"}})).await?;
         world.succeeds("good").await?;
-        // It is on record when the next one is told that the quota is used up.
+        // The start is recorded when the next Task learns that the quota is used up.
         world.task("late", json!({"templateRef": {"name": "t"}})).await?;
         world.waits("late", "QuotaExceeded").await?;
         let recorded = |template: &AgentTemplate| {

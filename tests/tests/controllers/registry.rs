@@ -1,4 +1,4 @@
-//! Registry: what its assets are, asked of whoever has them, as often as was asked for.
+//! Registry: its assets, polled from their sources at the configured interval.
 
 use std::{
     collections::HashMap,
@@ -70,7 +70,7 @@ impl Shops {
             .route("/npm/{package}", get(package))
             .with_state(Arc::clone(&stock));
         let worker = tokio::spawn(async move {
-            // The only error is a broken listener; clients then see a refused connection, which says it best.
+            // The only error is a broken listener; clients then see a refused connection.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { address, stock, worker })

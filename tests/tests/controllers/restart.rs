@@ -24,7 +24,7 @@ pub const CASES: &[Case] = cases![
     a_deleted_task_keeps_its_slot_over_a_restart_until_its_pod_has_stopped,
 ];
 
-/// Where nobody looks after Deployments: gives the Agent a Pod, and says that it is ready.
+/// Without a Deployment controller: creates the Pod of the Agent and reports it as ready.
 pub async fn pretend_ready(world: &World, agent: &str) -> anyhow::Result<Arc<Agent>> {
     let deployments = world.record::<Deployment>();
     let name = format!("{agent}-server");

@@ -1,4 +1,4 @@
-//! A session ends with its run, also when nobody in the Pod can say so.
+//! A session ends with its run, also when the Pod cannot abort it.
 
 use anyhow::{Context as _, ensure};
 use api::Task;
@@ -48,7 +48,7 @@ async fn a_session_whose_client_was_killed_is_aborted_and_no_other() -> anyhow::
         server.session("ses_person", None, None);
         server.works_on("ses_person");
 
-        // Its client saw the end of its session. Whoever works in it now is somebody else.
+        // Its client saw the end of its session. A later user of the session is not the Task.
         let report = json!({"outcome": "Failed", "reason": "ModelError", "message": "500", "sessionID": "ses_over"});
         world.kubelet.script("over", Act::End(End { code: 1, reason: "Error", message: report.to_string() }));
         world.fails("over", "ModelError").await?;

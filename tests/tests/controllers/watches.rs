@@ -1,4 +1,4 @@
-//! Watches that expire and writes that come too late: what happened meanwhile is found, and nothing is done twice.
+//! Expired watches and write conflicts: missed changes are found, and nothing is done twice.
 
 use anyhow::{Context as _, ensure};
 use api::Task;
@@ -40,7 +40,7 @@ async fn a_watch_that_expired_begins_with_a_new_list() -> anyhow::Result<()> {
             world.task(&waits, json!({"templateRef": {"name": "t"}})).await?;
             world.waits(&waits, "TemplateAtCapacity").await?;
 
-            // What happens now is seen by no watch.
+            // No watch sees these changes.
             gateway.expire(how);
             world.delete::<Task>(&goes).await?;
             world.api::<Pod>().delete(&format!("{goes}-pod"), &force).await?;
@@ -50,7 +50,7 @@ async fn a_watch_that_expired_begins_with_a_new_list() -> anyhow::Result<()> {
             world.task(&late, json!({"templateRef": {"name": "t"}})).await?;
             gateway.answer_lists();
 
-            // The slot of the one that is gone is free, and nobody waits before the one that came late.
+            // The slot of the deleted Task is free, and no Task is queued before the late one.
             world.succeeds(&late).await?;
             world.finish(&stays);
             world.succeeds(&stays).await?;

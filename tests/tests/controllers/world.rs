@@ -1,4 +1,4 @@
-//! What a case works in: a namespace of an API server, the controller, and a node that does as it is told.
+//! The fixture of a case: a namespace of an API server, the controller, and a scripted node.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
@@ -28,7 +28,7 @@ tokio::task_local! {
     pub static SERVER: Server;
 }
 
-/// Something that there is once for each server.
+/// One value for each server.
 pub struct OnEach<T> {
     real: T,
     embedded: T,
@@ -73,7 +73,7 @@ impl<K> Namespaced for K where
 {
 }
 
-/// A namespace, its node, and what happens in it.
+/// A namespace, its stub node, and the recorded changes of its Tasks and Pods.
 pub struct World {
     pub cluster: &'static ControlPlane,
     pub client: Client,
@@ -138,7 +138,7 @@ impl Alone {
         let world = World::on(cluster).await?;
         let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
         configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        // What an Agent of an earlier case is still owed would be counted in this one.
+        // Pending work for an Agent of an earlier case would be counted in this one.
         for agent in Api::<Agent>::all(world.client.clone()).list(&ListParams::default()).await? {
             let namespace = agent.metadata.namespace.unwrap_or_default();
             let agents: Api<Agent> = Api::namespaced(world.client.clone(), &namespace);
@@ -148,7 +148,7 @@ impl Alone {
     }
 }
 
-/// Adds to the problem of a case what the controllers had to say about its namespace.
+/// Adds the controllers' log lines about the namespace to the error of a case.
 pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Controller]) -> anyhow::Result<()> {
     let said = || {
         let logs: Vec<String> = controllers.iter().map(|controller| controller.log(&world.namespace)).collect();
@@ -182,7 +182,7 @@ impl World {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Records what happens to the objects of a kind.
+    /// Records the changes of the objects of a kind.
     pub fn record<K: Namespaced>(&self) -> History<K> {
         History::record(self.api())
     }
@@ -213,7 +213,7 @@ impl World {
         self.create(name, spec).await
     }
 
-    /// A Task; what `spec` leaves out is a description.
+    /// Creates a Task with `spec` and a default description.
     pub async fn task(&self, name: &str, mut spec: Value) -> anyhow::Result<Task> {
         if spec.get("description").is_none() {
             spec["description"] = json!("say hello");
@@ -328,7 +328,7 @@ impl World {
         self.kubelet.script(task, Act::succeed());
     }
 
-    /// Lets the Pods of a Task run until they are told to end.
+    /// Lets the Pods of a Task run until the script ends them.
     pub fn hold(&self, task: &str) {
         self.kubelet.script(task, Act::Hold);
     }

@@ -1,4 +1,4 @@
-//! What a Task costs the API server.
+//! Writes to the API server per Task.
 
 use anyhow::ensure;
 use api::Task;

@@ -8,7 +8,7 @@ use crate::pieces;
 use crate::steps::{Sequence, Step};
 use crate::{reads, writes};
 
-/// What is known while a sequence is made.
+/// State of the generator.
 pub struct Plan {
     pub dice: Dice,
     pub kind: Kind,

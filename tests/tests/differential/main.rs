@@ -1,13 +1,13 @@
 //! Generated sequences of requests, to the embedded API server and to a real kube-apiserver: the same codes, reasons,
 //! sentences, objects and events.
 //!
-//! A real server is too slow to be asked about all of them in every run. What it answered is recorded as a number a
+//! A real server is too slow to be asked about all of them in every run. Its answers are recorded as a number a
 //! sequence in `answers.bin`; the embedded server is compared with that, and every so manieth sequence is played on both,
 //! so that the record cannot become untrue without being noticed.
 //!
 //! - `RECORD_ANSWERS=10000 cargo test -p blackbox --test differential recorded` asks a real server about so many sequences
 //!   again, as is needed when the sequences change or a definition does.
-//! - `SEQUENCES=100..200 cargo test -p blackbox --test differential both` plays these on both and shows what differs.
+//! - `SEQUENCES=100..200 cargo test -p blackbox --test differential both` plays these on both and shows the differences.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where the two servers differ")]
 
 mod dice;
@@ -106,7 +106,7 @@ async fn recorded_sequences_get_the_answers_of_a_real_api_server() -> anyhow::Re
     anyhow::bail!("{} sequences differ:\n{}", different.len(), shown.join("\n"));
 }
 
-/// Plays sequences on both servers and tells where they differ.
+/// Plays sequences on both servers and reports the differences.
 async fn explain(numbers: impl IntoIterator<Item = u64> + Clone) -> anyhow::Result<Vec<String>> {
     let ours = play_all(&embedded().await?, numbers.clone(), AT_ONCE).await?;
     let (_cluster, client) = real().await?;

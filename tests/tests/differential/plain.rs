@@ -1,4 +1,4 @@
-//! Answers without what no two servers have in common: identities, versions, times, generated names, addresses.
+//! Answers without the parts that differ between any two servers: identities, versions, times, generated names, addresses.
 //!
 //! Nothing is left out that a client could rely on: an identity becomes the number of its first appearance, so that a
 //! version that should have changed, and has not, is seen.
@@ -21,7 +21,7 @@ const VERSIONS: [&str; 4] = [
 /// How a sentence begins that shows a whole object.
 const SHOWN: &str = "Invalid value: \"{\\\"";
 
-/// What was seen in one sequence so far.
+/// Values seen in one sequence so far.
 #[derive(Default)]
 pub struct Plain {
     uids: HashMap<String, usize>,
@@ -41,7 +41,7 @@ impl Plain {
     pub fn body(&mut self, mut body: Value) -> Value {
         if body["items"].is_array() || body["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
             if body["items"].is_null() {
-                // Go's way to write a list that nobody made; clients read both alike.
+                // Go's notation of a nil list; clients read both alike.
                 body["items"] = json!([]);
             }
             let metadata = &mut body["metadata"];

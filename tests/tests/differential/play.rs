@@ -1,4 +1,4 @@
-//! A sequence on a server: what was sent, and what came back.
+//! Plays a sequence on a server and records requests and answers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Exchange {
     pub answer: Answer,
 }
 
-/// An answer without what differs between any two servers.
+/// An answer without the parts that differ between any two servers.
 #[derive(PartialEq)]
 pub struct Answer {
     pub code: u16,
@@ -40,7 +40,7 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// What is known of an object.
+/// State of an object.
 #[derive(Default)]
 struct Seen {
     first_version: String,
@@ -152,7 +152,7 @@ impl Player<'_> {
         Ok(events)
     }
 
-    /// Remembers what later requests refer to.
+    /// Stores the values that later requests refer to.
     fn learn(&mut self, step: &Step, code: u16, body: &Value) {
         if !(200..300).contains(&code) {
             let name = body["details"]["name"].as_str().unwrap_or_default();

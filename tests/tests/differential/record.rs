@@ -1,4 +1,4 @@
-//! What a real API server answered, as one number a sequence.
+//! Recorded answers of a real API server, as one number per sequence.
 
 use std::path::PathBuf;
 

@@ -311,7 +311,7 @@ pub fn delete(plan: &mut Plan) -> Step {
     step.json(&options)
 }
 
-/// Takes off what keeps an object from going.
+/// Removes the finalizers of an object.
 pub fn release(plan: &mut Plan) -> Step {
     let name = plan.name();
     let path = plan.object(&name);

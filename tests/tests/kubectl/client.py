@@ -40,7 +40,7 @@ def custom_objects():
     api.patch_namespaced_custom_object_status(*where, "one", {"status": {"phase": "Running"}})
     stored = api.get_namespaced_custom_object(*where, "one")
     assert stored["status"]["phase"] == "Running", stored
-    # Somebody else was quicker.
+    # Another client was faster.
     refused(409, "Conflict", api.replace_namespaced_custom_object, *where, "one", made)
     stored["spec"]["description"] = "Say bye"
     assert api.replace_namespaced_custom_object(*where, "one", stored)["spec"]["description"] == "Say bye"
@@ -177,7 +177,7 @@ def logs():
 def ports():
     api = client.CoreV1Api()
     forwarded = portforward(api.connect_get_namespaced_pod_portforward, "p", NAMESPACE, ports="7")
-    # Nobody listens there, and that is what the client is told.
+    # The port is closed, and the client gets that error.
     socket = forwarded.socket(7)
     socket.settimeout(LIMIT)
     assert socket.recv(1) == b""

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// More than fits into everything between the two ends together, so that a side that waits for the other is noticed.
 const MUCH: usize = 8 << 20;
 
-/// A Pod that sends back what it gets on port 7000, as long as it gets something.
+/// A Pod with an echo server on port 7000.
 pub const ECHO: &str = r#"
 apiVersion: v1
 kind: Pod

@@ -1,7 +1,7 @@
-//! Clients that we did not write: the real kubectl, the Python package and kube-rs.
+//! Third-party clients: the real kubectl, the Python package and kube-rs.
 //!
-//! What needs no node is tried on the API server of Kubernetes and on our own, and must look the same. What needs one is
-//! tried on `kubeopencode up`, which is started once.
+//! Cases without a node run on Kubernetes' API server and on the embedded one, with the same output. Cases with a node
+//! run on `kubeopencode up`, which is started once.
 //!
 //! Most cases are shell sessions in `sessions/`, with everything that they print in `snapshots/`. New snapshots are taken
 //! with `INSTA_UPDATE=always` on the `real` server, and must then hold on the `embedded` one.
@@ -26,12 +26,12 @@ use blackbox::{
 use session::Session;
 use world::World;
 
-/// kubectl is heavy: more at once only make each other wait.
+/// kubectl takes much processor time: more at once slow each other down.
 const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
     let mut ready = Vec::new();
-    // Each begins with a wait for its server: first those whose server takes longest to start.
+    // Each case first waits for its server: those whose server takes longest to start come first.
     for server in [Server::Real, Server::Embedded] {
         let word = if server == Server::Real { "real" } else { "embedded" };
         ready.extend(sessions("everywhere").into_iter().map(|(name, file)| -> Ready {

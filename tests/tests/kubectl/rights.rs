@@ -115,7 +115,7 @@ const TABLE: &[(&str, &str, Verdict)] = &[
     ("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/HOME/rolebindings", Refused),
     ("PATCH", "/apis/rbac.authorization.k8s.io/v1/namespaces/HOME/roles/bot", Refused),
     ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Refused),
-    // Kinds that nobody has.
+    // Kinds that do not exist.
     ("GET", "/apis/example.com/v1/namespaces/HOME/unheard", Refused),
 ];
 
@@ -179,7 +179,7 @@ async fn with_token(world: &World, token: Option<&str>) -> anyhow::Result<Client
     Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
 }
 
-/// A request whose body says as little as possible.
+/// A request with the smallest possible body.
 fn request(method: &str, path: &str) -> anyhow::Result<Request> {
     let method: Method = method.parse()?;
     let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };

@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// Waits for the end of the process, kills what it started, and removes the directory when nobody writes there any more.
+/// Waits for the end of the process, kills what it started, and removes the directory when no process writes there any more.
 const SWEEP: &str = r#"
 read -r _
 pids=$(cat "$0/pids" 2>/dev/null)
@@ -33,7 +33,7 @@ impl Scratch {
             return Ok(scratch);
         }
         let scratch = Self::new()?;
-        // Somebody else may have been quicker; then this one is swept at once.
+        // Another case may have been faster; then this directory is removed at once.
         Ok(SHARED.get_or_init(|| scratch))
     }
 

@@ -33,7 +33,7 @@ impl Session {
         Ok(Self { name: stem.display().to_string(), commands })
     }
 
-    /// Runs the commands one after the other, and compares what they print with the snapshot of this name.
+    /// Runs the commands one after the other, and compares their output with the snapshot of this name.
     pub async fn hold(&self, world: &World) -> anyhow::Result<()> {
         let mut transcript = String::new();
         for command in &self.commands {
@@ -58,7 +58,7 @@ impl Session {
     }
 }
 
-/// What is different each time: moments, ages, numbers that servers give.
+/// Values that differ in every run: times, ages, numbers assigned by servers.
 const VARYING: [(&str, &str); 11] = [
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "[uid]"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[moment]"),
@@ -68,7 +68,7 @@ const VARYING: [(&str, &str); 11] = [
     (r"(?m)(  +)([0-9]+[smhd]){1,2}( \(x\d+ over [0-9smhd]+\))? *$", "$1[age]"),
     (r"(?m)(^|  +)([0-9]+[smhd]){1,2}( \(x\d+ over [0-9smhd]+\))?  +", "$1[age]  "),
     (r"\b127\.\d+\.\d+\.\d+\b", "[address]"),
-    // What a Deployment and a ReplicaSet add to names.
+    // Suffixes of names by a Deployment and a ReplicaSet.
     (r"\b([a-z]+)-[0-9a-z]{8,10}-[0-9a-z]{5}\b", "$1-[hash]"),
     (r"\b([a-z]+)-[0-9a-f]{8,10}\b", "$1-[hash]"),
     (r"(?m)^exit status: ", "exit code "),

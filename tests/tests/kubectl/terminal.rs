@@ -123,7 +123,7 @@ async fn try_terminal(world: &World, environment: &[(&str, &str)]) -> anyhow::Re
     resize(&terminal.raw, 120, 40)?;
     terminal.type_in("until [ \"$(stty size)\" = '40 120' ]; do sleep 0.1; done; echo lar''ger\n").await?;
     terminal.shows("larger").await?;
-    // Whoever says so is in the foreground by then: before, Ctrl-C would be for the shell.
+    // A command that prints this is in the foreground: before, Ctrl-C would reach the shell.
     terminal.type_in("sh -c 'echo be\"\"gun; exec sleep 1000'; echo inter''rupted $?\n").await?;
     terminal.shows("begun").await?;
     terminal.type_in("\u{3}").await?;

@@ -25,7 +25,7 @@ pub struct World {
     kubectl: PathBuf,
     /// Where commands run; with a kubeconfig that selects the namespace.
     directory: TempDir,
-    /// What kubectl remembers of the server, for all cases.
+    /// kubectl's discovery cache, for all cases.
     memory: PathBuf,
 }
 
@@ -75,7 +75,7 @@ impl World {
         command
     }
 
-    /// What kubectl prints, if it succeeds.
+    /// The output of kubectl, if it succeeds.
     pub async fn said(&self, words: &[&str]) -> anyhow::Result<String> {
         let output = self.kubectl(words).output().await?;
         let complaint = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! What a case works in: a namespace of a real cluster with a real node, the controller, and a scripted model.
+//! The fixture of a case: a namespace of a real cluster with a real node, the controller, and a scripted model.
 
 use std::{fmt::Debug, path::PathBuf, time::Duration};
 
@@ -9,13 +9,13 @@ use blackbox::{
     install,
     server::Remote,
 };
+use demo::scripted_model::ScriptedModel;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Resource,
     api::{Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use local::scripted_model::ScriptedModel;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use testenv::Cluster;
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// Any tag but `latest`, which nodes pull before every start.
 const TAG: &str = "test";
 
-/// What all cases share.
+/// Shared by all cases.
 pub struct Shared {
     pub cluster: Cluster,
     pub controller: Controller,
@@ -61,7 +61,7 @@ async fn shared() -> anyhow::Result<&'static Shared> {
         .await
 }
 
-/// Where cargo puts what it builds: target/debug/deps/node-0123 -> target
+/// cargo's target directory: target/debug/deps/node-0123 -> target
 fn built() -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe()?;
     Ok(test.ancestors().nth(3).context("the test has no directory")?.to_owned())
@@ -109,7 +109,7 @@ pub struct World {
     client: Client,
 }
 
-/// Runs a case in a namespace of its own; if it fails, adds what the controller said.
+/// Runs a case in a namespace of its own; if it fails, adds the controller's log.
 pub async fn with_world(case: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let shared = shared().await?;
     let client = shared.cluster.client().await?;
@@ -220,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// What `kubectl logs` shows of a Task.
+    /// The output of `kubectl logs` for a Task.
     pub fn logs(&self, task: &str) -> String {
         self.kubectl(&["logs", &format!("{task}-pod")]).unwrap_or_else(|error| format!("no log: {error:#}"))
     }

@@ -12,7 +12,7 @@ use crate::suite::run;
 
 const POLICY: &str = include_str!("../../../deploy/admission/task-labels.yaml");
 /// An API server takes a second to learn of a policy.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A manifest as kubectl leaves it in the cluster.
 fn apply(cluster: &Cluster, manifest: &str, more: &[&str]) -> anyhow::Result<Value> {
@@ -44,7 +44,7 @@ async fn a_task_is_labelled_with_what_it_runs_on_while_it_is_applied() -> anyhow
     let begin = Instant::now();
     let try_out = task("try", &json!({}), &on_agent);
     while apply(&cluster, &try_out, &["--dry-run=server"])?["metadata"]["labels"].is_null() {
-        ensure!(begin.elapsed() < PATIENCE, "the policy has no effect");
+        ensure!(begin.elapsed() < LIMIT, "the policy has no effect");
         sleep(Duration::from_millis(50)).await;
     }
 

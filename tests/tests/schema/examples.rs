@@ -1,4 +1,4 @@
-//! Every example works as its README says: its commands are run, and applying it again changes nothing.
+//! Every example works as its README describes: its commands are run, and applying it again changes nothing.
 
 use std::{
     env, fs,
@@ -80,7 +80,7 @@ fn examples_are_where_people_look_for_them() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever applies an example chooses the namespace.
+/// The user who applies an example chooses the namespace.
 #[test]
 fn no_example_names_a_namespace() -> anyhow::Result<()> {
     for directory in directories()? {
@@ -93,7 +93,7 @@ fn no_example_names_a_namespace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first block of shell commands: what makes the example.
+/// The first block of shell commands, which applies the example.
 fn commands(readme: &str) -> Option<String> {
     let (_, rest) = readme.split_once("```sh\n")?;
     Some(rest.split_once("```")?.0.to_owned())

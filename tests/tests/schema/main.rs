@@ -1,4 +1,4 @@
-//! What our definitions make an API server accept and refuse, tried on a real one and on our own.
+//! Objects that our definitions make an API server accept and refuse, on a real one and on the embedded one.
 
 mod admission;
 mod derived;

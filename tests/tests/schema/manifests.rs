@@ -1,4 +1,4 @@
-//! Whole manifests: what people wrote for upstream and what the seed documents show applies, and nothing of it is lost.
+//! Whole manifests: those written for upstream and in the seed documents apply, and no field is lost.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What the tests of this binary share: API servers with our kinds, and a namespace for each test.
+//! Fixture of this suite: API servers with our kinds, and a namespace for each test.
 
 use std::{
     ffi::OsStr,
@@ -61,9 +61,9 @@ pub struct Suite {
     which: Server,
     pub namespace: String,
     kubectl: PathBuf,
-    /// With a kubeconfig and what kubectl remembers.
+    /// With a kubeconfig and kubectl's cache.
     directory: TempDir,
-    /// The server, if nobody else uses it.
+    /// The server, if no other test uses it.
     _own: Option<Own>,
 }
 
@@ -153,7 +153,7 @@ impl Suite {
         &self.kubectl
     }
 
-    /// Makes kubectl use this server and this namespace, whoever starts it.
+    /// Makes kubectl use this server and this namespace.
     pub fn select<'a>(&self, command: &'a mut Command) -> anyhow::Result<&'a mut Command> {
         let config = self.directory.path().join("selected");
         if !config.exists() {
@@ -165,7 +165,7 @@ impl Suite {
     }
 }
 
-/// What kubectl prints in the suite's namespace; an error with what it complains about if it fails.
+/// The output of kubectl in the suite's namespace, or its error output.
 pub fn kubectl(suite: &Suite, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<String> {
     run(suite.select(Command::new(&suite.kubectl).args(args))?)
 }

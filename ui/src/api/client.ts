@@ -9,7 +9,7 @@ export interface Call {
   query?: Query;
   /** Sent as JSON. */
   json?: unknown;
-  /** Sent as YAML; wins over `json`. */
+  /** Sent as YAML; takes precedence over `json`. */
   yaml?: string;
   signal?: AbortSignal;
 }
@@ -17,12 +17,12 @@ export interface Call {
 let csrfToken: string | undefined;
 let onUnauthorized: () => void = () => {};
 
-/** The cookie session's proof that a write comes from this page. */
+/** CSRF token of the cookie session; sent with every write. */
 export function setCsrfToken(token: string | undefined): void {
   csrfToken = token;
 }
 
-/** What to do when a session ends while the page is open. */
+/** Called when the session ends while the page is open. */
 export function setUnauthorizedHandler(handler: () => void): void {
   onUnauthorized = handler;
 }
@@ -32,7 +32,7 @@ export function path(...segments: string[]): string {
   return `/${segments.map(encodeURIComponent).join("/")}`;
 }
 
-/** Path of an object, or of a list when `name` is left out; no namespace means all of them. */
+/** Path of an object, or of a list if `name` is omitted; an empty namespace means all namespaces. */
 export function objectPath(plural: string, namespace?: string, name?: string): string {
   if (!namespace) return path(plural);
   return name === undefined ? path("namespaces", namespace, plural) : path("namespaces", namespace, plural, name);
@@ -70,7 +70,11 @@ async function send(target: string, call: Call): Promise<Response> {
     });
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
-    throw new ApiError(0, "Unreachable", "The server cannot be reached. Is it running, and is the network up?");
+    throw new ApiError(
+      0,
+      "Unreachable",
+      "The server cannot be reached. Check that it is running and that the network is up.",
+    );
   }
   if (!response.ok) {
     if (response.status === 401) onUnauthorized();
@@ -79,14 +83,14 @@ async function send(target: string, call: Call): Promise<Response> {
   return response;
 }
 
-/** Calls the API and reads a JSON answer; `undefined` for an empty one. */
+/** Calls the API and parses the JSON response; `undefined` if the body is empty. */
 export async function call<T>(target: string, options: Call = {}): Promise<T> {
   const response = await send(target, options);
   if (response.status === 204) return undefined as T;
   return (await response.json()) as T;
 }
 
-/** Calls the API and reads the answer as text. */
+/** Calls the API and returns the response as text. */
 export async function callText(target: string, options: Call = {}): Promise<string> {
   return (await send(target, options)).text();
 }

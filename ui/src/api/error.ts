@@ -1,12 +1,12 @@
 import type { FieldProblem } from "./types";
 
-/** A refusal by the server, with its stable word and, when known, the fields that are wrong. */
+/** An error response of the server, with its stable reason and, if known, the invalid fields. */
 export class ApiError extends Error {
   constructor(
-    /** HTTP status; 0 when the server could not be reached. */
+    /** HTTP status; 0 if the server is unreachable. */
     readonly code: number,
-    /** Stable word such as NotFound or Invalid. */
-    readonly word: string,
+    /** Stable identifier such as NotFound or Invalid. */
+    readonly reason: string,
     message: string,
     readonly fields: FieldProblem[] = [],
   ) {
@@ -27,7 +27,7 @@ interface ErrorBody {
   fields?: FieldProblem[];
 }
 
-/** Reads the server's error body; a body that is not ours (a proxy's page) still gives a usable sentence. */
+/** Parses an error response; any other body (the page of a proxy) still gives a usable message. */
 export async function errorOf(response: Response): Promise<ApiError> {
   let body: ErrorBody = {};
   try {
@@ -35,7 +35,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
   } catch {
     body = {};
   }
-  const message = body.message ?? `The server answered ${response.status} ${response.statusText}`.trim();
+  const message = body.message ?? `The server responded with ${response.status} ${response.statusText}`.trim();
   const fields = body.fields ?? (body.field ? [{ field: body.field, message }] : []);
   return new ApiError(response.status, body.error ?? "Error", message, fields);
 }

@@ -1,6 +1,6 @@
 import type { Kind } from "./kinds";
 
-/** Keys of the cache. Everything about a kind starts with its name, so that one change finds all that it concerns. */
+/** Query keys. Keys of a kind start with its name, so that one change can invalidate all of them. */
 export const keys = {
   whoami: ["whoami"] as const,
   info: ["info"] as const,
@@ -10,8 +10,8 @@ export const keys = {
   lists: (kind: string) => [kind, "list"] as const,
   choices: (kind: Kind, namespace: string) => [kind.kind, "choices", namespace] as const,
   detail: (kind: string, namespace: string, name: string) => [kind, "detail", namespace, name] as const,
-  /** What the feed told last of an object that is shown. */
-  news: (kind: string, namespace: string, name: string) => [kind, "news", namespace, name] as const,
+  /** The last change that the event stream reported for an object. */
+  lastChange: (kind: string, namespace: string, name: string) => [kind, "lastChange", namespace, name] as const,
   yaml: (kind: string, namespace: string, name: string) => [kind, "yaml", namespace, name] as const,
   explain: (kind: string, namespace: string, name: string) => [kind, "explain", namespace, name] as const,
   messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,

@@ -1,19 +1,19 @@
 import type { Page } from "./types";
 
-/** What the page knows about a kind of the API: how it is called in paths, in lists and to a person. */
+/** Names, paths and pages of an API kind. */
 export interface Kind {
   kind: string;
   plural: string;
-  /** Key of the array in a list answer. */
+  /** Key of the array in a list response. */
   listKey: string;
-  /** What a person reads for one, and for many. */
+  /** Display name, singular and plural. */
   one: string;
   many: string;
-  /** Where its list is shown. */
+  /** Path of the list page. */
   list: string;
-  /** Where one object is shown, without namespace and name. */
+  /** Path of the detail page, without namespace and name. */
   detail: string;
-  /** Whether the generic pages (YAML) show it. */
+  /** Whether the generic YAML pages show the kind. */
   generic: boolean;
   about: string;
 }
@@ -26,16 +26,23 @@ function generic(kind: string, plural: string, many: string, list: string, about
   return { kind, plural, listKey: "items", one: kind, many, list, detail: `/kinds/${plural}`, generic: true, about };
 }
 
-export const TASK = own("Task", "tasks", "tasks", "Tasks", "/tasks", "One piece of work for an agent.");
+export const TASK = own("Task", "tasks", "tasks", "Tasks", "/tasks", "A unit of work for an agent.");
 export const CRON_TASK = own("CronTask", "crontasks", "cronTasks", "CronTasks", "/crontasks", "Tasks on a schedule.");
-export const AGENT = own("Agent", "agents", "agents", "Agents", "/agents", "A coding agent that stays up for Tasks.");
+export const AGENT = own(
+  "Agent",
+  "agents",
+  "agents",
+  "Agents",
+  "/agents",
+  "A long-running coding agent that executes Tasks.",
+);
 export const AGENT_TEMPLATE = own(
   "AgentTemplate",
   "agenttemplates",
   "agentTemplates",
   "Templates",
   "/templates",
-  "Settings that Agents and Tasks share.",
+  "Shared settings for Agents and Tasks.",
 );
 export const REGISTRY = own(
   "Registry",
@@ -58,30 +65,36 @@ export const MODEL_PROVIDER = generic(
   "modelproviders",
   "Providers",
   "/providers",
-  "An endpoint for models and the credential for it.",
+  "A model endpoint and its credentials.",
 );
 export const INSTRUCTION = generic(
   "Instruction",
   "instructions",
   "Instructions",
   "/instructions",
-  "Text that Agents and Tasks follow, written once.",
+  "Reusable instructions for Agents and Tasks.",
 );
 export const REMOTE_MCP_SERVER = generic(
   "RemoteMCPServer",
   "remotemcpservers",
   "Remote MCP servers",
   "/tools",
-  "An MCP endpoint whose tools agents may use.",
+  "A remote MCP endpoint that provides tools.",
 );
-export const MCP_SERVER = generic("MCPServer", "mcpservers", "MCP servers", "/tools", "An MCP server that runs here.");
-export const AGENT_TOOL = generic("AgentTool", "agenttools", "HTTP tools", "/tools", "An HTTP API as tools.");
+export const MCP_SERVER = generic(
+  "MCPServer",
+  "mcpservers",
+  "MCP servers",
+  "/tools",
+  "An MCP server that runs in the cluster.",
+);
+export const AGENT_TOOL = generic("AgentTool", "agenttools", "HTTP tools", "/tools", "An HTTP API exposed as tools.");
 export const AGENT_WORKFLOW = generic(
   "AgentWorkflow",
   "agentworkflows",
   "Workflows",
   "/workflows",
-  "Steps that run one after another or side by side.",
+  "Steps that run in sequence or in parallel.",
 );
 
 export const KINDS: Kind[] = [
@@ -107,7 +120,7 @@ export function kindOfPlural(plural: string): Kind | undefined {
   return KINDS.find((k) => k.plural === plural);
 }
 
-/** Address of the page that shows an object; none for kinds that have no page (Secrets, ConfigMaps). */
+/** Path of the page of an object; `undefined` for kinds without a page (Secrets, ConfigMaps). */
 export function pageOf(kind: string, namespace: string | undefined, name: string): string | undefined {
   if (kind === "KubeOpenCodeConfig") return "/config";
   const known = kindNamed(kind);
@@ -115,7 +128,7 @@ export function pageOf(kind: string, namespace: string | undefined, name: string
   return `${known.detail}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** Reads a list answer, whatever the key of its array. */
+/** Parses a list response. */
 export function pageFrom<T>(kind: Kind, body: Record<string, unknown>): Page<T> {
   const items = (body[kind.listKey] ?? []) as T[];
   return { items, total: typeof body.total === "number" ? body.total : items.length };

@@ -4,18 +4,18 @@ import { aTask } from "../test/bodies";
 import { keys } from "./keys";
 import { TASK } from "./kinds";
 import { applyChange } from "./live";
-import { isNews } from "./news";
 import { fetchObject } from "./objects";
 import type { Page, Task } from "./types";
+import { isNewer } from "./versions";
 
 afterEach(() => vi.unstubAllGlobals());
 
 const task = (part: Partial<Task>) => aTask({ name: "a", resourceVersion: "5", ...part });
 
-function cacheWith(seen: Task): QueryClient {
+function cacheWith(cached: Task): QueryClient {
   const cache = new QueryClient();
-  cache.setQueryData(keys.detail("Task", "n", "a"), seen);
-  cache.setQueryData(keys.list(TASK, "", {}, 0), { items: [seen], total: 1 });
+  cache.setQueryData(keys.detail("Task", "n", "a"), cached);
+  cache.setQueryData(keys.list(TASK, "", {}, 0), { items: [cached], total: 1 });
   return cache;
 }
 
@@ -24,7 +24,7 @@ const shownIn = (cache: QueryClient) => ({
   row: cache.getQueryData<Page<Task>>(keys.list(TASK, "", {}, 0))?.items[0],
 });
 
-test("a change reaches the detail and every list that shows the object", () => {
+test("a change updates the detail and every list with the object", () => {
   const cache = cacheWith(task({}));
   applyChange(cache, {
     kind: "Task",
@@ -52,11 +52,11 @@ test("an older version never overwrites a newer one", () => {
 });
 
 test("versions are compared as numbers, not as texts", () => {
-  expect(isNews("9", "10")).toBe(true);
-  expect(isNews("10", "9")).toBe(false);
+  expect(isNewer("9", "10")).toBe(true);
+  expect(isNewer("10", "9")).toBe(false);
 });
 
-test("what a list form leaves out stays in the detail, what is really gone goes", () => {
+test("fields omitted from lists stay in the detail, removed fields are removed", () => {
   const cache = cacheWith(task({ description: "long ".repeat(400), contexts: [{ type: "Text" }], queuePosition: 3 }));
   const short = "long ".repeat(200);
   applyChange(cache, {
@@ -72,7 +72,7 @@ test("what a list form leaves out stays in the detail, what is really gone goes"
   expect(detail?.queuePosition).toBeUndefined();
 });
 
-test("what the feed tells while an object is on its way is not lost", async () => {
+test("a change that arrives while the object is being fetched is not lost", async () => {
   const cache = new QueryClient();
   const detail = keys.detail("Task", "n", "a");
   // The answer was made before the change and arrives after it.

@@ -1,36 +1,40 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { url } from "./client";
 import { keys } from "./keys";
-import { freshest, isNews } from "./news";
 import { openStream, type StreamState } from "./stream";
 import type { Change, Identified, Page } from "./types";
+import { isNewer, newest } from "./versions";
 
-/** Lists are asked for again at most this often, however many objects come and go. */
+/** Lists are fetched again at most this often. */
 const REFRESH_MS = 1_000;
 
-/** Puts a changed object in its place in a page of a list; the page itself if it is not there. */
+/** Replaces an object in a page of a list; returns the same page if the object is not in it. */
 export function replaceIn<T extends Identified>(page: Page<T>, changed: T): Page<T> {
   const at = page.items.findIndex((item) => item.name === changed.name && item.namespace === changed.namespace);
-  const seen = page.items[at];
-  if (!seen || !isNews(seen.resourceVersion, changed.resourceVersion)) return page;
+  const cached = page.items[at];
+  if (!cached || !isNewer(cached.resourceVersion, changed.resourceVersion)) return page;
   const items = page.items.slice();
   items[at] = changed;
   return { ...page, items };
 }
 
-/** Writes one change into the cache. */
+/** Applies one change to the cache. */
 export function applyChange(cache: QueryClient, change: Change): void {
   const { kind, name, namespace = "", object } = change;
   if (!object) return;
   const detail = kind === "KubeOpenCodeConfig" ? keys.config : keys.detail(kind, namespace, name);
-  // Kept for an object that is on its way: its answer may have been made before this change.
-  if (cache.getQueryState(detail)) cache.setQueryData(keys.news(kind, namespace, name), object);
-  cache.setQueryData<Identified>(detail, (seen) => seen && freshest(seen, object));
+  // Kept while the object is being fetched: the response may be older than this change.
+  if (cache.getQueryState(detail)) cache.setQueryData(keys.lastChange(kind, namespace, name), object);
+  cache.setQueryData<Identified>(detail, (cached) => cached && newest(cached, object));
   cache.setQueriesData<Page<Identified>>({ queryKey: keys.lists(kind) }, (page) => page && replaceIn(page, object));
 }
 
-/** The one connection that keeps everything on the page up to date. Returns how to end it. */
-export function startLive(cache: QueryClient, namespace: string, onState: (state: StreamState) => void): () => void {
+/** Opens the event stream that keeps the cache up to date. Returns a function that closes it. */
+export function startLiveUpdates(
+  cache: QueryClient,
+  namespace: string,
+  onState: (state: StreamState) => void,
+): () => void {
   const stale = new Set<string>();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -46,21 +50,21 @@ export function startLive(cache: QueryClient, namespace: string, onState: (state
     void cache.invalidateQueries({ queryKey: ["summary"] });
     void cache.invalidateQueries({ queryKey: ["graph"] });
   };
-  const later = (kind: string) => {
+  const scheduleRefresh = (kind: string) => {
     stale.add(kind);
     timer ??= setTimeout(refresh, REFRESH_MS);
   };
 
-  let greeted: string | undefined;
+  let helloId: string | undefined;
   const end = openStream({
     address: (lastEventId) => url("/events/stream", { namespace, lastEventId }),
     events: ["change", "reset", "hello"],
     onState,
-    // The greeting names the feed's position. It counts until the first change arrives, and after a reset; otherwise
-    // changes that are still to be resent would be skipped.
+    // The hello event contains the position in the stream. It is used until the first change arrives, and after a reset;
+    // otherwise changes that are still to be resent would be skipped.
     position: (event, data, last) => {
-      if (event === "hello") greeted = (JSON.parse(data) as { id?: string }).id;
-      return last === undefined || event === "reset" ? greeted : undefined;
+      if (event === "hello") helloId = (JSON.parse(data) as { id?: string }).id;
+      return last === undefined || event === "reset" ? helloId : undefined;
     },
     onEvent: (event, data) => {
       if (event === "reset") {
@@ -70,7 +74,7 @@ export function startLive(cache: QueryClient, namespace: string, onState: (state
       if (event !== "change") return;
       const change = JSON.parse(data) as Change;
       applyChange(cache, change);
-      later(change.kind);
+      scheduleRefresh(change.kind);
       for (const part of ["yaml", "explain", "permissions", "messages", "share"]) {
         void cache.invalidateQueries({ queryKey: [change.kind, part, change.namespace ?? "", change.name] });
       }

@@ -3,11 +3,11 @@ import { call, callText, objectPath, type Query } from "./client";
 import { ApiError } from "./error";
 import { keys } from "./keys";
 import { type Kind, pageFrom } from "./kinds";
-import { freshest } from "./news";
 import type { Identified, Page } from "./types";
+import { newest } from "./versions";
 
-/** The server takes at most this many objects a page. */
-export const MOST_AT_ONCE = 500;
+/** Limit of the server for one page. */
+export const MAX_PAGE_SIZE = 500;
 
 export function fetchPage<T>(
   kind: Kind,
@@ -23,7 +23,7 @@ export function fetchPage<T>(
   }).then((body) => pageFrom<T>(kind, body));
 }
 
-/** One object, kept fresh by the feed of changes. */
+/** One object, kept up to date by the event stream. */
 export function useObject<T extends Identified>(kind: Kind, namespace: string, name: string) {
   const cache = useQueryClient();
   return useQuery({
@@ -32,7 +32,7 @@ export function useObject<T extends Identified>(kind: Kind, namespace: string, n
   });
 }
 
-/** Asks for an object. What the feed told while it was on its way counts. */
+/** Fetches an object and applies the changes that arrived meanwhile. */
 export async function fetchObject<T extends Identified>(
   cache: QueryClient,
   kind: Kind,
@@ -41,22 +41,22 @@ export async function fetchObject<T extends Identified>(
   signal?: AbortSignal,
 ): Promise<T> {
   const answer = await call<T>(objectPath(kind.plural, namespace, name), { signal });
-  return freshest(answer, cache.getQueryData<T>(keys.news(kind.kind, namespace, name)));
+  return newest(answer, cache.getQueryData<T>(keys.lastChange(kind.kind, namespace, name)));
 }
 
-/** The names to choose from in a form. */
+/** The options of a select field in a form. */
 export function useChoices<T extends Identified>(kind: Kind, namespace: string, enabled = true) {
   return useQuery({
     queryKey: keys.choices(kind, namespace),
     queryFn: ({ signal }) =>
-      fetchPage<T>(kind, namespace, { sortBy: "name", sortOrder: "asc" }, 0, MOST_AT_ONCE, signal).then(
+      fetchPage<T>(kind, namespace, { sortBy: "name", sortOrder: "asc" }, 0, MAX_PAGE_SIZE, signal).then(
         (page) => page.items,
       ),
     enabled,
   });
 }
 
-/** The whole object as YAML. */
+/** The object as YAML. */
 export function useYaml(kind: Kind, namespace: string, name: string, enabled = true) {
   return useQuery({
     queryKey: keys.yaml(kind.kind, namespace, name),
@@ -73,7 +73,7 @@ export interface Creation {
   dryRun?: boolean;
 }
 
-/** Creates an object; with `dryRun` the server only says whether it would. */
+/** Creates an object; with `dryRun` the server only validates it. */
 export function useCreate<T extends Identified>(kind: Kind) {
   const cache = useQueryClient();
   return useMutation({
@@ -93,11 +93,11 @@ export function useCreate<T extends Identified>(kind: Kind) {
 export interface Replacement {
   yaml: string;
   dryRun?: boolean;
-  /** The same for the version that the server has now; none if somebody changed what this changes. */
+  /** The edit applied to the current version of the server; `undefined` on a conflict. */
   rebased: () => Promise<string | undefined>;
 }
 
-/** Replaces an object by YAML. What somebody else changed meanwhile is a conflict (409), what controllers note is not. */
+/** Replaces an object by YAML. A concurrent change of the spec is a conflict (409), a changed status is not. */
 export function useReplace<T extends Identified>(kind: Kind, namespace: string, name: string) {
   const cache = useQueryClient();
   return useMutation({
@@ -133,16 +133,16 @@ export function useDelete(kind: Kind) {
   });
 }
 
-/** An action on an object, such as `stop` or `suspend`, that answers with the object. */
+/** An action on an object, such as `stop` or `suspend`, that returns the object. */
 export function useAction<T extends Identified>(kind: Kind, action: string) {
   const cache = useQueryClient();
   return useMutation({
     mutationFn: ({ namespace, name }: { namespace: string; name: string }) =>
       call<T>(`${objectPath(kind.plural, namespace, name)}/${action}`, { method: "POST" }),
     onSuccess: (answer, { namespace, name }) => {
-      // `trigger` answers with a sentence; only an object goes into the cache.
+      // `trigger` returns a message; only objects are cached.
       if (answer && "resourceVersion" in answer) {
-        cache.setQueryData<T>(keys.detail(kind.kind, namespace, name), (seen) => seen && freshest(seen, answer));
+        cache.setQueryData<T>(keys.detail(kind.kind, namespace, name), (cached) => cached && newest(cached, answer));
       }
       void cache.invalidateQueries({ queryKey: keys.explain(kind.kind, namespace, name) });
     },

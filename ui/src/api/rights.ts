@@ -8,8 +8,8 @@ const VERBS = ["create", "update", "delete"] as const;
 export type Right = `${(typeof VERBS)[number]} ${string}`;
 
 /**
- * What the caller may do in a namespace, to hide buttons that would be refused. Unknown means allowed:
- * the server decides in the end, and a hidden button that would have worked is worse than a refusal.
+ * The permissions of the user in a namespace, to disable buttons. Unknown permissions count as granted:
+ * the server decides, and a disabled button that would have worked is worse than an error message.
  */
 export function useRights(namespace: string): (right: Right) => boolean {
   const checks = RESOURCES.flatMap((resource) => VERBS.map((verb) => ({ verb, resource, namespace })));

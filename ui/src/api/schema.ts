@@ -14,7 +14,7 @@ export interface components {
             metadata?: components["schemas"]["ObjectMeta"];
             spec: components["schemas"]["AgentSpec"];
         };
-        /** @description Why an Agent is where it is. */
+        /** @description The explanation of an Agent's state. */
         AgentExplanation: {
             /** @description The Agent. */
             agent: components["schemas"]["ObjectName"];
@@ -22,7 +22,7 @@ export interface components {
             phase?: components["schemas"]["AgentPhase"];
             /** @description Whether its server takes Tasks. */
             ready: boolean;
-            /** @description From what is seen to what caused it. */
+            /** @description Causes, from the visible state to the root cause. */
             chain: components["schemas"]["Cause"][];
             /** @description What waits for it. */
             queue: components["schemas"]["QueueState"];
@@ -32,9 +32,9 @@ export interface components {
             quota?: components["schemas"]["QuotaState"];
             /** @description Its settings, each with its origin. */
             settings: components["schemas"]["Setting"][];
-            /** @description Why the settings cannot be told. */
+            /** @description Why the settings are not available. */
             settingsError?: string;
-            /** @description What a person can do. */
+            /** @description Suggested steps. */
             next: string[];
         };
         AgentList: {
@@ -55,7 +55,7 @@ export interface components {
         AgentPhase: "Pending" | "Running" | "Failed" | "Suspended";
         /** @description An Agent. */
         AgentResponse: components["schemas"]["Identity"] & components["schemas"]["Settings"] & {
-            /** @description What it is for. */
+            /** @description Short description shown to users. */
             profile?: string;
             templateRef?: components["schemas"]["NameRef"];
             standby?: components["schemas"]["Standby"];
@@ -63,15 +63,15 @@ export interface components {
             conditions: components["schemas"]["Condition"][];
             serverStatus: components["schemas"]["ServerStatus"];
             phase?: components["schemas"]["AgentPhase"];
-            /** @description Whether its spec says that it is suspended. */
+            /** @description Whether the spec suspends the Agent. */
             suspend: boolean;
-            /** @description Who suspended it, when it is. */
+            /** @description What suspended the Agent, if it is suspended. */
             suspendedBy?: components["schemas"]["Suspender"];
-            /** @description Tasks that run on it, and how many may. */
+            /** @description Running Tasks and their limit. */
             slots: components["schemas"]["Slots"];
-            /** @description Tasks that wait for it. */
+            /** @description Tasks waiting for a slot. */
             queueLength: number;
-            /** @description Model that it uses, as provider/model. */
+            /** @description Main model, as provider/model. */
             resolvedModel?: string;
             tools?: components["schemas"]["ToolStatus"][];
             persistence?: components["schemas"]["Persistence"];
@@ -82,7 +82,7 @@ export interface components {
             a2a?: {
                 /** @description Its agent card. */
                 card?: {
-                    /** @description What it does. */
+                    /** @description Short description shown to users. */
                     description?: string;
                     /** @description Where its documentation is. */
                     documentationURL?: string;
@@ -93,9 +93,9 @@ export interface components {
                         /** @description Its page. */
                         url?: string;
                     };
-                    /** @description What it can do, one by one. */
+                    /** @description Skills that it offers. */
                     skills?: {
-                        /** @description What it does. */
+                        /** @description Short description shown to users. */
                         description?: string;
                         /** @description Requests that it understands. */
                         examples?: string[];
@@ -103,7 +103,7 @@ export interface components {
                         id: string;
                         /** @description Its name. */
                         name: string;
-                        /** @description Words to find it by. */
+                        /** @description Search terms. */
                         tags?: string[];
                     }[];
                     /** @description Version of the agent. */
@@ -131,7 +131,7 @@ export interface components {
             command?: string[];
             /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
             config?: unknown;
-            /** @description What every Task of the agent should know. */
+            /** @description Contexts of every Task of the agent. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Secrets for the agent. */
             credentials?: {
@@ -185,7 +185,7 @@ export interface components {
              * @default 4096
              */
             port: number;
-            /** @description What the agent is for, in a sentence. */
+            /** @description Short description shown to users. */
             profile?: string;
             /** @description HTTP proxy of every container. */
             proxy?: components["schemas"]["Proxy"];
@@ -228,7 +228,7 @@ export interface components {
             smallModelRef?: components["schemas"]["ObjectRef"];
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
-            /** @description Go to sleep when idle. */
+            /** @description Suspend the server when idle. */
             standby?: components["schemas"]["Standby"];
             /**
              * @description Scale to zero.
@@ -260,9 +260,9 @@ export interface components {
         /** @description An AgentTemplate. */
         AgentTemplateResponse: components["schemas"]["Identity"] & components["schemas"]["Settings"] & {
             conditions: components["schemas"]["Condition"][];
-            /** @description Agents that use it. */
+            /** @description Number of Agents that use the template. */
             agentCount: number;
-            /** @description Tasks that run on it or wait for it. */
+            /** @description Number of unfinished Tasks that use the template directly. */
             taskCount: number;
         };
         /** @description Settings that many Agents share, and the blueprint of Tasks that run without an Agent. */
@@ -271,7 +271,7 @@ export interface components {
             agentImage?: string;
             /** @description How its permission requests are answered. */
             approval?: components["schemas"]["Approval"];
-            /** @description Files that are kept after a run. */
+            /** @description Files that are kept after the run. */
             artifacts?: components["schemas"]["Artifact"][];
             /** @description Image of the small client of Tasks on an Agent. */
             attachImage?: string;
@@ -283,7 +283,7 @@ export interface components {
             command?: string[];
             /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
             config?: unknown;
-            /** @description What every Task of the agent should know. */
+            /** @description Contexts of every Task of the agent. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Secrets for the agent. */
             credentials?: {
@@ -323,7 +323,7 @@ export interface components {
             modelRef?: components["schemas"]["ObjectRef"];
             /** @description Which network connections its Pods may open. */
             networkPolicy?: components["schemas"]["NetworkPolicy"];
-            /** @description Keys that a result must have. */
+            /** @description Keys that the result must have. */
             outputs?: string[];
             /** @description Plugins of OpenCode. */
             plugins?: components["schemas"]["PluginSpec"][];
@@ -337,7 +337,7 @@ export interface components {
             retry?: components["schemas"]["Retry"];
             /** @description ServiceAccount of its Pods; `default` when unset. */
             serviceAccountName?: string;
-            /** @description Containers that run beside a task. */
+            /** @description Containers that run beside the task. */
             services?: components["schemas"]["SideService"][];
             /** @description Skills of the agent. */
             skills?: components["schemas"]["SkillSource"][];
@@ -400,7 +400,7 @@ export interface components {
                  */
                 type: "ApiKey" | "Bearer" | "Basic" | "OAuth2ClientCredentials";
             };
-            /** @description What the API is for; agents read it. */
+            /** @description Description of the API; agents read it. */
             description?: string;
             /** @description The API. */
             openApi: {
@@ -460,7 +460,7 @@ export interface components {
         AgentWorkflowSpec: {
             /** @description From which namespaces it may be used. */
             allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
-            /** @description What it is for. */
+            /** @description Short description shown to users. */
             description?: string;
             /**
              * @description Who runs it. Auto: Argo Workflows if the cluster has it, otherwise we do.
@@ -531,12 +531,12 @@ export interface components {
         /** @description How permission requests of the agent are answered. */
         Approval: {
             /**
-             * @description Never: nobody is asked, the agent's own rules decide. Ask: what the rules call "ask" waits for a person. Always: every tool call waits for a person.
+             * @description Never: no person is asked, the agent's own rules decide. Ask: actions with the rule "ask" wait for a person. Always: every tool call waits for a person.
              * @default Never
              * @enum {string}
              */
             mode: "Never" | "Ask" | "Always";
-            /** @description A request that nobody answers for this long is rejected; 1h when unset. */
+            /** @description An unanswered request is rejected after this time; 1h when unset. */
             timeout?: string;
         };
         /** @description Files that are kept after the run. */
@@ -561,6 +561,11 @@ export interface components {
         };
         /** @description Whether an asset is there. */
         AssetPhase: "Ready" | "Unavailable";
+        /**
+         * @description How the caller was authenticated.
+         * @enum {string}
+         */
+        AuthenticatedBy: "bearer" | "session" | "anonymous";
         /** @description How to log in here. */
         AuthenticationInfo: {
             /** @description Reading needs no login. */
@@ -582,7 +587,7 @@ export interface components {
             failed: number;
             stopped: number;
         };
-        /** @description What a run, or an Agent in a window of time, may use. Reaching a limit stops the run. */
+        /** @description Limits of tokens and cost of a run, or of an Agent within a window. Reaching a limit stops the run. */
         Budget: {
             /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
             maxCost?: string;
@@ -613,7 +618,7 @@ export interface components {
         };
         /** @description Files that later runs can reuse. Trouble with a cache never fails a Task. */
         Cache: {
-            /** @description Key of an exact hit; `{{ hash "go.sum" }}` stands for the hash of files. */
+            /** @description Key of an exact hit; `{{ hash "go.sum" }}` is replaced by the hash of files. */
             key: string;
             /** @description Name of the cache. */
             name: string;
@@ -625,14 +630,14 @@ export interface components {
              * @enum {string}
              */
             policy: "PullPush" | "Pull" | "Push";
-            /** @description Beginnings of keys that are good enough, best first. */
+            /** @description Key prefixes to fall back to, best first. */
             restoreKeys?: string[];
         };
         /** @description One link of a chain of causes. */
         Cause: {
             /** @description How bad it is. */
             level: components["schemas"]["Level"];
-            /** @description Stable word. */
+            /** @description Machine-readable reason. */
             reason?: string;
             /** @description The same as a sentence. */
             message: string;
@@ -668,7 +673,7 @@ export interface components {
              * @default 10
              */
             maxRetainedTasks: number;
-            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description?: string;
         };
         /** @description May I do this? */
@@ -705,17 +710,17 @@ export interface components {
         ConcurrencyPolicy: "Allow" | "Forbid" | "Replace";
         /** @description One condition of an object. */
         Condition: {
-            /** @description What it tells of. */
+            /** @description Type of the condition. */
             type: string;
             /** @enum {string} */
             status: "True" | "False" | "Unknown";
-            /** @description Stable word. */
+            /** @description Machine-readable reason. */
             reason: string;
-            /** @description The same as a sentence. */
+            /** @description Message for people. */
             message: string;
             /**
              * Format: date-time
-             * @description Since when.
+             * @description Time of the last change of the status.
              */
             lastTransitionTime?: string;
         };
@@ -725,7 +730,7 @@ export interface components {
             key?: string;
             /** @description Name of the ConfigMap. */
             name: string;
-            /** @description Go on without it if the ConfigMap or the key does not exist. */
+            /** @description Optional: continue if the ConfigMap or the key does not exist. */
             optional?: boolean;
         };
         /** @description One key of a ConfigMap in the same namespace. */
@@ -749,13 +754,13 @@ export interface components {
         ContainerState: {
             /** @description Its name. */
             name: string;
-            /** @description Whether it prepares the work. */
+            /** @description Whether this is an init container. */
             init: boolean;
             /** @enum {string} */
             state: "waiting" | "running" | "terminated";
             /**
              * Format: int32
-             * @description How it ended.
+             * @description Reason for the termination.
              */
             exitCode?: number;
         };
@@ -778,11 +783,11 @@ export interface components {
         Containers: {
             containers: components["schemas"]["ContainerState"][];
         };
-        /** @description One piece of knowledge for the agent: a text, a ConfigMap, a Git repository, a URL, or what it should know about the platform it runs on. */
+        /** @description One piece of context for the agent: a text, a ConfigMap, a Git repository, a URL, or information about the platform it runs on. */
         ContextItem: {
             /** @description The ConfigMap, when type is ConfigMap. */
             configMap?: components["schemas"]["ConfigMapContext"];
-            /** @description What it is, for people. */
+            /** @description Short description shown to users. */
             description?: string;
             /**
              * Format: int32
@@ -795,7 +800,7 @@ export interface components {
             mountPath?: string;
             /** @description Name for logs, messages and the tag around its text. */
             name?: string;
-            /** @description Go on without it if it cannot be had. */
+            /** @description Optional: continue if unavailable. */
             optional?: boolean;
             /** @description Nothing to set: the text is generated. */
             runtime?: Record<string, unknown>;
@@ -806,7 +811,7 @@ export interface components {
             /** @description The document, when type is URL. */
             url?: components["schemas"]["UrlContext"];
         };
-        /** @description A context, without its content. */
+        /** @description A context without the content. */
         ContextSummary: {
             name?: string;
             description?: string;
@@ -858,7 +863,7 @@ export interface components {
             startingDeadlineSeconds?: number;
             /**
              * Format: int32
-             * @description Tasks of it that have not finished.
+             * @description Unfinished Tasks of the CronTask.
              */
             active: number;
             /** @description Their names. */
@@ -929,7 +934,7 @@ export interface components {
             executorImage?: string;
             /** @description Which network connections Pods may open. */
             networkPolicy?: components["schemas"]["NetworkPolicy"];
-            /** @description How long a Task waits for what it refers to and is not there yet; 60s when unset. */
+            /** @description How long a Task waits for a missing reference; 60s when unset. */
             referenceGracePeriod?: string;
             /** @description Whether failed runs are tried again. */
             retry?: components["schemas"]["Retry"];
@@ -943,7 +948,7 @@ export interface components {
         /** @description A Task that must end before this one starts. */
         Dependency: {
             /**
-             * @description Which end is good enough.
+             * @description Required outcome.
              * @default Succeeded
              * @enum {string}
              */
@@ -952,11 +957,11 @@ export interface components {
             task: string;
         };
         /**
-         * @description Which end of a dependency is good enough.
+         * @description Required outcome of a dependency.
          * @enum {string}
          */
         DependencyCondition: "Succeeded" | "Failed" | "Finished";
-        /** @description Where a dependency stands. */
+        /** @description The state of a dependency. */
         DependencyState: {
             /** @description The other Task. */
             task: string;
@@ -1027,22 +1032,27 @@ export interface components {
                 };
             };
         };
-        /** @description What went wrong, in words for a person and for a program. */
+        /** @description An error, for people and programs. */
         ErrorBody: {
-            /** @description Stable word. */
-            error: components["schemas"]["Word"];
-            /** @description The same as a sentence. */
+            /** @description Machine-readable reason. */
+            error: components["schemas"]["ErrorReason"];
+            /** @description Message for people. */
             message: string;
             /**
              * Format: int32
              * @description HTTP status code.
              */
             code: number;
-            /** @description Path of the field that is wrong. */
+            /** @description Path of the first invalid field. */
             field?: string;
-            /** @description All of them, when there is more than one. */
+            /** @description All invalid fields, if there is more than one. */
             fields?: components["schemas"]["FieldError"][];
         };
+        /**
+         * @description Why a request failed, for programs.
+         * @enum {string}
+         */
+        ErrorReason: "AlreadyExists" | "BadGateway" | "BadRequest" | "Conflict" | "Forbidden" | "Internal" | "Invalid" | "MethodNotAllowed" | "NotFound" | "TooLarge" | "TooManyRequests" | "Unauthorized" | "Unavailable" | "UnsupportedMediaType";
         /** @description A further port of an Agent's server. */
         ExtraPort: {
             /** @description Name of the port. */
@@ -1064,11 +1074,11 @@ export interface components {
              */
             targetPort?: number;
         };
-        /** @description One field that is wrong. */
+        /** @description An invalid field. */
         FieldError: {
-            /** @description Its path, such as `spec.contexts[0].text`. */
+            /** @description Path, such as `spec.contexts[0].text`. */
             field: string;
-            /** @description What is wrong with it. */
+            /** @description Why the field is invalid. */
             message: string;
         };
         /** @description Whether an asset is there. */
@@ -1076,7 +1086,7 @@ export interface components {
             phase?: components["schemas"]["AssetPhase"];
             /** Format: date-time */
             lastChecked?: string;
-            /** @description Why it is not there. */
+            /** @description Why the package is not available. */
             message?: string;
         };
         /** @description Files from a Git repository. */
@@ -1140,7 +1150,7 @@ export interface components {
              * @default false
              */
             enabled: boolean;
-            /** @description How often to look; 5m when unset. */
+            /** @description Polling interval; 5m when unset. */
             interval?: string;
             /**
              * @description What to do with a new commit.
@@ -1158,10 +1168,10 @@ export interface components {
             /** @description When it was seen. */
             lastSynced?: components["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.Time"];
         };
-        /** @description Objects and who uses them. */
+        /** @description Objects and their references. */
         Graph: {
             nodes: components["schemas"]["Node"][];
-            /** @description From what is used to who uses it. */
+            /** @description From the used object to its user. */
             edges: components["schemas"]["Edge"][];
             /** @description Whether there is more than is shown. */
             truncated: boolean;
@@ -1173,13 +1183,13 @@ export interface components {
             /** @description Where its value is. */
             secretKeyRef: components["schemas"]["SecretKeyRef"];
         };
-        /** @description The server lives. */
+        /** @description Liveness of the server. */
         Health: {
             status: string;
             version: string;
             uptime: string;
         };
-        /** @description What every object tells of itself. */
+        /** @description Metadata of an object. */
         Identity: {
             /** @description Its name. */
             name: string;
@@ -1187,21 +1197,21 @@ export interface components {
             namespace?: string;
             /** @description Its UID. */
             uid?: string;
-            /** @description Its version; send it back with a change to be told of a change in between. */
+            /** @description Version of the object. Sent back as If-Match, it prevents lost updates. */
             resourceVersion?: string;
             /**
              * Format: int64
-             * @description Counts changes of its spec.
+             * @description Number of changes of the spec.
              */
             generation?: number;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             createdAt?: string;
             /**
              * Format: date-time
-             * @description Since when it is being deleted.
+             * @description Time at which deletion was requested.
              */
             deletionTimestamp?: string;
             /** @description Its labels. */
@@ -1233,17 +1243,17 @@ export interface components {
             /** @description Secret with credentials of the repository. */
             secretRef?: components["schemas"]["LocalRef"];
         };
-        /** @description What an image is. */
+        /** @description Description of an image. */
         ImageMetadata: {
-            /** @description What it was made from. */
+            /** @description Source it was built from. */
             baseImage?: string;
             /** @description Its category. */
             category?: string;
-            /** @description What it is for. */
+            /** @description Short description shown to users. */
             description?: string;
-            /** @description Who looks after it. */
+            /** @description Maintainer. */
             maintainer?: string;
-            /** @description Words to find it by. */
+            /** @description Search terms. */
             tags?: string[];
             /** @description Tools inside. */
             tools?: string[];
@@ -1263,7 +1273,7 @@ export interface components {
             /** @description Where to put it; a relative path starts at the workspace. */
             mountPath: string;
             /**
-             * @description Go on without it.
+             * @description Optional: continue if unavailable.
              * @default false
              */
             optional: boolean;
@@ -1292,7 +1302,7 @@ export interface components {
             allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
             /** @description Where the text is. */
             configMapKeyRef?: components["schemas"]["ConfigMapKeyRef"];
-            /** @description The text. `{{ name }}` stands for a variable. */
+            /** @description The text. `{{ name }}` is replaced by a variable. */
             text?: string;
             /** @description Values of the variables in the text. */
             variables?: {
@@ -1344,7 +1354,7 @@ export interface components {
             /** @description Name of the object, in the same namespace. */
             name: string;
         };
-        /** @description How much of a log is kept. */
+        /** @description State of an archived log. */
         LogState: {
             /** Format: int64 */
             lines?: number;
@@ -1429,6 +1439,10 @@ export interface components {
              */
             transport: "http" | "stdio";
         };
+        /** @description The outcome of an action, for people. */
+        Message: {
+            message: string;
+        };
         Model: {
             /** @constant */
             apiVersion?: "kubeopencode.io/v1alpha1";
@@ -1500,7 +1514,7 @@ export interface components {
         ModelSpec: {
             /** @description From which namespaces Agents may use it. */
             allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
-            /** @description What a million tokens cost. */
+            /** @description Price of a million tokens. */
             cost?: {
                 /**
                  * Format: double
@@ -1559,14 +1573,14 @@ export interface components {
                 temperature?: number;
                 /**
                  * Format: double
-                 * @description Share of likely words from 0 to 1.
+                 * @description Nucleus sampling: probability mass from 0 to 1.
                  */
                 topP?: number;
             };
             /** @description Provider that serves it. */
             providerRef: components["schemas"]["ObjectRef"];
         };
-        /** @description Names an object of a known kind. */
+        /** @description A reference to an object of a known kind. */
         NameRef: {
             /** @description Name of the object. */
             name: string;
@@ -1651,13 +1665,13 @@ export interface components {
             taskTemplate?: components["schemas"]["TaskTemplate"];
             /** @description IANA name of the time zone, such as Europe/Berlin; UTC when unset. */
             timeZone?: string;
-            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description?: string;
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
             agentRef?: components["schemas"]["LocalRef"];
             /** @description Template to make a Pod from. Exactly one of `agentRef` and `templateRef` must be set. */
             templateRef?: components["schemas"]["LocalRef"];
-            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            /** @description Contexts of this Task, after the Agent's own contexts. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Stop the run after this time, counted from the start of the task container. */
             timeout?: string;
@@ -1709,9 +1723,9 @@ export interface components {
             };
         } | components["schemas"]["RemoteMCPServer"];
         NewTask: {
-            /** @description Its name; one is made up when unset. */
+            /** @description Name; generated if empty. */
             name?: string;
-            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description: string;
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
             agentRef?: components["schemas"]["LocalRef"];
@@ -1725,7 +1739,7 @@ export interface components {
              * @default 0
              */
             priority: number;
-            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            /** @description Contexts of this Task, after the Agent's own contexts. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Tasks that must end first. */
             dependsOn?: components["schemas"]["Dependency"][];
@@ -1737,7 +1751,7 @@ export interface components {
             annotations?: {
                 [key: string]: string;
             };
-            /** @description What the run may use. */
+            /** @description Limits of tokens and cost. */
             budget?: components["schemas"]["Budget"];
             /** @description How permission requests are answered. */
             approval?: components["schemas"]["Approval"];
@@ -1766,7 +1780,7 @@ export interface components {
             namespace: string;
             name: string;
             ready?: boolean;
-            /** @description False: something refers to it, and it is not there. Absent: not known. */
+            /** @description False if the object is referenced and missing. Absent if unknown. */
             exists?: boolean;
             detail?: string;
         };
@@ -1803,16 +1817,16 @@ export interface components {
         };
         /** @description An object of any kind: identity, spec and status as in its definition. */
         ObjectResponse: components["schemas"]["Identity"] & {
-            /** @description Its kind. */
+            /** @description Kind of the object. */
             kind: string;
-            /** @description Whether it works, as far as its conditions tell. */
+            /** @description Whether all conditions about readiness are true; absent if there are none. */
             ready?: boolean;
             conditions: components["schemas"]["Condition"][];
             spec: Record<string, unknown>;
-            /** @description Its status without conditions. */
+            /** @description Status without conditions. */
             status?: Record<string, unknown>;
         };
-        /** @description What is observed. */
+        /** @description Observability. */
         Observability: {
             /** @description Export by OpenTelemetry. */
             openTelemetry?: {
@@ -1848,18 +1862,18 @@ export interface components {
                 };
             };
         };
-        /** @description Where a page lies in the whole list. */
+        /** @description The position of a page in the whole list. */
         Pagination: {
-            /** @description Most objects of a page. */
+            /** @description Page size. */
             limit: number;
-            /** @description Objects before this page. */
+            /** @description Number of objects before this page. */
             offset: number;
-            /** @description Objects in all. */
+            /** @description Objects of the whole list. */
             totalCount: number;
             /** @description Whether another page follows. */
             hasMore: boolean;
         };
-        /** @description A permission that an agent asks for, as OpenCode tells it. */
+        /** @description A permission request of an agent, as OpenCode reports it. */
         Permission: {
             /** @description Answer under this id. */
             id: string;
@@ -1867,18 +1881,18 @@ export interface components {
             sessionID: string;
             /** @description Which permission, such as bash. */
             permission?: string;
-            /** @description What exactly is asked for. */
+            /** @description Patterns that the request covers. */
             patterns?: string[];
             /** @description Details of the tool. */
             metadata?: Record<string, unknown>;
-            /** @description What an answer "always" would allow from now on. */
+            /** @description Patterns that the reply `always` allows from now on. */
             always?: string[];
         };
         /** @description The answer to a permission request. */
         PermissionReply: {
             /** @description Allow once, allow always, or reject. */
             reply: components["schemas"]["Reply"];
-            /** @description Told to the agent with a rejection, so that it can go on in another way. */
+            /** @description Sent to the agent with a rejection, so that it can try another way. */
             message?: string;
         };
         /** @description Permissions that an agent asks for. */
@@ -1997,7 +2011,7 @@ export interface components {
         };
         /** @description An identity provider to log in with. */
         ProviderInfo: {
-            /** @description Its name, for a button: Sign in with … */
+            /** @description Display name: Sign in with … */
             name: string;
             /** @description Where a browser begins; `?next=` is the page to go to afterwards. */
             path: string;
@@ -2083,11 +2097,6 @@ export interface components {
          * @enum {string}
          */
         Ready: "ready" | "not ready";
-        /**
-         * @description How somebody was recognised.
-         * @enum {string}
-         */
-        Recognised: "bearer" | "session" | "anonymous";
         Registry: {
             /** @constant */
             apiVersion?: "kubeopencode.io/v1alpha1";
@@ -2198,14 +2207,14 @@ export interface components {
         /** @description An MCP endpoint that exists. Its tools are discovered and put into the catalogue. */
         RemoteMCPServerSpec: {
             /**
-             * @description Direct: agents connect to it. Gateway: our server stands between, filters tools and adds secrets.
+             * @description Direct: agents connect to it. Gateway: requests pass through our server, which filters tools and adds secrets.
              * @default Direct
              * @enum {string}
              */
             access: "Direct" | "Gateway";
             /** @description From which namespaces it may be used. */
             allowedNamespaces?: components["schemas"]["AllowedNamespaces"];
-            /** @description What it offers, for people. */
+            /** @description Short description shown to users. */
             description?: string;
             /**
              * @description Whether its tools are looked at.
@@ -2248,7 +2257,7 @@ export interface components {
         Reply: "once" | "always" | "reject";
         /** @description A credential that a skill or plugin needs. */
         RequiredCredential: {
-            /** @description What it is for. */
+            /** @description Short description shown to users. */
             description?: string;
             /** @description Environment variable that carries it. */
             env: string;
@@ -2271,7 +2280,7 @@ export interface components {
                 [key: string]: number | string;
             };
         };
-        /** @description Whether a run that failed is tried again. Off by default: what an agent did cannot be undone by trying again. */
+        /** @description Whether a run that failed is tried again. Off by default: an agent's actions cannot be undone by trying again. */
         Retry: {
             /** @description Wait this long before the first retry; twice as long before each further one. 30s when unset. */
             backoff?: string;
@@ -2288,13 +2297,13 @@ export interface components {
         RunResponse: {
             /**
              * Format: int64
-             * @description Its number.
+             * @description Number, starting at 1.
              */
             run: number;
             phase?: components["schemas"]["TaskPhase"];
-            /** @description Stable word for how it ended. */
+            /** @description Machine-readable reason for the outcome. */
             reason?: string;
-            /** @description The same as a sentence. */
+            /** @description Message for people. */
             message?: string;
             /**
              * Format: int32
@@ -2316,12 +2325,12 @@ export interface components {
              * @description When the run ended.
              */
             completionTime?: string;
-            /** @description How long it took or takes, such as 1m5s. */
+            /** @description Duration so far, such as 1m5s. */
             duration?: string;
             usage?: components["schemas"]["Usage"];
-            /** @description The agent's last words, shortened. */
+            /** @description The final answer, shortened. */
             summary?: string;
-            /** @description How much of the log is kept. */
+            /** @description State of the archived log. */
             logs?: components["schemas"]["LogState"];
         };
         /** @description The runs of a Task. */
@@ -2442,16 +2451,16 @@ export interface components {
         ShareRequest: {
             /** @description The link opens; true when unset. */
             enabled?: boolean;
-            /** @description It stops opening after this time, such as 24h. */
+            /** @description Lifetime of the link, such as 24h. */
             expiresIn?: string;
             /** @description Only from these addresses or ranges. */
             allowedIPs?: string[];
         };
-        /** @description A share link with its token, for those who may read its Secret. */
+        /** @description A share link; with the token for callers who may read the Secret. */
         ShareResponse: {
             enabled: boolean;
             active: boolean;
-            /** @description Only for those who may read its Secret. */
+            /** @description Only for callers who may read the Secret. */
             token?: string;
             /** @description Path of the link. */
             path?: string;
@@ -2459,7 +2468,7 @@ export interface components {
             expiresAt?: string;
             allowedIPs?: string[];
         };
-        /** @description A share link, without its token. */
+        /** @description A share link without the token. */
         ShareSummary: {
             enabled: boolean;
             active: boolean;
@@ -2503,13 +2512,13 @@ export interface components {
             metadata?: components["schemas"]["SkillMetadata"];
             latestCommit?: string;
         };
-        /** @description What a collection of skills is. */
+        /** @description Description of a collection of skills. */
         SkillMetadata: {
-            /** @description What it is for. */
+            /** @description Short description shown to users. */
             description?: string;
             /** @description Credentials that it needs. */
             requiredCredentials?: components["schemas"]["RequiredCredential"][];
-            /** @description Words to find it by. */
+            /** @description Search terms. */
             tags?: string[];
         };
         /** @description A collection of skills from a Git repository. */
@@ -2529,7 +2538,7 @@ export interface components {
              */
             total?: number;
         };
-        /** @description When an idle Agent goes to sleep. */
+        /** @description When an idle Agent is suspended. */
         Standby: {
             /** @description Suspend the Agent when neither a Task nor a person used it for this long. A Task wakes it up. */
             idleTimeout: string;
@@ -2540,7 +2549,7 @@ export interface components {
             agent?: {
                 /** @description The Agent. */
                 ref: components["schemas"]["ObjectRef"];
-                /** @description What to tell it. */
+                /** @description Prompt for the agent. */
                 text: string;
             };
             /** @description Skip the step unless this expression is true. */
@@ -2582,13 +2591,13 @@ export interface components {
                  */
                 limit: number;
             };
-            /** @description Chooses the steps that go on. */
+            /** @description Selects the steps that continue. */
             switch?: {
                 /** @description Taken if this expression is true and no earlier case was taken. */
                 condition?: string;
                 /** @description Taken if no other case was. */
                 default?: boolean;
-                /** @description Step that goes on. */
+                /** @description Step to continue with. */
                 then: string;
             }[];
             /** @description Creates a Task. */
@@ -2596,7 +2605,7 @@ export interface components {
             /** @description Fail the step after this time. */
             timeout?: string;
         };
-        /** @description What goes on. */
+        /** @description Totals for the dashboard. */
         Summary: {
             tasks: components["schemas"]["TaskTotals"];
             usage: components["schemas"]["UsageTotals"];
@@ -2606,7 +2615,7 @@ export interface components {
             recent: components["schemas"]["TaskResponse"][];
         };
         /**
-         * @description Who suspended an Agent.
+         * @description What suspended an Agent.
          * @enum {string}
          */
         Suspender: "User" | "Standby";
@@ -2628,17 +2637,17 @@ export interface components {
             metadata?: components["schemas"]["ObjectMeta"];
             spec: components["schemas"]["TaskSpec"];
         };
-        /** @description Why a Task is where it is. */
+        /** @description The explanation of a Task's state. */
         TaskExplanation: {
             /** @description The Task. */
             task: components["schemas"]["ObjectName"];
             /** @description Its stage. */
             phase: components["schemas"]["TaskPhase"];
-            /** @description Stable word for where it is. */
+            /** @description Machine-readable reason. */
             reason?: string;
             /** @description The same as a sentence. */
             message?: string;
-            /** @description From what is seen to what caused it. */
+            /** @description Causes, from the visible state to the root cause. */
             chain: components["schemas"]["Cause"][];
             /** @description Only while it waits. */
             queue?: components["schemas"]["QueueState"];
@@ -2648,9 +2657,9 @@ export interface components {
             dependencies: components["schemas"]["DependencyState"][];
             /** @description The settings of the run, each with its origin. */
             settings: components["schemas"]["Setting"][];
-            /** @description Why the settings cannot be told. */
+            /** @description Why the settings are not available. */
             settingsError?: string;
-            /** @description What a person can do. */
+            /** @description Suggested steps. */
             next: string[];
         };
         TaskList: {
@@ -2658,9 +2667,9 @@ export interface components {
             total: number;
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description What a run produced. */
+        /** @description The result of a run. */
         TaskOutcome: {
-            /** @description The agent's last words, shortened. */
+            /** @description The final answer, shortened. */
             summary?: string;
             /** @description Declared outputs; only in details. */
             outputs?: {
@@ -2672,11 +2681,11 @@ export interface components {
         /** @description A Task. */
         TaskResponse: components["schemas"]["Identity"] & {
             phase: components["schemas"]["TaskPhase"];
-            /** @description What to do. Lists show the beginning. */
+            /** @description Description. Lists hold the first 1000 characters. */
             description?: string;
-            /** @description Agent that it runs on. */
+            /** @description Agent of the Task. */
             agentRef?: components["schemas"]["NameRef"];
-            /** @description Template that it is made from. */
+            /** @description AgentTemplate of the Task. */
             templateRef?: components["schemas"]["NameRef"];
             /** @description Stop after this time. */
             timeout?: string;
@@ -2690,10 +2699,10 @@ export interface components {
             startTime?: string;
             /**
              * Format: date-time
-             * @description When it ended.
+             * @description Time of completion.
              */
             completionTime?: string;
-            /** @description How long it took or takes, such as 1m5s. */
+            /** @description Duration so far, such as 1m5s. */
             duration?: string;
             /**
              * Format: int64
@@ -2706,9 +2715,9 @@ export interface components {
             annotations?: {
                 [key: string]: string;
             };
-            /** @description Stable word for why it waits or how it ended. */
+            /** @description Machine-readable reason for waiting or for the outcome. */
             reason?: string;
-            /** @description The same as a sentence. */
+            /** @description Message for people. */
             message?: string;
             /**
              * Format: int32
@@ -2738,20 +2747,20 @@ export interface components {
             /** @description When the stages before the start were reached. */
             timings?: components["schemas"]["Timings"];
             usage?: components["schemas"]["Usage"];
-            /** @description What the run produced. */
+            /** @description Result of the run. */
             result?: components["schemas"]["TaskOutcome"];
-            /** @description How much of the log is kept. */
+            /** @description State of the archived log. */
             logs?: components["schemas"]["LogState"];
-            /** @description CronTask that created it. */
+            /** @description CronTask that created the Task. */
             cronTask?: string;
             dependsOn?: components["schemas"]["Dependency"][];
             contexts?: components["schemas"]["ContextItem"][];
-            /** @description Somebody asked to stop it. */
+            /** @description A stop was requested. */
             stopRequested: boolean;
             /** @description The agent waits for a person's permission. */
             awaitingApproval: boolean;
         };
-        /** @description One piece of work for an agent, described in plain words. */
+        /** @description One unit of work for an agent, described in natural language. */
         TaskSpec: {
             /** @description Agent to run on. Exactly one of `agentRef` and `templateRef` must be set. */
             agentRef?: components["schemas"]["LocalRef"];
@@ -2759,15 +2768,15 @@ export interface components {
             approval?: components["schemas"]["Approval"];
             /** @description Files that are kept after the run. */
             artifacts?: components["schemas"]["Artifact"][];
-            /** @description What the run may use. */
+            /** @description Limits of tokens and cost. */
             budget?: components["schemas"]["Budget"];
             /** @description Files that later runs can reuse. */
             caches?: components["schemas"]["Cache"][];
-            /** @description What the agent should know for this Task, after the Agent's own contexts. */
+            /** @description Contexts of this Task, after the Agent's own contexts. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Tasks that must end first. */
             dependsOn?: components["schemas"]["Dependency"][];
-            /** @description What to do, in plain words; the agent gets it as its prompt and as `task.md`. */
+            /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description?: string;
             /** @description Build the executor image from a repository. */
             executorImageBuild?: components["schemas"]["ImageBuild"];
@@ -2885,11 +2894,7 @@ export interface components {
              */
             cache: number;
         };
-        /** @description What was done, in words. */
-        Told: {
-            message: string;
-        };
-        /** @description Tools of one server, API or Agent, and what the agent may do with them. */
+        /** @description Tools of one server, API or Agent, with permissions. */
         ToolBinding: {
             /**
              * @description Offer the tools to the agent.
@@ -2936,7 +2941,7 @@ export interface components {
             schedule: string;
             /** @description Zone of the local times. */
             timeZone: string;
-            /** @description Nothing happens at these times while it is suspended. */
+            /** @description While suspended, no Tasks are created at these times. */
             suspended: boolean;
             times: components["schemas"]["UpcomingTime"][];
         };
@@ -2944,7 +2949,7 @@ export interface components {
         UpcomingTime: {
             /** Format: date-time */
             at: string;
-            /** @description The same on the clocks of the zone, with its offset. */
+            /** @description The same as local time of the zone, with the offset from UTC. */
             local: string;
         };
         /** @description A document fetched over HTTP when the task starts. */
@@ -2974,7 +2979,7 @@ export interface components {
              */
             timeout: number;
         };
-        /** @description What a run used. */
+        /** @description Tokens and cost of a run. */
         Usage: {
             /** @description Tokens by kind. */
             tokens?: components["schemas"]["TokenUsage"];
@@ -2988,15 +2993,15 @@ export interface components {
             cost: string;
             buckets: components["schemas"]["Bucket"][];
         };
-        /** @description Who somebody is. */
+        /** @description The authenticated user. */
         WhoAmI: {
             user: string;
             groups: string[];
             anonymous: boolean;
             /** @description Nothing can be changed. */
             readOnly: boolean;
-            via: components["schemas"]["Recognised"];
-            /** @description Send it as X-KubeOpenCode-CSRF with every change. */
+            via: components["schemas"]["AuthenticatedBy"];
+            /** @description CSRF token of a session, required as X-KubeOpenCode-CSRF with every change. */
             csrfToken?: string;
             /**
              * Format: date-time
@@ -3004,11 +3009,6 @@ export interface components {
              */
             expiresAt?: string;
         };
-        /**
-         * @description What went wrong, in one word.
-         * @enum {string}
-         */
-        Word: "AlreadyExists" | "BadGateway" | "BadRequest" | "Conflict" | "Forbidden" | "Internal" | "Invalid" | "MethodNotAllowed" | "NotFound" | "TooLarge" | "TooManyRequests" | "Unauthorized" | "Unavailable" | "UnsupportedMediaType";
         /** @description Where the files of a run live. Unset: in an emptyDir that goes with the Pod. */
         Workspace: {
             /**
@@ -3019,7 +3019,7 @@ export interface components {
             /** @description An existing claim to share. */
             claimName?: string;
             /**
-             * @description Keep the claim of a failed run until its Task is deleted, for a look. A shared claim keeps what every run left.
+             * @description Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.
              * @default false
              */
             retainOnFailure: boolean;

@@ -40,7 +40,7 @@ function open() {
   return { heard, states, close };
 }
 
-test("after a break it goes on behind the last message that it saw", () => {
+test("an interrupted stream resumes after the last received message", () => {
   const { heard, states } = open();
   FakeSource.opened[0]?.onopen?.();
   FakeSource.opened[0]?.say("change", "one", "7");
@@ -53,7 +53,7 @@ test("after a break it goes on behind the last message that it saw", () => {
   expect(heard).toEqual(["one"]);
 });
 
-test("a position from a greeting counts before the first message", () => {
+test("the position of the hello event is used before the first message", () => {
   openStream({
     address: (lastId) => `/stream?last=${lastId ?? ""}`,
     events: ["hello"],
@@ -77,7 +77,7 @@ test("a closed stream stays closed", () => {
   expect(states.at(-1)).toBe("closed");
 });
 
-test("waits grow, stay bounded, and are not the same for everyone", () => {
+test("the backoff is exponential, bounded and has jitter", () => {
   expect(backoff(0, () => 1)).toBe(500);
   expect(backoff(3, () => 1)).toBe(4_000);
   expect(backoff(20, () => 1)).toBe(15_000);

@@ -1,31 +1,31 @@
-/** How a stream is doing, for the notice that a person sees. */
+/** State of a stream, shown as a notice. */
 export type StreamState = "connecting" | "open" | "reconnecting" | "closed";
 
 export interface StreamOptions {
-  /** Address to open, given the id of the last message that was seen. */
+  /** URL to open, given the id of the last received message. */
   address: (lastId: string | undefined) => string;
-  /** Names of the events to hear; unnamed ones are `message`. */
+  /** Names of the events to listen to; unnamed events are `message`. */
   events: string[];
   onEvent: (event: string, data: string) => void;
   onState: (state: StreamState) => void;
-  /** A position that a message names in its data; without it, only ids of messages count. */
+  /** Position contained in the data of a message; by default only message ids count. */
   position?: (event: string, data: string, last: string | undefined) => string | undefined;
   /** Replaced in tests. */
   open?: (address: string) => EventSource;
 }
 
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15_000;
+const INITIAL_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 15_000;
 
-/** Wait before attempt `n` (from 0): doubles, bounded, with jitter so that a thousand pages do not return at once. */
+/** Delay before attempt `n` (from 0): exponential, bounded, with jitter so that many pages do not reconnect at once. */
 export function backoff(attempt: number, random: () => number = Math.random): number {
-  const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
+  const wait = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** attempt);
   return wait / 2 + (wait / 2) * random();
 }
 
 /**
- * A server-sent event stream that comes back by itself and goes on after the last message it saw.
- * The browser's own reconnecting gives up on an HTTP error (a restarting server), so it is not relied on.
+ * A server-sent event stream that reconnects and resumes after the last received message.
+ * EventSource itself stops reconnecting after an HTTP error (a restarting server).
  */
 export function openStream(options: StreamOptions): () => void {
   const open = options.open ?? ((address: string) => new EventSource(address));

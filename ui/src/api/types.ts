@@ -1,17 +1,17 @@
 /**
- * The bodies of the REST API, by the names that the page uses. This file is the one seam between the page and the wire.
+ * The bodies of the REST API, by the names that the page uses. Only this file imports the generated schema.
  *
- * They are the schemas of the OpenAPI document (`schema.ts`, by `npm run generate`). One thing is put right here and
+ * They are the schemas of the OpenAPI document (`schema.ts`, by `npm run generate`). One thing is corrected here and
  * nowhere else: the document has one identity for all kinds, and only the configuration has no namespace.
  */
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
-/** The body of an object that lives in a namespace. */
+/** The body of a namespaced object. */
 type Namespaced<Name extends keyof Schemas> = Schemas[Name] & { namespace: string };
 
-// What many bodies have
+// Common types
 
 export type Tokens = Schemas["TokenUsage"];
 export type ContextType = Schemas["ContextType"];
@@ -19,7 +19,7 @@ export type ContextItem = Schemas["ContextItem"];
 export type Condition = Schemas["Condition"];
 export type FieldProblem = Schemas["FieldError"];
 
-/** What every object of every kind has. */
+/** Fields of every object. */
 export type Identified = Namespaced<"Identity"> & { conditions?: Condition[] };
 
 export interface Page<T> {
@@ -54,7 +54,7 @@ export type Plugin = Schemas["PluginSpec"];
 export type AgentExplain = Schemas["AgentExplanation"];
 export type ShareLink = Schemas["ShareResponse"];
 
-/** What a guest may know of an Agent that was shared: the document describes no body for it. */
+/** The public information about a shared Agent; not part of the OpenAPI document. */
 export interface ShareInfo {
   agentName: string;
   namespace: string;
@@ -71,7 +71,7 @@ export type Asset = Schemas["Found"] & {
   metadata?: Schemas["ImageMetadata"] & Schemas["SkillMetadata"];
 };
 export type Config = Schemas["ConfigResponse"];
-/** An object of a kind that has no form of its own. */
+/** An object of a kind without a dedicated page. */
 export type GenericObject = Namespaced<"ObjectResponse">;
 
 // The dashboard and the graph
@@ -83,12 +83,12 @@ export type GraphNode = Schemas["Node"];
 export type GraphEdge = Schemas["Edge"];
 export type Graph = Schemas["Graph"];
 
-// Who is there
+// User and server
 
 export type WhoAmI = Schemas["WhoAmI"];
 export type Info = Schemas["Info"];
 
-// Streams and what passes through: not in the document
+// Streams and proxied bodies: not in the OpenAPI document
 
 /** One message of the log stream. */
 export type LogMessage =
@@ -96,10 +96,10 @@ export type LogMessage =
   | { type: "log"; content: string; time?: string }
   | { type: "info"; message: string }
   | { type: "error"; message: string }
-  /** `complete: false`: a part of the log could not be kept. */
+  /** `complete: false`: a part of the log was lost. */
   | { type: "complete"; phase?: TaskPhase; complete?: boolean };
 
-/** One message of the feed of object changes. */
+/** One message of the event stream. */
 export interface Change {
   kind: string;
   namespace?: string;
@@ -110,7 +110,7 @@ export interface Change {
   object?: Identified;
 }
 
-/** OpenCode's own message: passed through by the server as it is. */
+/** A message of OpenCode, passed through unchanged. */
 export interface SessionMessage {
   info: {
     id: string;

@@ -3,10 +3,10 @@ import type { StreamState } from "../api/stream";
 import { Spinner } from "../components/Spinner";
 import styles from "./ConnectionNotice.module.css";
 
-/** A short break is not worth a word. */
+/** Shorter interruptions are not reported. */
 const PATIENCE_MS = 1_000;
 
-/** Says that the page is not live at the moment; goes away by itself. */
+/** Shown while the event stream is interrupted. */
 export function ConnectionNotice({ state }: { state: StreamState }) {
   const [late, setLate] = useState(false);
   useEffect(() => {
@@ -21,7 +21,7 @@ export function ConnectionNotice({ state }: { state: StreamState }) {
   return (
     <div className={styles.notice} role="status">
       <Spinner />
-      Reconnecting: what you see may be old
+      Reconnecting: data may be out of date
     </div>
   );
 }

@@ -1,14 +1,14 @@
 import { Dialog } from "../components/Dialog";
 import styles from "./KeyboardHelp.module.css";
-import { PLACES } from "./places";
+import { NAVIGATION } from "./navigationItems";
 
 const HERE: [string, string][] = [
-  ["Put the cursor into the filter", "/"],
+  ["Focus the filter", "/"],
   ["Next row", "j"],
   ["Previous row", "k"],
   ["Open the row", "Enter"],
   ["New Task", "n"],
-  ["This help", "?"],
+  ["Show this help", "?"],
 ];
 
 function Keys({ keys }: { keys: string }) {
@@ -22,9 +22,9 @@ function Keys({ keys }: { keys: string }) {
 }
 
 export function KeyboardHelp({ open, onClose }: { open: boolean; onClose: () => void }) {
-  const places = PLACES.flatMap((group) => group.places);
+  const items = NAVIGATION.flatMap((group) => group.items);
   return (
-    <Dialog title="Keys" open={open} onClose={onClose} wide>
+    <Dialog title="Keyboard shortcuts" open={open} onClose={onClose} wide>
       <div className={styles.columns}>
         <section>
           <h3>On a page</h3>
@@ -40,10 +40,10 @@ export function KeyboardHelp({ open, onClose }: { open: boolean; onClose: () => 
         <section>
           <h3>Go to</h3>
           <dl className={styles.list}>
-            {places.map((place) => (
-              <div key={place.to} className={styles.item}>
-                <dt>{place.label}</dt>
-                <Keys keys={`g ${place.key}`} />
+            {items.map((item) => (
+              <div key={item.to} className={styles.item}>
+                <dt>{item.label}</dt>
+                <Keys keys={`g ${item.key}`} />
               </div>
             ))}
           </dl>

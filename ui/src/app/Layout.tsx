@@ -3,7 +3,7 @@ import { MenuIcon } from "lucide-react";
 import { Suspense, useEffect, useRef, useState } from "react";
 import { Outlet, useLocation, useNavigate } from "react-router";
 import { call } from "../api/client";
-import { startLive } from "../api/live";
+import { startLiveUpdates } from "../api/live";
 import type { StreamState } from "../api/stream";
 import { Button } from "../components/Button";
 import { Toasts } from "../components/Toasts";
@@ -12,17 +12,17 @@ import { KeyboardHelp } from "./KeyboardHelp";
 import styles from "./Layout.module.css";
 import { NamespaceSelect } from "./NamespaceSelect";
 import { Navigation } from "./Navigation";
+import { NAVIGATION } from "./navigationItems";
 import { PageSkeleton } from "./PageSkeleton";
-import { PLACES } from "./places";
 import { ReadOnlyNotice } from "./ReadOnlyNotice";
 import { focusFilter, useShortcuts } from "./shortcuts";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { UserMenu } from "./UserMenu";
 
-/** How long a broken stream may take before the session is checked. */
+/** How long a stream may be interrupted before the session is checked. */
 const SESSION_CHECK_MS = 2_000;
 
-/** The frame around every page: navigation, namespace, theme, keys, and the one live connection. */
+/** The layout of every page: navigation, namespace, theme, shortcuts and the event stream. */
 export function Layout() {
   const cache = useQueryClient();
   const navigate = useNavigate();
@@ -32,14 +32,14 @@ export function Layout() {
   const drawer = useRef<HTMLDialogElement>(null);
   const content = useRef<HTMLElement>(null);
 
-  useEffect(() => startLive(cache, "", setStream), [cache]);
+  useEffect(() => startLiveUpdates(cache, "", setStream), [cache]);
   useEffect(() => {
     if (stream !== "reconnecting") return;
-    // A stream does not say why it broke. If the session has ended, this call finds out and leads to the login.
+    // EventSource does not report why it failed. If the session has ended, this request returns 401 and shows the login.
     const timer = setTimeout(() => call("/whoami").catch(() => {}), SESSION_CHECK_MS);
     return () => clearTimeout(timer);
   }, [stream]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new page starts at its top.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: scroll to the top on every navigation.
   useEffect(() => {
     content.current?.scrollTo(0, 0);
   }, [pathname]);
@@ -49,14 +49,14 @@ export function Layout() {
     "?": () => setHelp(true),
     n: () => navigate("/tasks/create"),
     ...Object.fromEntries(
-      PLACES.flatMap((group) => group.places).map((place) => [`g ${place.key}`, () => navigate(place.to)]),
+      NAVIGATION.flatMap((group) => group.items).map((item) => [`g ${item.key}`, () => navigate(item.to)]),
     ),
   });
 
   return (
     <div className={styles.layout}>
       <a href="#content" className={styles.skip}>
-        Skip to the content
+        Skip to content
       </a>
       <aside className={styles.side}>
         <Navigation />
@@ -69,8 +69,8 @@ export function Layout() {
           <div className={styles.left}>
             <Button
               className={styles.open}
-              look="plain"
-              aria-label="Open the navigation"
+              variant="plain"
+              aria-label="Open navigation"
               icon={<MenuIcon size={18} />}
               onClick={() => drawer.current?.showModal()}
             />

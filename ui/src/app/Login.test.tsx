@@ -11,13 +11,13 @@ function serverWith(oidc?: { name: string; path: string }) {
 
 beforeEach(() => serverWith());
 
-test("without an identity provider a token is all there is", async () => {
+test("without an identity provider only the token field is shown", async () => {
   renderPage(<Login />, "/tasks");
   expect(await screen.findByLabelText(/^Token/)).toBeInTheDocument();
   expect(screen.queryByRole("link")).not.toBeInTheDocument();
 });
 
-test("an identity provider is offered by its name, and leads back to where one wanted to be", async () => {
+test("an identity provider is shown by its name and redirects back to the requested page", async () => {
   serverWith({ name: "Acme", path: "/login/oidc" });
   renderPage(<Login />, "/tasks?phase=Running");
   expect(await screen.findByRole("link", { name: "Sign in with Acme" })).toHaveAttribute(
@@ -27,17 +27,17 @@ test("an identity provider is offered by its name, and leads back to where one w
 });
 
 test.each([
-  ["expired", /took too long/],
-  ["denied", /was refused there/],
-  ["refused", /no name that can be used/],
-  ["failed", /usable answer/],
-  ["a word of a newer server", /usable answer/],
-])("a login that ended with '%s' says so", (word, sentence) => {
-  renderPage(<Login />, `/login?problem=${encodeURIComponent(word)}`);
+  ["expired", /timed out/],
+  ["denied", /denied the sign-in/],
+  ["refused", /no usable user name/],
+  ["failed", /invalid response/],
+  ["unknown", /invalid response/],
+])("the login problem '%s' is explained", (problem, sentence) => {
+  renderPage(<Login />, `/login?problem=${encodeURIComponent(problem)}`);
   expect(screen.getByRole("alert")).toHaveTextContent(sentence);
 });
 
-test("after a failed login one starts at the front page", async () => {
+test("after a failed login the redirect leads to the dashboard", async () => {
   serverWith({ name: "Acme", path: "/login/oidc" });
   renderPage(<Login />, "/login?problem=expired");
   expect((await screen.findByRole("link")).getAttribute("href")).toBe("/login/oidc?next=%2F");

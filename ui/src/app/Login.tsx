@@ -10,23 +10,23 @@ import { TextInput } from "../components/TextInput";
 import styles from "./Login.module.css";
 import { useInfo, useLogin } from "./session";
 
-/** Where the server leads those whose login by an identity provider failed, with a word for why. */
+/** Target of the redirect after a failed login by an identity provider; `?problem=` contains the cause. */
 export const LOGIN = "/login";
 
 const PROBLEMS: Record<string, string> = {
-  denied: "The sign-in was refused there. Sign in again, or as somebody else.",
-  expired: "That took too long. Sign in again.",
-  failed: "The sign-in service did not give a usable answer. Try again; the server's log says more.",
-  refused: "You are signed in there, but that account has no name that can be used here.",
+  denied: "The identity provider denied the sign-in. Try again or use another account.",
+  expired: "The sign-in timed out. Try again.",
+  failed: "The identity provider returned an invalid response. Try again, or see the server log.",
+  refused: "Your account at the identity provider has no usable user name.",
 };
 
-/** Shown in place of the page, so that after it a person is where they wanted to be. */
+/** Shown in place of the page, so that the address is kept. */
 export function Login() {
   const [token, setToken] = useState("");
   const login = useLogin();
   const provider = useInfo().data?.authentication.oidc;
   const { pathname, search } = useLocation();
-  const word = pathname === LOGIN ? new URLSearchParams(search).get("problem") : null;
+  const problem = pathname === LOGIN ? new URLSearchParams(search).get("problem") : null;
   const next = pathname === LOGIN ? "/" : `${pathname}${search}`;
   useEffect(() => {
     document.title = "Sign in · KubeOpenCode";
@@ -42,17 +42,17 @@ export function Login() {
           <img src="/favicon.svg" alt="" width={32} height={32} />
           <h1>Sign in to KubeOpenCode</h1>
         </div>
-        {word !== null && <Problem error={PROBLEMS[word] ?? PROBLEMS.failed} />}
+        {problem !== null && <Problem error={PROBLEMS[problem] ?? PROBLEMS.failed} />}
         {provider && (
           <>
-            {/* The whole page goes there and comes back: no route of ours. */}
+            {/* A full page load: not a route of the page. */}
             <a className={buttonClass("primary")} href={`${provider.path}?next=${encodeURIComponent(next)}`}>
               Sign in with {provider.name}
             </a>
             <div className={styles.or}>or with a token</div>
           </>
         )}
-        <Field label="Token" required hint="Your rights in the cluster are your rights here.">
+        <Field label="Token" required hint="Your permissions in the cluster apply.">
           {(parts) => (
             <TextInput
               {...parts}
@@ -68,14 +68,14 @@ export function Login() {
         {login.error ? <Problem error={login.error} /> : null}
         <Button
           type="submit"
-          look={provider ? "default" : "primary"}
+          variant={provider ? "default" : "primary"}
           busy={login.isPending}
           disabled={token.trim() === ""}
         >
           Sign in
         </Button>
         <div className={styles.hint}>
-          <span>A token of a ServiceAccount, for example:</span>
+          <span>A ServiceAccount token, for example:</span>
           <Command text="kubectl create token my-account -n my-namespace" />
           <span>
             On one machine, <code>kubeopencode up</code> prints a link that signs you in.

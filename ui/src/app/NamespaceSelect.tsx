@@ -5,7 +5,7 @@ import { Select } from "../components/Select";
 import styles from "./NamespaceSelect.module.css";
 import { useNamespace } from "./namespace";
 
-/** The namespaces that the caller may look into. */
+/** The namespaces that the user may read. */
 export function useNamespaceNames() {
   return useQuery({
     queryKey: keys.namespaces,
@@ -22,7 +22,7 @@ export function useNamespaces(): string[] {
 export function NamespaceSelect() {
   const [namespace, choose] = useNamespace();
   const known = useNamespaces();
-  // A namespace from the address stays choosable even if it is not among those that the caller may list.
+  // A namespace from the URL stays selectable even if the user may not list it.
   const names = namespace !== "" && !known.includes(namespace) ? [namespace, ...known] : known;
   return (
     <div className={styles.select}>

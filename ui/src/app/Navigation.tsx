@@ -1,7 +1,7 @@
 import { NavLink } from "react-router";
 import styles from "./Navigation.module.css";
 import { useNamespace } from "./namespace";
-import { PLACES } from "./places";
+import { NAVIGATION } from "./navigationItems";
 import { useInfo } from "./session";
 
 export function Navigation({ onNavigate }: { onNavigate?: () => void }) {
@@ -19,10 +19,10 @@ export function Navigation({ onNavigate }: { onNavigate?: () => void }) {
         <img src="/favicon.svg" alt="" width={22} height={22} />
         KubeOpenCode
       </NavLink>
-      {PLACES.map((group) => (
+      {NAVIGATION.map((group) => (
         <div key={group.title} className={styles.group}>
           <div className={styles.title}>{group.title}</div>
-          {group.places.map(({ label, to, icon: Icon }) => (
+          {group.items.map(({ label, to, icon: Icon }) => (
             <NavLink
               key={to}
               to={{ pathname: to, search }}

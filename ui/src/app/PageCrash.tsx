@@ -3,20 +3,19 @@ import { useRouteError } from "react-router";
 import { Button } from "../components/Button";
 import { EmptyState } from "../components/EmptyState";
 
-/** A fault in the page itself: say so and offer the way out, never a white screen. */
+/** Shown when rendering fails. */
 export function PageCrash() {
   const error = useRouteError();
   return (
     <EmptyState
-      title="This page broke"
+      title="This page crashed"
       action={
         <Button icon={<RotateCw size={14} />} onClick={() => window.location.reload()}>
-          Load it again
+          Reload
         </Button>
       }
     >
-      {error instanceof Error ? error.message : "Something unexpected happened."} Nothing that you did on the server is
-      lost.
+      {error instanceof Error ? error.message : "Unexpected error."} Changes on the server are not affected.
     </EmptyState>
   );
 }

@@ -2,7 +2,7 @@ import { Skeleton } from "../components/Skeleton";
 import { SkeletonBlock } from "../components/SkeletonBlock";
 import { Page } from "./Page";
 
-/** While the code of a page is on its way. */
+/** Shown while the code of a page is loading. */
 export function PageSkeleton() {
   return (
     <Page>

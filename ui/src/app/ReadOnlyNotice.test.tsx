@@ -11,12 +11,12 @@ function asSeenBy(part: Partial<WhoAmI>) {
   return { sent, page };
 }
 
-test("who is not signed in reads why nothing can be changed", async () => {
+test("anonymous users see that access is read-only", async () => {
   asSeenBy({ user: "anonymous", anonymous: true, readOnly: true, via: "anonymous" });
-  expect(await screen.findByText(/You are not signed in: you can look/)).toBeInTheDocument();
+  expect(await screen.findByText(/Not signed in/)).toBeInTheDocument();
 });
 
-test("who may change things reads nothing", async () => {
+test("users with write access see no notice", async () => {
   const { sent, page } = asSeenBy({});
   await waitFor(() => expect(sent).toHaveLength(1));
   await waitFor(() => expect(page.cache.isFetching()).toBe(0));

@@ -4,7 +4,7 @@ import { ErrorState } from "../components/ErrorState";
 import { Login } from "./Login";
 import { useLoginWhenEnded, useSession } from "./session";
 
-/** Shows the page to those who are signed in, and the login to everyone else. */
+/** Shows the page to signed-in users, otherwise the login. */
 export function RequireSession({ children }: { children: ReactNode }) {
   const session = useSession();
   useLoginWhenEnded();

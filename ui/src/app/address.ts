@@ -4,9 +4,9 @@ import { useSearchParams } from "react-router";
 type Change = (edit: (params: URLSearchParams) => void, options?: { replace?: boolean }) => void;
 
 /**
- * The query of the address, and how to change it. A change starts from the address itself: what is rendered may be a
- * moment behind it, and would bring back what was taken away in between. One change an event: a second one in the same
- * event does not see the first.
+ * The query parameters and a setter. An update starts from the URL itself, because the rendered parameters may be
+ * outdated and would restore removed parameters. One update per event: a second update in the same event does not
+ * see the first.
  */
 export function useAddress(): [URLSearchParams, Change] {
   const [params, setParams] = useSearchParams();

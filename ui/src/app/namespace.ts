@@ -2,7 +2,7 @@ import { useCallback } from "react";
 import { useAddress } from "./address";
 
 const KEY = "kubeopencode.namespace";
-/** In the address, all namespaces are a star: an absent parameter means "as last time". */
+/** All namespaces are `*` in the URL: an absent parameter means the last selection. */
 const ALL = "*";
 
 function remembered(): string {
@@ -13,7 +13,7 @@ function remembered(): string {
   }
 }
 
-/** The chosen namespace, `""` for all. The address wins over what was chosen last time. */
+/** The selected namespace, `""` for all. The URL takes precedence over the last selection. */
 export function useNamespace(): [string, (namespace: string) => void] {
   const [params, change] = useAddress();
   const named = params.get("namespace");
@@ -23,7 +23,7 @@ export function useNamespace(): [string, (namespace: string) => void] {
       try {
         localStorage.setItem(KEY, next);
       } catch {
-        // Storage is off: the address keeps it.
+        // Storage is disabled: the URL keeps the selection.
       }
       change(
         (query) => {

@@ -90,7 +90,7 @@ export const router = createBrowserRouter([
           { path: "/kinds/:plural/create", element: <KindCreate /> },
           { path: "/kinds/:plural/:namespace/:name", element: <KindDetail /> },
           { path: "/graph", element: <GraphPage /> },
-          // Whoever is signed in has nothing to do there.
+          // Signed-in users do not need the login page.
           { path: LOGIN, element: <Navigate to="/" replace /> },
           { path: "*", element: <NotFound /> },
         ],

@@ -4,13 +4,13 @@ import { call, setCsrfToken, setUnauthorizedHandler } from "../api/client";
 import { keys } from "../api/keys";
 import type { Info, WhoAmI } from "../api/types";
 
-/** Who looks at the page. An error with code 401 means: nobody yet. */
+/** The current user. Error 401: not signed in. */
 export function useSession() {
   return useQuery({
     queryKey: keys.whoami,
     queryFn: async ({ signal }) => {
       const me = await call<WhoAmI>("/whoami", { signal });
-      // Set here and not in an effect: the first write may follow the answer at once.
+      // Set here and not in an effect: the first write may follow the response immediately.
       setCsrfToken(me.csrfToken);
       return me;
     },
@@ -19,12 +19,12 @@ export function useSession() {
   });
 }
 
-/** Shows the login in place, at the same address, when the session ends while the page is open. Used once. */
+/** Shows the login at the same URL when the session ends while the page is open. Used once. */
 export function useLoginWhenEnded(): void {
   const cache = useQueryClient();
   useEffect(() => {
     setUnauthorizedHandler(() => {
-      // Ask again who we are; a refusal then leads to the login.
+      // Fetch the user again; error 401 then shows the login.
       if (cache.getQueryState(keys.whoami)?.status === "success") {
         void cache.resetQueries({ queryKey: keys.whoami });
       }

@@ -7,7 +7,7 @@ function Page({ keys }: { keys: Shortcuts }) {
   return <input aria-label="input" />;
 }
 
-test("single keys and pairs run what they are for", () => {
+test("single keys and sequences run their actions", () => {
   const [j, gt] = [vi.fn(), vi.fn()];
   render(<Page keys={{ j, "g t": gt }} />);
   fireEvent.keyDown(document.body, { key: "j" });
@@ -17,14 +17,14 @@ test("single keys and pairs run what they are for", () => {
   expect(gt).toHaveBeenCalledTimes(1);
 });
 
-test("a key alone is not the second half of a pair", () => {
+test("the second key of a sequence alone does nothing", () => {
   const gt = vi.fn();
   render(<Page keys={{ "g t": gt }} />);
   fireEvent.keyDown(document.body, { key: "t" });
   expect(gt).not.toHaveBeenCalled();
 });
 
-test("nothing happens while a person types or holds Ctrl", () => {
+test("shortcuts are ignored in inputs and with Ctrl", () => {
   const j = vi.fn();
   render(<Page keys={{ j }} />);
   fireEvent.keyDown(screen.getByLabelText("input"), { key: "j" });

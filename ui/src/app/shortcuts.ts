@@ -5,7 +5,7 @@ export type Shortcuts = Record<string, () => void>;
 /** The second key of a pair must follow within this time. */
 const PAIR_MS = 1_200;
 
-/** Whether keys belong to what has the focus: an input, an editor, a terminal, an open dialog. */
+/** Whether the focused element handles keys itself: an input, an editor, a terminal, an open dialog. */
 function isTaken(event: KeyboardEvent): boolean {
   return event.composedPath().some((target) => {
     if (!(target instanceof Element)) return false;
@@ -24,7 +24,7 @@ function onKey(event: KeyboardEvent): void {
   pending = undefined;
   for (const wanted of [pair, event.key]) {
     if (wanted === undefined) continue;
-    // The innermost part of the page wins.
+    // The innermost component takes precedence.
     const run = shown.toReversed().find((map) => wanted in map.current)?.current[wanted];
     if (run) {
       event.preventDefault();
@@ -37,8 +37,8 @@ function onKey(event: KeyboardEvent): void {
 }
 
 /**
- * Keys while a component is shown: a single one (`j`) or two in a row (`g t`).
- * They never fire while a person types, and never together with Ctrl, Alt or Meta.
+ * Shortcuts while a component is mounted: a single key (`j`) or a sequence (`g t`).
+ * They never fire in inputs or together with Ctrl, Alt or Meta.
  */
 export function useShortcuts(shortcuts: Shortcuts): void {
   const latest = useRef(shortcuts);
@@ -55,7 +55,7 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, []);
 }
 
-/** Puts the cursor into the filter of the page, if it has one. */
+/** Focuses the filter of the page, if any. */
 export function focusFilter(): void {
   document.querySelector<HTMLInputElement>("[data-filter]")?.focus();
 }

@@ -20,7 +20,7 @@ let choice: ThemeChoice = stored();
 const darkSystem = () => window.matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (choice === "system" ? darkSystem().matches : choice === "dark");
 
-/** Shows the theme that counts now. */
+/** Applies the current theme. */
 function apply(): void {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
   for (const listener of listeners) listener();
@@ -34,7 +34,7 @@ export function chooseTheme(next: ThemeChoice): void {
     if (next === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, next);
   } catch {
-    // Storage is off: the choice holds until the page is closed.
+    // Storage is disabled: the selection lasts until the page is closed.
   }
   apply();
 }
@@ -48,7 +48,7 @@ export function useThemeChoice(): ThemeChoice {
   return useSyncExternalStore(listen, () => choice);
 }
 
-/** Whether the page is dark now: for drawings that cannot use the page's own colours. */
+/** Whether the theme is dark: for canvases, which cannot use CSS variables. */
 export function useDark(): boolean {
   return useSyncExternalStore(listen, isDark);
 }

@@ -1,7 +1,7 @@
 import { ago, full } from "../lib/time";
 import { useNow } from "./useNow";
 
-/** How long ago, with the exact time on hover. */
+/** Relative time, with the exact time on hover. */
 export function Ago({ at }: { at: string | undefined }) {
   const now = useNow();
   if (!at) return <span className="quiet">–</span>;

@@ -13,18 +13,18 @@ const ICONS: Record<Tone, typeof CircleCheck> = {
   idle: CircleDashed,
 };
 
-/** A status in colour, icon and word: never colour alone. */
+/** A status as colour, icon and text: never colour alone. */
 export function Badge({ status, title }: { status: Status; title?: string }) {
   const Icon = ICONS[status.tone];
   return (
-    <span className={classes(styles.badge, tones[status.tone])} title={title}>
+    <span className={classes(styles.badge, tones[status.tone])} title={title ?? status.label}>
       <Icon
         size={13}
         strokeWidth={2.4}
-        className={status.tone === "busy" ? motion.turning : undefined}
+        className={status.tone === "busy" ? motion.spin : undefined}
         aria-hidden="true"
       />
-      {status.label}
+      <span className={styles.label}>{status.label}</span>
     </span>
   );
 }

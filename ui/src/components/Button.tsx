@@ -3,21 +3,30 @@ import styles from "./Button.module.css";
 import { classes } from "./classes";
 import { Spinner } from "./Spinner";
 
-export type ButtonLook = "default" | "primary" | "danger" | "plain";
+export type ButtonVariant = "default" | "primary" | "danger" | "plain";
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
-  look?: ButtonLook;
+  variant?: ButtonVariant;
   small?: boolean;
   icon?: ReactNode;
-  /** Work is under way: the button waits and says so. */
+  /** Disables the button and shows a spinner. */
   busy?: boolean;
 }
 
-export function Button({ look = "default", small, icon, busy, children, className, disabled, ...rest }: ButtonProps) {
+export function Button({
+  variant = "default",
+  small,
+  icon,
+  busy,
+  children,
+  className,
+  disabled,
+  ...rest
+}: ButtonProps) {
   return (
     <button
       type="button"
-      className={classes(buttonClass(look, small, !children), className)}
+      className={classes(buttonClass(variant, small, !children), className)}
       disabled={disabled || busy}
       aria-busy={busy || undefined}
       {...rest}
@@ -28,7 +37,12 @@ export function Button({ look = "default", small, icon, busy, children, classNam
   );
 }
 
-/** The same look for links that act like buttons. */
-export function buttonClass(look: ButtonLook = "default", small = false, iconOnly = false): string {
-  return classes(styles.button, look !== "default" && styles[look], small && styles.small, iconOnly && styles.icon);
+/** Class names for links that look like buttons. */
+export function buttonClass(variant: ButtonVariant = "default", small = false, iconOnly = false): string {
+  return classes(
+    styles.button,
+    variant !== "default" && styles[variant],
+    small && styles.small,
+    iconOnly && styles.icon,
+  );
 }

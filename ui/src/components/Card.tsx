@@ -6,13 +6,13 @@ import surface from "./surface.module.css";
 export interface CardProps {
   title: string;
   tools?: ReactNode;
-  /** The content brings its own edges (tables, logs). */
+  /** No padding around the content (tables, logs). */
   flush?: boolean;
   className?: string;
   children: ReactNode;
 }
 
-/** A titled part of a page. */
+/** A titled section of a page. */
 export function Card({ title, tools, flush, className, children }: CardProps) {
   const heading = useId();
   return (

@@ -1,7 +1,7 @@
 import styles from "./Command.module.css";
 import { CopyButton } from "./CopyButton";
 
-/** A command to copy. */
+/** A command with a copy button. */
 export function Command({ text }: { text: string }) {
   return (
     <div className={styles.command}>

@@ -7,9 +7,9 @@ import { Problem } from "./Problem";
 export interface ConfirmDialogProps {
   title: string;
   open: boolean;
-  /** What happens, in a sentence. */
+  /** The effect, in one sentence. */
   children: ReactNode;
-  /** Everything that goes, one line each. */
+  /** What is removed, one line each. */
   consequences?: string[];
   confirm: string;
   danger?: boolean;
@@ -19,7 +19,7 @@ export interface ConfirmDialogProps {
   onClose: () => void;
 }
 
-/** Asks before something that cannot be undone, and says exactly what it will do. */
+/** Asks for confirmation of an irreversible action. */
 export function ConfirmDialog(props: ConfirmDialogProps) {
   return (
     <Dialog
@@ -29,7 +29,7 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
       actions={
         <>
           <Button onClick={props.onClose}>Cancel</Button>
-          <Button look={props.danger ? "danger" : "primary"} busy={props.busy} onClick={props.onConfirm}>
+          <Button variant={props.danger ? "danger" : "primary"} busy={props.busy} onClick={props.onConfirm}>
             {props.confirm}
           </Button>
         </>

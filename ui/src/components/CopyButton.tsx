@@ -11,7 +11,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
         setCopied(true);
         setTimeout(() => setCopied(false), 1_500);
       },
-      () => toast.failed("The browser did not allow copying: select the text instead."),
+      () => toast.failed("The browser blocked copying. Select the text instead."),
     );
   };
   return (

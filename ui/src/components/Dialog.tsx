@@ -14,7 +14,7 @@ export interface DialogProps {
   children: ReactNode;
 }
 
-/** A modal window. The browser keeps the focus inside and gives it back on closing. */
+/** A modal dialog. The browser traps the focus and restores it on close. */
 export function Dialog({ title, open, onClose, wide, actions, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();

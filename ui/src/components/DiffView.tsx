@@ -13,10 +13,10 @@ const LOOKS: Record<DiffLine["kind"], string | undefined> = {
   skipped: styles.skipped,
 };
 
-/** Lines that came and went, with signs as well as colours. */
+/** Added and removed lines, marked by signs and colours. */
 export function DiffView({ lines, label }: { lines: DiffLine[]; label: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and must do so by keyboard too.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard.
     // biome-ignore lint/a11y/useSemanticElements: a region of code, not a section of the page.
     <div className={classes(surface.framed, styles.diff)} role="group" aria-label={label} tabIndex={0}>
       {lines.map((line, i) => (

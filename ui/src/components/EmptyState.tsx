@@ -7,12 +7,12 @@ export interface EmptyStateProps {
   title: string;
   icon?: ReactNode;
   action?: ReactNode;
-  /** Inside a card instead of a whole page. */
+  /** For use inside a card. */
   small?: boolean;
   children?: ReactNode;
 }
 
-/** Nothing here, why, and what to do about it. */
+/** Placeholder for an empty list or page, with an optional action. */
 export function EmptyState({ title, icon, action, small, children }: EmptyStateProps) {
   return (
     <div className={classes(styles.empty, small && styles.small)}>

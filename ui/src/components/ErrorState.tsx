@@ -6,20 +6,20 @@ import { classes } from "./classes";
 import styles from "./EmptyState.module.css";
 
 const TITLES: Record<number, string> = {
-  0: "The server cannot be reached",
-  403: "You may not see this",
-  404: "This does not exist",
+  0: "Server unreachable",
+  403: "Access denied",
+  404: "Not found",
 };
 
 export interface ErrorStateProps {
   error: unknown;
   onRetry?: () => void;
-  /** Where else to go. */
+  /** An alternative action. */
   action?: ReactNode;
   small?: boolean;
 }
 
-/** What went wrong and, where it can help, a way to try again. */
+/** An error, with a retry button if a retry can help. */
 export function ErrorState({ error, onRetry, action, small }: ErrorStateProps) {
   const code = error instanceof ApiError ? error.code : -1;
   const Icon = code === 403 ? Lock : code === 404 ? FileQuestion : TriangleAlert;
@@ -28,7 +28,7 @@ export function ErrorState({ error, onRetry, action, small }: ErrorStateProps) {
       <div className={styles.icon} aria-hidden="true">
         <Icon size={20} />
       </div>
-      <h2>{TITLES[code] ?? "This did not work"}</h2>
+      <h2>{TITLES[code] ?? "Request failed"}</h2>
       <p>{error instanceof Error ? error.message : String(error)}</p>
       <div className={styles.action}>
         {onRetry && code !== 403 && (

@@ -1,7 +1,7 @@
 import { Fragment, type ReactNode } from "react";
 import styles from "./Facts.module.css";
 
-/** Names and values; those without a value are left out. */
+/** A list of names and values; entries without a value are omitted. */
 export function Facts({ facts }: { facts: [string, ReactNode][] }) {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
   return (

@@ -2,7 +2,7 @@ import { CircleAlert } from "lucide-react";
 import { type ReactNode, useId } from "react";
 import styles from "./Field.module.css";
 
-/** What an input needs to be tied to its label, hint and problem. */
+/** Attributes that connect an input with its label, hint and error. */
 export interface FieldParts {
   id: string;
   "aria-describedby"?: string;
@@ -18,7 +18,7 @@ export interface FieldProps {
   children: (parts: FieldParts) => ReactNode;
 }
 
-/** A labelled input with its hint and, when the value is refused, the reason right below it. */
+/** A labelled input with hint and validation error. */
 export function Field({ label, hint, problem, required, children }: FieldProps) {
   const id = useId();
   const describedBy = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ");

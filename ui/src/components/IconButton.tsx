@@ -2,11 +2,11 @@ import type { ReactNode } from "react";
 import { Button, type ButtonProps } from "./Button";
 
 export interface IconButtonProps extends Omit<ButtonProps, "children" | "icon"> {
-  /** What it does: read by screen readers, shown on hover. */
+  /** Accessible name and tooltip. */
   label: string;
   icon: ReactNode;
 }
 
-export function IconButton({ label, look = "plain", ...rest }: IconButtonProps) {
-  return <Button look={look} aria-label={label} title={label} {...rest} />;
+export function IconButton({ label, variant = "plain", ...rest }: IconButtonProps) {
+  return <Button variant={variant} aria-label={label} title={label} {...rest} />;
 }

@@ -4,11 +4,11 @@ import styles from "./Legend.module.css";
 export interface LegendEntry {
   name: string;
   colour: string;
-  /** What stands behind the name. */
+  /** Shown after the name. */
   value?: ReactNode;
 }
 
-/** What the colours of a drawing mean. */
+/** The legend of a chart. */
 export function Legend({ entries }: { entries: LegendEntry[] }) {
   return (
     <ul className={styles.legend}>

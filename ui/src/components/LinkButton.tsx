@@ -1,16 +1,16 @@
 import type { ReactNode } from "react";
 import { Link, type LinkProps } from "react-router";
-import { type ButtonLook, buttonClass } from "./Button";
+import { type ButtonVariant, buttonClass } from "./Button";
 
 export interface LinkButtonProps extends LinkProps {
-  look?: ButtonLook;
+  variant?: ButtonVariant;
   small?: boolean;
   icon?: ReactNode;
 }
 
-export function LinkButton({ look, small, icon, children, ...rest }: LinkButtonProps) {
+export function LinkButton({ variant, small, icon, children, ...rest }: LinkButtonProps) {
   return (
-    <Link className={buttonClass(look, small)} {...rest}>
+    <Link className={buttonClass(variant, small)} {...rest}>
       {icon}
       {children}
     </Link>

@@ -5,14 +5,14 @@ import { SkeletonBlock } from "./SkeletonBlock";
 
 export interface LoadedProps<T> {
   query: UseQueryResult<T>;
-  /** What is on its way, for those who hear the page. */
+  /** Announced to screen readers while loading. */
   label: string;
-  /** How much room it will take. */
+  /** Number of placeholder lines. */
   lines?: number;
   children: (data: T) => ReactNode;
 }
 
-/** A part of a page that comes later: its place until then, what went wrong, or the part itself. */
+/** The result of a query: placeholder, error or content. */
 export function Loaded<T>({ query, label, lines = 8, children }: LoadedProps<T>) {
   if (query.error) return <ErrorState small error={query.error} onRetry={() => query.refetch()} />;
   if (query.data === undefined) return <SkeletonBlock lines={lines} label={`Loading ${label}`} />;

@@ -16,11 +16,11 @@ export interface MenuProps {
   label: string;
   icon: ReactNode;
   items: MenuItem[];
-  /** Whether the label stands above the items too. */
+  /** Whether to show the label above the items. */
   titled?: boolean;
 }
 
-/** Less frequent actions behind one button. */
+/** A menu button. */
 export function Menu({ label, icon, items, titled }: MenuProps) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
@@ -50,11 +50,11 @@ export function Menu({ label, icon, items, titled }: MenuProps) {
   };
 
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the menu inside.
+    // biome-ignore lint/a11y/noStaticElementInteractions: handles the keys of the menu.
     <div className={styles.menu} ref={root} onKeyDown={onKey}>
       <IconButton
         label={label}
-        look="default"
+        variant="default"
         icon={icon}
         aria-haspopup="menu"
         aria-expanded={open}

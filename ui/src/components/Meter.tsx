@@ -1,6 +1,6 @@
 import styles from "./Meter.module.css";
 
-/** How much of something is in use; without a total only the number is told. */
+/** A usage bar; without a total only the number is shown. */
 export function Meter({ label, used, total }: { label: string; used: number; total?: number }) {
   const text = total === undefined ? String(used) : `${used} / ${total}`;
   const part = total ? Math.min(1, used / total) : 0;

@@ -11,7 +11,7 @@ export interface NoticeProps {
   children: ReactNode;
 }
 
-/** Something a person should know about the whole page or part. */
+/** A message about the page or a section. */
 export function Notice({ tone, icon, action, children }: NoticeProps) {
   return (
     <div className={classes(styles.notice, tones[tone])} role="status">

@@ -2,15 +2,15 @@ import { Link } from "react-router";
 import { pageOf } from "../api/kinds";
 
 export interface ObjectLinkProps {
-  /** Unknown: there is no page to lead to. */
+  /** If unknown, only the name is shown. */
   kind?: string;
   namespace?: string;
   name: string;
-  /** Says the kind too. */
+  /** Whether to show the kind. */
   withKind?: boolean;
 }
 
-/** A link to an object's page, or just its name when the kind has none. */
+/** A link to the page of an object, or only its name if the kind has no page. */
 export function ObjectLink({ kind, namespace, name, withKind }: ObjectLinkProps) {
   const to = kind && pageOf(kind, namespace, name);
   const text = withKind && kind ? `${kind} ${name}` : name;

@@ -16,7 +16,7 @@ export interface PageHeaderProps {
   actions?: ReactNode;
 }
 
-/** The head of every page; also names the browser's tab. */
+/** The header of a page; also sets the document title. */
 export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderProps) {
   useEffect(() => {
     document.title = `${title} · KubeOpenCode`;

@@ -1,7 +1,7 @@
 import { CircleAlert } from "lucide-react";
 import styles from "./Problem.module.css";
 
-/** A refusal in one line, beside what was tried. */
+/** An error in one line, next to the failed action. */
 export function Problem({ error }: { error: unknown }) {
   const message = error instanceof Error ? error.message : String(error);
   return (

@@ -4,12 +4,12 @@ import styles from "./Rows.module.css";
 export interface Row {
   key: string;
   name: ReactNode;
-  /** At the other end of the line. */
+  /** Aligned to the right. */
   fact: ReactNode;
   below?: ReactNode;
 }
 
-/** A few names with one fact each, where a table would be too much. */
+/** A compact list of names with one value each. */
 export function Rows({ rows }: { rows: Row[] }) {
   return (
     <ul className={styles.rows}>

@@ -7,7 +7,7 @@ export interface SegmentedProps<T extends string> {
   onValue: (value: T) => void;
 }
 
-/** A choice between two or three things that are all visible. */
+/** A segmented control for two or three options. */
 export function Segmented<T extends string>({ label, options, value, onValue }: SegmentedProps<T>) {
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be laid out as one control.

@@ -12,7 +12,7 @@ export interface SelectProps extends Omit<SelectHTMLAttributes<HTMLSelectElement
   onValue: (value: string) => void;
 }
 
-/** The browser's own list: it works with every keyboard, screen reader and phone. */
+/** A native select: it works with every keyboard, screen reader and phone. */
 export function Select({ options, onValue, className, ...rest }: SelectProps) {
   return (
     <select className={classes(styles.input, className)} onChange={(event) => onValue(event.target.value)} {...rest}>

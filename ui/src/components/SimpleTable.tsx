@@ -5,22 +5,22 @@ export interface SimpleTableProps {
   label: string;
   head: string[];
   rows: { key: string; cells: ReactNode[] }[];
-  /** Titles of the columns that a phone has no room for. */
+  /** Columns that are hidden on a phone. */
   wide?: string[];
 }
 
-/** A short table that needs no sorting and no scrolling. */
+/** A short table without sorting. */
 export function SimpleTable({ label, head, rows, wide = [] }: SimpleTableProps) {
-  const look = (title: string | undefined) => (title && wide.includes(title) ? styles.wide : undefined);
+  const classOf = (title: string | undefined) => (title && wide.includes(title) ? styles.wide : undefined);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: on a phone it scrolls sideways, by keyboard too.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls horizontally on a phone.
     // biome-ignore lint/a11y/useSemanticElements: it is the frame around a table, not a section.
     <div className={styles.wrap} role="group" aria-label={label} tabIndex={0}>
       <table className={styles.table}>
         <thead>
           <tr>
             {head.map((title) => (
-              <th key={title} scope="col" className={look(title)}>
+              <th key={title} scope="col" className={classOf(title)}>
                 {title}
               </th>
             ))}
@@ -31,7 +31,7 @@ export function SimpleTable({ label, head, rows, wide = [] }: SimpleTableProps) 
             <tr key={row.key}>
               {row.cells.map((cell, i) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move.
-                <td key={i} className={look(head[i])}>
+                <td key={i} className={classOf(head[i])}>
                   {cell}
                 </td>
               ))}

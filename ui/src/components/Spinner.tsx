@@ -3,5 +3,5 @@ import motion from "./motion.module.css";
 import styles from "./Spinner.module.css";
 
 export function Spinner() {
-  return <span className={classes(motion.turning, styles.spinner)} aria-hidden="true" />;
+  return <span className={classes(motion.spin, styles.spinner)} aria-hidden="true" />;
 }

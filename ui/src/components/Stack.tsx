@@ -4,7 +4,7 @@ import styles from "./Stack.module.css";
 
 export interface StackProps {
   gap?: 1 | 2 | 3 | 4 | 5;
-  /** Side by side instead of one below the other. */
+  /** Horizontal instead of vertical. */
   row?: boolean;
   className?: string;
   children: ReactNode;

@@ -14,7 +14,7 @@ export interface TabsProps {
   onSelect: (id: string) => void;
 }
 
-/** Tabs with arrow keys; only the chosen panel exists, so hidden logs and terminals cost nothing. */
+/** Tabs with arrow keys; only the selected panel is mounted. */
 export function Tabs({ label, tabs, selected, onSelect }: TabsProps) {
   const base = useId();
   const list = useRef<HTMLDivElement>(null);

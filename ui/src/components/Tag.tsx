@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import styles from "./Tag.module.css";
 
-/** A small word beside something: a label, a type. */
+/** A short label. */
 export function Tag({ children, title }: { children: ReactNode; title?: string }) {
   return (
     <span className={styles.tag} title={title}>

@@ -7,7 +7,7 @@ export interface Toast {
 }
 
 const STAY_MS = 5_000;
-/** A refusal is longer to read, and must not be missed. */
+/** Errors take longer to read. */
 const STAY_BAD_MS = 10_000;
 
 let toasts: Toast[] = [];
@@ -30,7 +30,7 @@ function show(tone: Toast["tone"], text: string): void {
   setTimeout(() => dismissToast(id), tone === "bad" ? STAY_BAD_MS : STAY_MS);
 }
 
-/** Tells a person that something was done, or was not. */
+/** Reports the result of an action. */
 export const toast = {
   done: (text: string) => show("good", text),
   failed: (error: unknown) => show("bad", error instanceof Error ? error.message : String(error)),

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-// One clock for the page: a thousand ages on screen tick together, with one timer.
+// One timer for the page, however many relative times it shows.
 let now = Date.now();
 let timer: ReturnType<typeof setInterval> | undefined;
 const listeners = new Set<() => void>();
@@ -20,7 +20,7 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The time, told anew every second. */
+/** The current time, updated every second. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now);
 }

@@ -3,7 +3,7 @@ import { classes } from "../components/classes";
 import { SkeletonBlock } from "../components/SkeletonBlock";
 import surface from "../components/surface.module.css";
 import styles from "./CodeEditor.module.css";
-import type { Mirror } from "./mirror";
+import type { Mirror } from "./codemirror";
 
 export interface CodeEditorProps {
   label: string;
@@ -14,7 +14,7 @@ export interface CodeEditorProps {
   height?: string;
 }
 
-/** A YAML editor. Its code is loaded when the first one is shown. */
+/** A YAML editor, loaded on first use. */
 export function CodeEditor({ label, value, onValue, readOnly = false, invalid, height = "420px" }: CodeEditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const mirror = useRef<Mirror | undefined>(undefined);
@@ -26,7 +26,7 @@ export function CodeEditor({ label, value, onValue, readOnly = false, invalid, h
 
   useEffect(() => {
     let gone = false;
-    void import("./mirror").then(({ startMirror }) => {
+    void import("./codemirror").then(({ startMirror }) => {
       if (gone || !host.current) return;
       mirror.current = startMirror(host.current, {
         text: latest.current.value,

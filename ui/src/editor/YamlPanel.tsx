@@ -25,12 +25,12 @@ export interface YamlPanelProps {
   readOnly?: boolean;
 }
 
-/** The whole object: read, change, look at the difference, let the server check it, save. */
+/** View and edit an object as YAML: review the diff, validate on the server, save. */
 export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   const yaml = useYaml(kind, namespace, name);
   const check = useReplace(kind, namespace, name);
   const save = useReplace(kind, namespace, name);
-  // The text that the draft was made from, so that a change by somebody else does not look like ours.
+  // The text that the draft is based on, so that the diff does not contain concurrent changes.
   const [draft, setDraft] = useState<{ base: string; text: string } | undefined>();
   const [reviewing, setReviewing] = useState(false);
 
@@ -42,7 +42,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   const changed = draft !== undefined && draft.text !== draft.base;
   const toSend = changed ? rebase(draft.base, current, text) : text;
   const moved = toSend === undefined;
-  const mistake = changed ? parseDocument(text).errors[0]?.message : undefined;
+  const syntaxError = changed ? parseDocument(text).errors[0]?.message : undefined;
 
   const rebased = async () => {
     const { data } = await yaml.refetch();
@@ -60,7 +60,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
         onSuccess: () => {
           setDraft(undefined);
           setReviewing(false);
-          toast.done(`${kind.one} ${name} was saved.`);
+          toast.done(`${kind.one} ${name} saved.`);
         },
       },
     );
@@ -77,22 +77,22 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
             </Button>
           }
         >
-          It changed on the server while you were editing. Saving will be refused until you load the new version.
+          The object changed on the server. Load the new version before you save.
         </Notice>
       )}
       <CodeEditor
         label={`YAML of ${kind.one} ${name}`}
         value={text}
         readOnly={readOnly}
-        invalid={mistake !== undefined}
+        invalid={syntaxError !== undefined}
         height="min(64vh, 720px)"
-        onValue={(next) => setDraft((seen) => ({ base: seen?.base ?? current, text: next }))}
+        onValue={(next) => setDraft((previous) => ({ base: previous?.base ?? current, text: next }))}
       />
-      {mistake && <Problem error={mistake} />}
+      {syntaxError && <Problem error={syntaxError} />}
       <Stack row gap={2}>
         {!readOnly && (
           <>
-            <Button look="primary" disabled={!changed || mistake !== undefined} onClick={review}>
+            <Button variant="primary" disabled={!changed || syntaxError !== undefined} onClick={review}>
               Review changes
             </Button>
             <Button disabled={!changed} onClick={() => setDraft(undefined)}>
@@ -101,7 +101,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
           </>
         )}
         <CopyButton text={text} label="Copy the YAML" />
-        <Button look="plain" icon={<Download size={14} />} onClick={() => download(`${name}.yaml`, text)}>
+        <Button variant="plain" icon={<Download size={14} />} onClick={() => download(`${name}.yaml`, text)}>
           Download
         </Button>
       </Stack>
@@ -112,20 +112,20 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
         wide
         actions={
           <>
-            <Button onClick={() => setReviewing(false)}>Go on editing</Button>
-            <Button look="primary" busy={save.isPending || check.isPending} disabled={!!check.error} onClick={store}>
-              {check.isPending ? "Checking" : "Save"}
+            <Button onClick={() => setReviewing(false)}>Keep editing</Button>
+            <Button variant="primary" busy={save.isPending || check.isPending} disabled={!!check.error} onClick={store}>
+              {check.isPending ? "Validating" : "Save"}
             </Button>
           </>
         }
       >
         <Stack gap={3}>
           <DiffView lines={changesBetween(draft?.base ?? current, text)} label="Changes" />
-          {check.isSuccess && !save.error && <Notice tone="idle">The server has checked it: it is valid.</Notice>}
+          {check.isSuccess && !save.error && <Notice tone="idle">Validated by the server.</Notice>}
           {problem ? <Problem error={problem} /> : null}
           {ApiError.is(problem, 409) && (
             <p className="quiet">
-              Somebody else saved it meanwhile. Close this, load the new version, change it again.
+              Conflict: someone else changed the object. Close this dialog, load the new version and repeat your edit.
             </p>
           )}
         </Stack>
@@ -134,7 +134,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   );
 }
 
-/** Hands a text to the browser as a file. */
+/** Downloads a text as a file. */
 function download(name: string, text: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));

@@ -13,11 +13,11 @@ import { SkillsField } from "./SkillsField";
 export interface AgentFieldsProps {
   manifest: Manifest;
   problems: Record<string, string>;
-  /** An Agent has more than a template: who it is, what it builds on, how it runs. */
+  /** Whether to show the fields that only Agents have. */
   agent?: boolean;
 }
 
-/** The settings of an Agent or a template. */
+/** Form fields of an Agent or a template. */
 export function AgentFields({ manifest, problems, agent }: AgentFieldsProps) {
   const namespace = manifest.text(["metadata", "namespace"]);
   const templates = useChoices<AgentTemplate>(AGENT_TEMPLATE, namespace, agent === true);
@@ -59,11 +59,11 @@ export function AgentFields({ manifest, problems, agent }: AgentFieldsProps) {
 
   return (
     <>
-      <FormSection title={agent ? "Who it is" : "Model"}>
+      <FormSection title={agent ? "Profile and model" : "Model"}>
         {agent &&
           line("Profile", ["profile"], {
             placeholder: "Fixes bugs in the web shop",
-            hint: "What it is good at, for people.",
+            hint: "Short description shown to users.",
           })}
         <FieldPair>
           {agent &&
@@ -72,46 +72,46 @@ export function AgentFields({ manifest, problems, agent }: AgentFieldsProps) {
               "templateRef",
               (templates.data ?? []).map((template) => template.name),
               "None",
-              "What is left empty here comes from it.",
+              "Provides the fields that are left empty.",
             )}
           {choice(
             "Model",
             "modelRef",
             (models.data ?? []).map((model) => model.name),
             agent ? "From the template or the configuration" : "From the configuration",
-            "Which model does the thinking.",
+            "Main model.",
           )}
         </FieldPair>
       </FormSection>
-      <FormSection title="How it runs">
+      <FormSection title="Runtime">
         <FieldPair>
-          {line("Executor image", ["executorImage"], { hint: "The tools that the agent works with." })}
-          {line("Agent image", ["agentImage"], { hint: "Where OpenCode comes from." })}
+          {line("Executor image", ["executorImage"], { hint: "Image with the tools that the agent uses." })}
+          {line("Agent image", ["agentImage"], { hint: "Image that provides the OpenCode binary." })}
         </FieldPair>
         <FieldPair>
           {line("Workspace directory", ["workspaceDir"], { placeholder: "/workspace" })}
-          {line("Service account", ["serviceAccountName"], { hint: "The rights of its Pods in the cluster." })}
+          {line("Service account", ["serviceAccountName"], { hint: "Permissions of the Pods in the cluster." })}
         </FieldPair>
         <FieldPair>
-          {line("Tasks at once", ["maxConcurrentTasks"], { placeholder: "any number", number: true })}
+          {line("Max concurrent Tasks", ["maxConcurrentTasks"], { placeholder: "unlimited", number: true })}
           {agent && line("Port", ["port"], { placeholder: "4096", number: true })}
         </FieldPair>
       </FormSection>
       {agent && (
-        <FormSection title="Rest and storage">
+        <FormSection title="Idle and persistence">
           {line("Suspend when idle for", ["standby", "idleTimeout"], {
             field: "standby",
             placeholder: "30m",
-            hint: "It wakes by itself when a Task comes.",
+            hint: "Resumes automatically when a Task arrives.",
           })}
           <FieldPair>
-            {line("Keep sessions on", ["persistence", "sessions", "size"], {
+            {line("Session volume size", ["persistence", "sessions", "size"], {
               placeholder: "1Gi",
-              hint: "Empty: sessions go with the Pod.",
+              hint: "If empty, sessions are lost with the Pod.",
             })}
-            {line("Keep the workspace on", ["persistence", "workspace", "size"], {
+            {line("Workspace volume size", ["persistence", "workspace", "size"], {
               placeholder: "10Gi",
-              hint: "Empty: files go with the Pod.",
+              hint: "If empty, files are lost with the Pod.",
             })}
           </FieldPair>
         </FormSection>

@@ -12,7 +12,7 @@ export interface ContextFieldsProps {
   onChange: (path: Path, value: unknown) => void;
 }
 
-/** The fields of one context, by its type. */
+/** Form fields of one context, depending on its type. */
 export function ContextFields({ item, problem, onChange }: ContextFieldsProps) {
   const line = (
     label: string,
@@ -54,16 +54,16 @@ export function ContextFields({ item, problem, onChange }: ContextFieldsProps) {
             {line("Ref", ["git", "ref"], item.git?.ref, { placeholder: "main", hint: "Branch, tag or commit." })}
             {line("Depth", ["git", "depth"], item.git?.depth, {
               placeholder: "1",
-              hint: "0 for the whole history.",
+              hint: "0 for the full history.",
               number: true,
             })}
           </FieldPair>
           <FieldPair>
             {line("Path in the repository", ["git", "path"], item.git?.path)}
-            {line("Secret with the credential", ["git", "secretRef", "name"], item.git?.secretRef?.name)}
+            {line("Credentials Secret", ["git", "secretRef", "name"], item.git?.secretRef?.name)}
           </FieldPair>
           <Checkbox
-            label="With submodules"
+            label="Include submodules"
             checked={item.git?.recurseSubmodules ?? false}
             onValue={(next) => onChange(["git", "recurseSubmodules"], next || undefined)}
           />
@@ -72,34 +72,38 @@ export function ContextFields({ item, problem, onChange }: ContextFieldsProps) {
       {item.type === "ConfigMap" && (
         <FieldPair>
           {line("ConfigMap", ["configMap", "name"], item.configMap?.name, { required: true })}
-          {line("Key", ["configMap", "key"], item.configMap?.key, { hint: "All keys when left empty." })}
+          {line("Key", ["configMap", "key"], item.configMap?.key, { hint: "All keys if empty." })}
         </FieldPair>
       )}
       {item.type === "URL" && (
         <>
-          {line("Address", ["url", "source"], item.url?.source, {
+          {line("URL", ["url", "source"], item.url?.source, {
             required: true,
             placeholder: "https://example.com/notes.md",
           })}
           <FieldPair>
-            {line("Secret with the credential", ["url", "secretRef", "name"], item.url?.secretRef?.name)}
-            {line("Seconds to wait", ["url", "timeout"], item.url?.timeout, { placeholder: "30", number: true })}
+            {line("Credentials Secret", ["url", "secretRef", "name"], item.url?.secretRef?.name)}
+            {line("Timeout in seconds", ["url", "timeout"], item.url?.timeout, { placeholder: "30", number: true })}
           </FieldPair>
         </>
       )}
       {item.type === "Runtime" && (
-        <p className="quiet">Tells the agent where it runs: its Task, its workspace, its limits.</p>
+        <p className="quiet">Describes the environment to the agent: Task, workspace and limits.</p>
       )}
       {item.type !== "Runtime" && (
         <FieldPair>
           {line("Name", ["name"], item.name, { placeholder: "guidelines" })}
           {item.type === "Git" || item.type === "URL"
             ? mountPath(true, item.type === "Git" ? "repo" : "notes.md", "Relative to the workspace.")
-            : mountPath(false, "docs/notes.md", "A file in the workspace; without it, part of the prompt.")}
+            : mountPath(
+                false,
+                "docs/notes.md",
+                "File in the workspace. If empty, the content becomes part of the prompt.",
+              )}
         </FieldPair>
       )}
       <Checkbox
-        label="Go on without it if it cannot be had"
+        label="Optional: continue if unavailable"
         checked={item.optional ?? false}
         onValue={(next) => onChange(["optional"], next || undefined)}
       />

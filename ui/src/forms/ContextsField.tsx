@@ -7,12 +7,12 @@ import { ContextFields } from "./ContextFields";
 import styles from "./ContextsField.module.css";
 import { type Manifest, type Path, valueAt } from "./manifest";
 
-const TYPES: { type: ContextType; label: string; start: ContextItem }[] = [
-  { type: "Text", label: "Text", start: { type: "Text" } },
-  { type: "Git", label: "Git repository", start: { type: "Git" } },
-  { type: "ConfigMap", label: "ConfigMap", start: { type: "ConfigMap" } },
-  { type: "URL", label: "URL", start: { type: "URL" } },
-  { type: "Runtime", label: "Runtime facts", start: { type: "Runtime" } },
+const TYPES: { type: ContextType; label: string; initial: ContextItem }[] = [
+  { type: "Text", label: "Text", initial: { type: "Text" } },
+  { type: "Git", label: "Git repository", initial: { type: "Git" } },
+  { type: "ConfigMap", label: "ConfigMap", initial: { type: "ConfigMap" } },
+  { type: "URL", label: "URL", initial: { type: "URL" } },
+  { type: "Runtime", label: "Runtime information", initial: { type: "Runtime" } },
 ];
 
 export interface ContextsFieldProps {
@@ -21,19 +21,17 @@ export interface ContextsFieldProps {
   problems: Record<string, string>;
 }
 
-/** What the agent gets to read: texts, repositories, files. */
+/** The list of contexts in a form. */
 export function ContextsField({ manifest, at, problems }: ContextsFieldProps) {
   const value = valueAt(manifest.object, at);
   const items = Array.isArray(value) ? (value as ContextItem[]) : [];
   return (
     <div className={styles.list}>
-      {items.length === 0 && (
-        <p className="quiet">Nothing beside the description. Add what the agent should know or work on.</p>
-      )}
+      {items.length === 0 && <p className="quiet">No context added.</p>}
       {items.map((item, i) => {
         const title = TYPES.find((entry) => entry.type === item.type)?.label ?? item.type;
         return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the place in the list is what names a context.
+          // biome-ignore lint/suspicious/noArrayIndexKey: a context is identified by its index.
           // biome-ignore lint/a11y/useSemanticElements: fieldsets are the sections around it.
           <div key={i} className={styles.item} role="group" aria-label={`Context ${i + 1}: ${title}`}>
             <div className={styles.head}>
@@ -56,8 +54,13 @@ export function ContextsField({ manifest, at, problems }: ContextsFieldProps) {
       })}
       {/* biome-ignore lint/a11y/useSemanticElements: a row of buttons. */}
       <div className={styles.add} role="group" aria-label="Add a context">
-        {TYPES.map(({ type, label, start }) => (
-          <Button key={type} small icon={<Plus size={13} />} onClick={() => manifest.set([...at, items.length], start)}>
+        {TYPES.map(({ type, label, initial }) => (
+          <Button
+            key={type}
+            small
+            icon={<Plus size={13} />}
+            onClick={() => manifest.set([...at, items.length], initial)}
+          >
             {label}
           </Button>
         ))}

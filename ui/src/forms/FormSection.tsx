@@ -3,7 +3,7 @@ import { classes } from "../components/classes";
 import surface from "../components/surface.module.css";
 import styles from "./FormSection.module.css";
 
-/** Fields that belong together. */
+/** A group of form fields. */
 export function FormSection({ title, children }: { title: string; children: ReactNode }) {
   return (
     <fieldset className={classes(surface.raised, styles.section)}>

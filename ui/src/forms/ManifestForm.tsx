@@ -11,28 +11,28 @@ import { toast } from "../components/toast";
 import { CodeEditor } from "../editor/CodeEditor";
 import { NO_PROBLEMS, type Problems, problemsOf } from "../lib/fields";
 import styles from "./ManifestForm.module.css";
-import { type Manifest, named, valueAt } from "./manifest";
+import { type Manifest, valueAt, withName } from "./manifest";
 
 export interface ManifestFormProps {
   kind: Kind;
   manifest: Manifest;
-  /** Paths of the fields that the form shows, so that a refusal finds its place. */
+  /** Paths of the visible fields, to place validation errors. */
   shown: (manifest: Manifest) => string[];
-  /** What is wrong before the server is even asked. */
+  /** Client-side validation. */
   precheck?: (manifest: Manifest) => Record<string, string>;
-  /** Beginning of a generated name, for kinds that need none. */
+  /** Prefix of the generated name, for kinds with an optional name. */
   generateName?: string;
   children: (problems: Record<string, string>) => ReactNode;
 }
 
-/** A form with its YAML beside it. The server checks everything before anything is stored. */
+/** A form next to its YAML. The server validates the object by a dry run before it is created. */
 export function ManifestForm({ kind, manifest, shown, precheck, generateName, children }: ManifestFormProps) {
   const navigate = useNavigate();
   const create = useCreate<Identified>(kind);
   const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
   const [valid, setValid] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  // The first problem may be far from the button that found it.
+  // The first invalid field may be outside the viewport.
   useEffect(() => {
     if (problems !== NO_PROBLEMS) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
   }, [problems]);
@@ -45,7 +45,7 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
       setProblems({ byField: early, other: [] });
       return undefined;
     }
-    const yaml = stringify(named(manifest.object, generateName), { lineWidth: 0 });
+    const yaml = stringify(withName(manifest.object, generateName), { lineWidth: 0 });
     try {
       const answer = await create.mutateAsync({ namespace, yaml, dryRun });
       setProblems(NO_PROBLEMS);
@@ -59,11 +59,11 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
   const check = async () => setValid((await send(true)) !== undefined);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    // The dry run catches everything that would be refused, with nothing half done.
+    // The dry run reports all validation errors without side effects.
     if (!(await send(true))) return;
     const created = await send(false);
     if (!created) return;
-    toast.done(`${kind.one} ${created.name} was created.`);
+    toast.done(`${kind.one} ${created.name} created.`);
     navigate(pageOf(kind.kind, created.namespace || namespace, created.name) ?? kind.list);
   };
 
@@ -80,11 +80,11 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
           </div>
         )}
         <div className={styles.foot}>
-          <Button type="submit" look="primary" busy={create.isPending} disabled={manifest.mistake !== undefined}>
+          <Button type="submit" variant="primary" busy={create.isPending} disabled={manifest.syntaxError !== undefined}>
             Create {kind.one}
           </Button>
-          <Button onClick={check} disabled={create.isPending || manifest.mistake !== undefined}>
-            Check only
+          <Button onClick={check} disabled={create.isPending || manifest.syntaxError !== undefined}>
+            Validate
           </Button>
           {valid && (
             <span role="status" className="quiet">
@@ -92,23 +92,23 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
             </span>
           )}
           {found > 0 && (
-            <span role="status">{found === 1 ? "One field needs a look." : `${found} fields need a look.`}</span>
+            <span role="status">{found === 1 ? "One field is invalid." : `${found} fields are invalid.`}</span>
           )}
         </div>
       </div>
       <div className={styles.side}>
         <div className={styles.sideHead}>
           <h2>YAML</h2>
-          <span className="quiet">edit either side</span>
+          <span className="quiet">Form and YAML stay in sync</span>
         </div>
         <CodeEditor
           label={`YAML of the new ${kind.one}`}
           value={manifest.yaml}
           onValue={manifest.setYaml}
-          invalid={manifest.mistake !== undefined}
+          invalid={manifest.syntaxError !== undefined}
           height="min(66vh, 640px)"
         />
-        {manifest.mistake && <Problem error={manifest.mistake} />}
+        {manifest.syntaxError && <Problem error={manifest.syntaxError} />}
       </div>
     </form>
   );

@@ -15,7 +15,7 @@ const EXAMPLES: Record<string, string> = {
 export interface NameFieldsProps {
   manifest: Manifest;
   problems: Record<string, string>;
-  /** Whether the server makes up a name when there is none. */
+  /** Whether the server generates a name if it is empty. */
   nameOptional?: boolean;
 }
 
@@ -31,7 +31,7 @@ export function NameFields({ manifest, problems, nameOptional }: NameFieldsProps
             {...parts}
             value={namespace}
             onValue={(value) => manifest.set(["metadata", "namespace"], value)}
-            options={namespace === "" ? [{ value: "", label: "Choose…" }, ...names] : names}
+            options={namespace === "" ? [{ value: "", label: "Select…" }, ...names] : names}
           />
         )}
       </Field>
@@ -39,7 +39,7 @@ export function NameFields({ manifest, problems, nameOptional }: NameFieldsProps
         label="Name"
         required={!nameOptional}
         problem={problems.name}
-        hint={nameOptional ? "Without one, a name is made up." : "Small letters, digits and hyphens."}
+        hint={nameOptional ? "Generated if empty." : "Lowercase letters, digits and hyphens."}
       >
         {(parts) => (
           <TextInput

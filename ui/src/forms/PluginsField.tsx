@@ -10,7 +10,7 @@ import { type Manifest, type Path, valueAt } from "./manifest";
 
 const AT: Path = ["spec", "plugins"];
 
-/** Plugins of OpenCode, by the name of their package. */
+/** OpenCode plugins, by package name. */
 export function PluginsField({ manifest, problem }: { manifest: Manifest; problem?: string }) {
   const value = valueAt(manifest.object, AT);
   const plugins = Array.isArray(value) ? (value as Plugin[]) : [];

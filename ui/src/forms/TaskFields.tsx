@@ -14,12 +14,12 @@ import type { Manifest, Path } from "./manifest";
 
 export interface TaskFieldsProps {
   manifest: Manifest;
-  /** Where the Task's spec is in the object. */
+  /** Path of the Task spec in the object. */
   at: Path;
   problems: Record<string, string>;
 }
 
-/** What to do, who does it, with what: the same for a Task and for the Tasks of a CronTask. */
+/** Form fields of a Task spec; shared by Task and CronTask. */
 export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
   const namespace = manifest.text(["metadata", "namespace"]);
   const agents = useChoices<Agent>(AGENT, namespace);
@@ -50,12 +50,12 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
 
   return (
     <>
-      <FormSection title="What to do">
+      <FormSection title="Task">
         <Field
           label="Description"
           required
           problem={problems.description}
-          hint="In plain words, as you would tell a colleague."
+          hint="Instructions for the agent, in plain language."
         >
           {(parts) => (
             <TextArea
@@ -68,7 +68,7 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
           )}
         </Field>
       </FormSection>
-      <FormSection title="Who does it">
+      <FormSection title="Run on">
         <Segmented
           label="Agent or template"
           value={by}
@@ -84,8 +84,8 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
           problem={problems.agentRef ?? problems.templateRef}
           hint={
             by === "agent"
-              ? "It is already up: the Task starts as soon as it has a free slot."
-              : "A Pod of its own is made for the Task from the template's settings."
+              ? "Already running: the Task starts when a slot is free."
+              : "The Task runs in its own Pod, created from the template."
           }
         >
           {(parts) => (
@@ -94,14 +94,18 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
               value={chosen}
               onValue={(name) => choose(by, name)}
               options={[
-                { value: "", label: listed.length === 0 ? `None in namespace ${namespace}` : "Choose…" },
+                { value: "", label: listed.length === 0 ? `None in namespace ${namespace}` : "Select…" },
                 ...withChosen,
               ]}
             />
           )}
         </Field>
         <FieldPair>
-          <Field label="Timeout" problem={problems.timeout} hint="From the start of the work, such as 30m or 2h.">
+          <Field
+            label="Timeout"
+            problem={problems.timeout}
+            hint="Measured from the start of the run, for example 30m or 2h."
+          >
             {(parts) => (
               <TextInput
                 {...parts}
@@ -111,7 +115,7 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
               />
             )}
           </Field>
-          <Field label="Priority" problem={problems.priority} hint="Higher goes first in the queue.">
+          <Field label="Priority" problem={problems.priority} hint="Higher priority runs first.">
             {(parts) => (
               <TextInput
                 {...parts}
@@ -126,7 +130,7 @@ export function TaskFields({ manifest, at, problems }: TaskFieldsProps) {
           </Field>
         </FieldPair>
       </FormSection>
-      <FormSection title="With what">
+      <FormSection title="Context">
         <ContextsField manifest={manifest} at={[...at, "contexts"]} problems={problems} />
       </FormSection>
     </>

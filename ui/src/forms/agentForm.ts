@@ -1,7 +1,7 @@
 import { parseDuration } from "../lib/time";
 import type { Manifest } from "./manifest";
 
-/** Fields of an Agent or a template that the form shows. */
+/** Visible form fields of an Agent or a template. */
 export const SHOWN_AGENT_FIELDS = [
   "name",
   "namespace",
@@ -24,10 +24,10 @@ export const SHOWN_AGENT_FIELDS = [
 
 export function precheckAgent(manifest: Manifest): Record<string, string> {
   const problems: Record<string, string> = {};
-  if (manifest.text(["metadata", "name"]) === "") problems.name = "Give it a name.";
+  if (manifest.text(["metadata", "name"]) === "") problems.name = "Name is required.";
   const idle = manifest.text(["spec", "standby", "idleTimeout"]);
   if (idle !== "" && parseDuration(idle) === undefined) {
-    problems.standby = "Write a duration such as 30m or 2h.";
+    problems.standby = "Invalid duration. Example: 30m or 2h.";
   }
   return problems;
 }

@@ -1,8 +1,8 @@
 import { act, renderHook } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { named, skeleton, useManifest, withValue } from "./manifest";
+import { newObject, useManifest, withName, withValue } from "./manifest";
 
-test("an emptied field leaves no empty parents behind", () => {
+test("an emptied field removes its empty parents", () => {
   expect(
     withValue({ spec: { agentRef: { name: "a" }, timeout: "5m" } }, ["spec", "agentRef", "name"], undefined),
   ).toEqual({
@@ -10,7 +10,7 @@ test("an emptied field leaves no empty parents behind", () => {
   });
 });
 
-test("a list entry is replaced and removed by its place", () => {
+test("a list entry is replaced and removed by its index", () => {
   const list = { spec: { contexts: [{ type: "Text" }, { type: "Git" }] } };
   expect(withValue(list, ["spec", "contexts", 1, "type"], "URL")).toEqual({
     spec: { contexts: [{ type: "Text" }, { type: "URL" }] },
@@ -19,7 +19,7 @@ test("a list entry is replaced and removed by its place", () => {
 });
 
 test("form and YAML show the same object, and unknown fields survive the form", () => {
-  const { result } = renderHook(() => useManifest(() => skeleton("Task", "default")));
+  const { result } = renderHook(() => useManifest(() => newObject("Task", "default")));
   act(() => result.current.setYaml("kind: Task\nspec:\n  priority: 7\n  description: old\n"));
   expect(result.current.text(["spec", "description"])).toBe("old");
   act(() => result.current.set(["spec", "description"], "new"));
@@ -27,14 +27,17 @@ test("form and YAML show the same object, and unknown fields survive the form", 
   expect(result.current.yaml).toContain("priority: 7");
 });
 
-test("broken YAML is told and does not destroy the form", () => {
-  const { result } = renderHook(() => useManifest(() => skeleton("Task", "default", { description: "kept" })));
+test("invalid YAML is reported and keeps the form", () => {
+  const { result } = renderHook(() => useManifest(() => newObject("Task", "default", { description: "kept" })));
   act(() => result.current.setYaml("spec: [broken"));
-  expect(result.current.mistake).toBeDefined();
+  expect(result.current.syntaxError).toBeDefined();
   expect(result.current.yaml).toBe("spec: [broken");
   expect(result.current.text(["spec", "description"])).toBe("kept");
 });
 
-test("a Task without a name asks for one", () => {
-  expect(named(skeleton("Task", "default"), "task-").metadata).toEqual({ namespace: "default", generateName: "task-" });
+test("a Task without a name requests a generated name", () => {
+  expect(withName(newObject("Task", "default"), "task-").metadata).toEqual({
+    namespace: "default",
+    generateName: "task-",
+  });
 });

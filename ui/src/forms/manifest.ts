@@ -4,7 +4,7 @@ import { parseDocument, stringify } from "yaml";
 export type Path = (string | number)[];
 export type Json = Record<string, unknown>;
 
-/** The value at a path, or nothing. */
+/** The value at a path, or `undefined`. */
 export function valueAt(value: unknown, path: Path): unknown {
   return path.reduce<unknown>(
     (at, key) => (at !== null && typeof at === "object" ? (at as Record<string | number, unknown>)[key] : undefined),
@@ -21,7 +21,7 @@ function isEmpty(value: unknown): boolean {
   );
 }
 
-/** A copy with the value at a path replaced. Empty values go, and so do parents that become empty. */
+/** A copy with the value at a path replaced. Empty values and empty parents are removed. */
 export function withValue(value: unknown, path: Path, next: unknown): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return next;
@@ -41,8 +41,8 @@ export function withValue(value: unknown, path: Path, next: unknown): unknown {
 export interface Manifest {
   object: Json;
   yaml: string;
-  /** Why the text is not YAML; the form shows the last text that was. */
-  mistake: string | undefined;
+  /** Why the text is not valid YAML; the form then shows the last valid object. */
+  syntaxError: string | undefined;
   text: (path: Path) => string;
   set: (path: Path, value: unknown) => void;
   setYaml: (text: string) => void;
@@ -50,30 +50,34 @@ export interface Manifest {
 }
 
 /**
- * One object, edited in a form and as YAML at once. The object is the truth: a field that the form does not know
- * stays when it was written in YAML, and the text stays as typed until the form changes something.
+ * One object, edited as a form and as YAML. The object is the source of truth: fields unknown to the form are kept,
+ * and the text stays as typed until the form changes a value.
  */
 export function useManifest(initial: () => Json): Manifest {
-  const [state, setState] = useState<{ object: Json; typed?: string; mistake?: string }>(() => ({ object: initial() }));
+  const [state, setState] = useState<{ object: Json; typed?: string; syntaxError?: string }>(() => ({
+    object: initial(),
+  }));
   return useMemo(
     () => ({
       object: state.object,
       yaml: state.typed ?? stringify(state.object, { lineWidth: 0 }),
-      mistake: state.mistake,
+      syntaxError: state.syntaxError,
       text: (path) => {
         const value = valueAt(state.object, path);
         return value === undefined || value === null ? "" : String(value);
       },
       set: (path, value) =>
-        setState((seen) => ({ object: withValue(seen.object, path, value === "" ? undefined : value) as Json })),
+        setState((previous) => ({
+          object: withValue(previous.object, path, value === "" ? undefined : value) as Json,
+        })),
       setYaml: (typed) =>
-        setState((seen) => {
+        setState((previous) => {
           const document = parseDocument(typed);
-          const mistake = document.errors[0]?.message;
-          if (mistake !== undefined) return { ...seen, typed, mistake };
+          const syntaxError = document.errors[0]?.message;
+          if (syntaxError !== undefined) return { ...previous, typed, syntaxError };
           const object: unknown = document.toJS();
           if (object === null || typeof object !== "object" || Array.isArray(object)) {
-            return { ...seen, typed, mistake: "One object with apiVersion, kind, metadata and spec is expected." };
+            return { ...previous, typed, syntaxError: "Expected one object with apiVersion, kind, metadata and spec." };
           }
           return { object: object as Json, typed };
         }),
@@ -83,13 +87,13 @@ export function useManifest(initial: () => Json): Manifest {
   );
 }
 
-/** The beginning of every object of ours. */
-export function skeleton(kind: string, namespace: string, spec: Json = {}): Json {
+/** A new object of our API group. */
+export function newObject(kind: string, namespace: string, spec: Json = {}): Json {
   return { apiVersion: "kubeopencode.io/v1alpha1", kind, metadata: { name: "", namespace }, spec };
 }
 
-/** What is sent: a Task without a name gets one from the server. */
-export function named(object: Json, generate?: string): Json {
+/** Requests a generated name if the name is empty. */
+export function withName(object: Json, generate?: string): Json {
   const metadata = { ...((object.metadata as Json | undefined) ?? {}) };
   if (!metadata.name) {
     delete metadata.name;

@@ -18,7 +18,7 @@ const CONTEXT_FIELDS = [
   ".url.source",
 ];
 
-/** Fields of a Task that the form shows, as a refusal names them. */
+/** Visible form fields of a Task, as named in validation errors. */
 export function shownTaskFields(manifest: Manifest, at: Path): string[] {
   const contexts = valueAt(manifest.object, [...at, "contexts"]);
   const items = Array.isArray(contexts) ? contexts.length : 0;
@@ -34,19 +34,19 @@ export function shownTaskFields(manifest: Manifest, at: Path): string[] {
   ];
 }
 
-/** What can be told without the server. */
+/** Client-side validation. */
 export function precheckTask(manifest: Manifest, at: Path): Record<string, string> {
   const problems: Record<string, string> = {};
-  if (manifest.text([...at, "description"]).trim() === "") problems.description = "Say what to do.";
+  if (manifest.text([...at, "description"]).trim() === "") problems.description = "Description is required.";
   if (
     !valueAt(manifest.object, [...at, "agentRef", "name"]) &&
     !valueAt(manifest.object, [...at, "templateRef", "name"])
   ) {
-    problems.agentRef = "Choose who does it.";
+    problems.agentRef = "Select an Agent or a template.";
   }
   const timeout = manifest.text([...at, "timeout"]);
   if (timeout !== "" && parseDuration(timeout) === undefined) {
-    problems.timeout = "Write a duration such as 90s, 30m or 1h30m.";
+    problems.timeout = "Invalid duration. Example: 90s, 30m or 1h30m.";
   }
   return problems;
 }

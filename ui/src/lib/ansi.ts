@@ -1,4 +1,4 @@
-/** A run of characters that look the same. Colours are names (`red`), or `#rrggbb` for the 256 and true colours. */
+/** Consecutive characters of the same style. Colours are names (`red`), or `#rrggbb` for the 256 and true colours. */
 export interface AnsiSpan {
   text: string;
   color?: string;
@@ -9,42 +9,42 @@ export interface AnsiSpan {
   underline?: boolean;
 }
 
-type Look = Omit<AnsiSpan, "text">;
+type Style = Omit<AnsiSpan, "text">;
 
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"] as const;
 
 // Control sequences: colours are `ESC [ … m`; every other CSI, OSC and two-byte escape is dropped.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what this file reads.
 const ESCAPE = /\u001b(?:\[([0-9;:]*)([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: other control characters have no look of their own.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: other control characters are not displayed.
 const CONTROL = /[\u0000-\u0008\u000b-\u001a\u001c-\u001f\u007f]/g;
 
 /**
- * Splits one line into spans. A carriage return starts the line over, as a terminal does with progress bars.
- * Returns the look at the end of the line, because a colour may go on in the next one.
+ * Splits one line into spans. A carriage return restarts the line, as in a terminal.
+ * Returns the style at the end of the line, which applies to the next line.
  */
-export function parseAnsi(line: string, start: Look = {}): { spans: AnsiSpan[]; end: Look } {
+export function parseAnsi(line: string, start: Style = {}): { spans: AnsiSpan[]; end: Style } {
   const spans: AnsiSpan[] = [];
-  let look: Look = start;
+  let style: Style = start;
   let from = 0;
   const push = (raw: string) => {
     const restart = raw.replace(/\r+$/, "").lastIndexOf("\r");
     if (restart >= 0) spans.length = 0;
     const text = (restart >= 0 ? raw.slice(restart + 1) : raw).replace(CONTROL, "");
-    if (text !== "") spans.push({ text, ...look });
+    if (text !== "") spans.push({ text, ...style });
   };
   for (const match of line.matchAll(ESCAPE)) {
     push(line.slice(from, match.index));
     from = match.index + match[0].length;
-    if (match[2] === "m") look = applyCodes(look, match[1] ?? "");
+    if (match[2] === "m") style = applyCodes(style, match[1] ?? "");
   }
   push(line.slice(from));
-  return { spans, end: look };
+  return { spans, end: style };
 }
 
-function applyCodes(look: Look, parameters: string): Look {
+function applyCodes(style: Style, parameters: string): Style {
   const codes = parameters === "" ? [0] : parameters.split(/[;:]/).map(Number);
-  let next: Look = { ...look };
+  let next: Style = { ...style };
   for (let i = 0; i < codes.length; i += 1) {
     const code = codes[i] ?? 0;
     if (code === 0) next = {};

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { changesBetween, readUnified } from "./changes";
 
-test("long unchanged stretches are folded around a change", () => {
+test("long unchanged ranges are folded", () => {
   const before = Array.from({ length: 20 }, (_, i) => `line ${i}`).join("\n");
   const after = before.replace("line 10", "line ten");
   const lines = changesBetween(before, after);
@@ -11,11 +11,11 @@ test("long unchanged stretches are folded around a change", () => {
   expect(lines.at(-1)).toEqual({ kind: "skipped", text: "6 unchanged lines" });
 });
 
-test("equal texts have no change", () => {
+test("equal texts have no changes", () => {
   expect(changesBetween("a\nb", "a\nb")).toEqual([{ kind: "skipped", text: "2 unchanged lines" }]);
 });
 
-test("a unified diff is read without its headers", () => {
+test("a unified diff is parsed without its headers", () => {
   expect(readUnified("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")).toEqual([
     { kind: "skipped", text: "@@ -1 +1 @@" },
     { kind: "removed", text: "old" },

@@ -5,10 +5,10 @@ export interface DiffLine {
   text: string;
 }
 
-/** Lines of context around a change; longer stretches that are the same are folded. */
+/** Unchanged lines around a change; longer ranges are folded. */
 const AROUND = 3;
 
-/** What changed between two texts, line by line, with long unchanged stretches folded. */
+/** Line diff of two texts, with long unchanged ranges folded. */
 export function changesBetween(before: string, after: string): DiffLine[] {
   const lines: DiffLine[] = diffLines(before, after).flatMap((part) => {
     const kind = part.added ? "added" : part.removed ? "removed" : "same";
@@ -42,7 +42,7 @@ function fold(lines: DiffLine[]): DiffLine[] {
   return folded;
 }
 
-/** Reads a unified diff as tools print it. */
+/** Parses a unified diff. */
 export function readUnified(diff: string): DiffLine[] {
   return diff
     .replace(/\n$/, "")

@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import { ApiError } from "../api/error";
 import { normalField, problemsOf } from "./fields";
 
-test("paths of the API and of the form meet", () => {
+test("API paths and form paths are normalized", () => {
   expect(normalField("spec.contexts[0].git.repository")).toBe("contexts.0.git.repository");
   expect(normalField("metadata.name")).toBe("name");
   expect(normalField("spec.taskTemplate.spec.agentRef")).toBe("agentRef");
 });
 
-test("a problem goes to its field, to the nearest parent, or to the top", () => {
+test("an error is assigned to its field, the nearest parent, or the top", () => {
   const error = new ApiError(422, "Invalid", "invalid", [
     { field: "spec.timeout", message: "is no duration" },
     { field: "spec.agentRef.name", message: "does not exist" },
@@ -20,6 +20,6 @@ test("a problem goes to its field, to the nearest parent, or to the top", () => 
   });
 });
 
-test("a refusal without a field is shown as a sentence", () => {
+test("an error without a field is shown as a message", () => {
   expect(problemsOf(new ApiError(403, "Forbidden", "not allowed"), ["name"]).other).toEqual(["not allowed"]);
 });

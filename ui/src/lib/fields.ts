@@ -1,6 +1,6 @@
 import { ApiError } from "../api/error";
 
-/** Problems by the path of a form's field, and those that belong to no field. */
+/** Validation errors by field path, and errors without a field. */
 export interface Problems {
   byField: Record<string, string>;
   other: string[];
@@ -20,8 +20,8 @@ export function normalField(path: string): string {
 }
 
 /**
- * Puts the server's problems where a person can see them. A problem of a field that the form does not show goes
- * to its nearest shown parent (`agentRef.name` to `agentRef`), or to the top of the form with the field named.
+ * Assigns validation errors to visible fields. An error of a hidden field is assigned
+ * to the nearest visible parent (`agentRef.name` to `agentRef`), or to the top of the form with the field name.
  */
 export function problemsOf(error: unknown, shown: Iterable<string>): Problems {
   if (!(error instanceof ApiError)) {

@@ -14,7 +14,7 @@ const edit = toolCall("edit", {
 });
 const write = toolCall("write", { input: { filePath: "/w/b.md", content: "one\ntwo\n" } });
 
-test("a written file is all new lines", () => {
+test("a new file consists of added lines", () => {
   expect(changesOfCall(write)).toEqual([
     {
       path: "/w/b.md",
@@ -26,7 +26,7 @@ test("a written file is all new lines", () => {
   ]);
 });
 
-test("a patch tells its files one by one", () => {
+test("a patch is split by file", () => {
   const patch = toolCall("apply_patch", {
     metadata: {
       files: [
@@ -38,14 +38,14 @@ test("a patch tells its files one by one", () => {
   expect(changesOfCall(patch).map((change) => change.path)).toEqual(["a.ts", "/w/b.ts"]);
 });
 
-test("what failed, is still going on, or only reads changes nothing", () => {
+test("failed, unfinished and read-only tool calls change nothing", () => {
   expect(changesOfCall({ ...write, state: { ...write.state, status: "error" } })).toEqual([]);
   expect(changesOfCall({ ...write, state: { ...write.state, status: "running" } })).toEqual([]);
   expect(changesOfCall(toolCall("read", { input: { filePath: "/w/a.ts" }, output: "x" }))).toEqual([]);
   expect(changesOfCall({ type: "text", text: "hello" })).toEqual([]);
 });
 
-test("changes of the same file stand together, with their sum", () => {
+test("changes are grouped by file with totals", () => {
   const message = (id: string, ...parts: SessionPart[]): SessionMessage => ({ info: { id, role: "assistant" }, parts });
   const files = changedFiles([message("1", edit), message("2", write, edit)]);
   expect(files.map(({ path, added, removed, changes }) => [path, added, removed, changes.length])).toEqual([

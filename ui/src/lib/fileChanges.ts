@@ -1,13 +1,13 @@
 import type { SessionMessage, SessionPart } from "../api/types";
 import { type DiffLine, readUnified } from "./changes";
 
-/** What one tool call did to one file. */
+/** The change of one file by one tool call. */
 export interface FileChange {
   path: string;
   lines: DiffLine[];
 }
 
-/** All that was done to one file, in order. */
+/** All changes of one file, in order. */
 export interface ChangedFile {
   path: string;
   changes: DiffLine[][];
@@ -18,8 +18,8 @@ export interface ChangedFile {
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 /**
- * What a tool call changed; nothing for tools that change no file. A patch names its files one by one, an edit brings a
- * difference, and a new file brings only its content.
+ * The changes of a tool call; empty for tools that do not change files. A patch lists its files, an edit contains a
+ * diff, and a new file contains only its content.
  */
 export function changesOfCall(part: SessionPart): FileChange[] {
   const { input = {}, metadata = {}, status, title = "" } = part.state ?? {};
@@ -44,7 +44,7 @@ function newLines(content: string): DiffLine[] {
     .map((line) => ({ kind: "added", text: line }));
 }
 
-/** The files that a session changed, in the order in which it came to them. */
+/** The files changed by a session, in order of the first change. */
 export function changedFiles(messages: SessionMessage[]): ChangedFile[] {
   const files = new Map<string, ChangedFile>();
   for (const { path, lines } of messages.flatMap((message) => message.parts.flatMap(changesOfCall))) {

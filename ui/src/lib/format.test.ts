@@ -1,25 +1,25 @@
 import { expect, test } from "vitest";
-import { bytes, money, moneyMark, plural, sentence, short, words } from "./format";
+import { bytes, humanize, money, moneyMark, plural, sentence, short } from "./format";
 import { full } from "./time";
 
-test("small sums are told from nothing", () => {
+test("small amounts differ from zero", () => {
   expect(money("0")).toBe("$0");
   expect(money("0.000400")).toBe("$0.0004");
   expect(money("1.234")).toBe("$1.23");
 });
 
-test("marks of an axis differ", () => {
+test("axis ticks differ", () => {
   expect([0, 0.0075, 0.015, 0.0225, 0.03].map(moneyMark)).toEqual(["$0", "$0.0075", "$0.015", "$0.0225", "$0.03"]);
   expect([2.5, 1200].map(moneyMark)).toEqual(["$2.5", "$1200"]);
 });
 
-test("reasons read as words and keep abbreviations", () => {
-  expect(words("AgentAtCapacity")).toBe("Agent at capacity");
-  expect(words("OOMKilled")).toBe("OOM killed");
-  expect(words("ModelError")).toBe("Model error");
+test("reasons are humanized and keep abbreviations", () => {
+  expect(humanize("AgentAtCapacity")).toBe("Agent at capacity");
+  expect(humanize("OOMKilled")).toBe("OOM killed");
+  expect(humanize("ModelError")).toBe("Model error");
 });
 
-test("a message stands as a sentence, but a name stays a name", () => {
+test("messages are capitalized, names are not", () => {
   expect(sentence("the model answered HTTP 401")).toBe("The model answered HTTP 401");
   expect(sentence("maxConcurrentTasks is 1")).toBe("maxConcurrentTasks is 1");
   expect(sentence("shop/web-dev is gone")).toBe("shop/web-dev is gone");
@@ -28,7 +28,7 @@ test("a message stands as a sentence, but a name stays a name", () => {
   expect(sentence(`it fails at ${moment} if nobody helps`)).toBe(`It fails at ${full(moment)} if nobody helps`);
 });
 
-test("counts fit where they are shown", () => {
+test("counts are compact", () => {
   expect(short(9_999)).toBe("9,999");
   expect(short(1_234_567)).toBe("1.2M");
   expect(plural(1, "Task")).toBe("1 Task");

@@ -9,12 +9,12 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
-/** A number that fits anywhere: 12.3K. */
+/** A compact number: 12.3K. */
 export function short(value: number): string {
   return value < 10_000 ? whole.format(value) : compact.format(value);
 }
 
-/** Money in dollars; small sums keep enough digits to be told from nothing. */
+/** An amount in dollars; small amounts keep enough digits to differ from zero. */
 export function money(value: string | number | undefined): string {
   const amount = Number(value ?? 0);
   if (!Number.isFinite(amount)) return "–";
@@ -23,7 +23,7 @@ export function money(value: string | number | undefined): string {
   return `$${amount.toFixed(2)}`;
 }
 
-/** A sum on an axis: as exact as it has to be, so that no two marks read the same. */
+/** An amount on an axis, with enough digits that ticks differ. */
 export function moneyMark(amount: number): string {
   return `$${Number(amount.toPrecision(3))}`;
 }
@@ -49,16 +49,16 @@ export function plural(n: number, one: string, many = `${one}s`): string {
 }
 
 /**
- * A message of the controllers, which begin small, as a sentence of its own. Names and code keep their first letter, and
- * moments are told by the reader's clock.
+ * Capitalizes a message of a controller. Names and code keep their first letter; timestamps are converted to the
+ * local time zone.
  */
 export function sentence(message: string): string {
   const local = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, full);
   return /^[a-z]+[ ,']/.test(local) ? local.charAt(0).toUpperCase() + local.slice(1) : local;
 }
 
-/** A reason as words: `AgentAtCapacity` becomes `Agent at capacity`; abbreviations stay. */
-export function words(reason: string): string {
+/** `AgentAtCapacity` becomes `Agent at capacity`; abbreviations stay. */
+export function humanize(reason: string): string {
   const parts = reason.match(/[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+/g) ?? [reason];
   return parts
     .map((part, i) => {

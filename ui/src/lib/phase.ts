@@ -1,6 +1,6 @@
 import type { AgentPhase, Task, TaskPhase } from "../api/types";
 
-/** What a status means to a person; colour and icon follow from it. */
+/** Meaning of a status; determines colour and icon. */
 export type Tone = "good" | "bad" | "warn" | "busy" | "idle";
 
 export interface Status {
@@ -16,7 +16,7 @@ const TASK_TONES: Record<TaskPhase, Tone> = {
   Failed: "bad",
 };
 
-/** A stopped Task is Completed for the API; a person wants to see that it was cut short. */
+/** A stopped Task has the phase Completed; the label shows that it was stopped. */
 export function taskStatus(
   task: Partial<Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">>,
 ): Status {

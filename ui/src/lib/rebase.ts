@@ -1,6 +1,6 @@
 import { parseDocument } from "yaml";
 
-/** What a person does not write: a change of these alone is no conflict with an edit. */
+/** Fields that users do not edit: changes of these fields are no conflict. */
 function written(text: string): string {
   const document = parseDocument(text);
   document.delete("status");
@@ -9,8 +9,8 @@ function written(text: string): string {
 }
 
 /**
- * An edit of `base`, moved onto `current`. Only possible when nothing that a person writes has changed between them:
- * a status that was updated meanwhile must not cost an edit, a changed spec must.
+ * An edit of `base`, applied to `current`. Only possible if no user-edited field differs between them:
+ * a changed status is no conflict, a changed spec is.
  */
 export function rebase(base: string, current: string, edited: string): string | undefined {
   if (base === current) return edited;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { ago, parseDuration, span, told } from "./time";
+import { ago, formatDuration, parseDuration, span } from "./time";
 
-test("a span is told in its two largest units", () => {
+test("a span is formatted in its two largest units", () => {
   const cases: [number, string][] = [
     [0, "0s"],
     [59.6, "1m"],
@@ -13,7 +13,7 @@ test("a span is told in its two largest units", () => {
   for (const [seconds, text] of cases) expect(span(seconds)).toBe(text);
 });
 
-test("the past and the future are told apart", () => {
+test("past and future differ", () => {
   const now = Date.parse("2026-11-16T12:00:00Z");
   expect(ago("2026-11-16T11:59:58Z", now)).toBe("now");
   expect(ago("2026-11-16T11:00:00Z", now)).toBe("1h ago");
@@ -21,15 +21,15 @@ test("the past and the future are told apart", () => {
   expect(ago("2026-11-12T12:00:00Z", now)).toBe("4d ago");
 });
 
-test("durations of the API are read, and nothing else", () => {
+test("only durations of the API are parsed", () => {
   expect(parseDuration("1h30m")).toBe(5400);
   expect(parseDuration("90s")).toBe(90);
   expect(parseDuration("10 minutes")).toBeUndefined();
   expect(parseDuration("")).toBeUndefined();
 });
 
-test("a duration of the API is told without its zeros, and a text that is none stays", () => {
-  expect(told("1h0m0s")).toBe("1h");
-  expect(told("5m30s")).toBe("5m 30s");
-  expect(told("soon")).toBe("soon");
+test("a duration is formatted without zeros, other text is unchanged", () => {
+  expect(formatDuration("1h0m0s")).toBe("1h");
+  expect(formatDuration("5m30s")).toBe("5m 30s");
+  expect(formatDuration("soon")).toBe("soon");
 });

@@ -7,7 +7,7 @@ export function secondsBetween(from: string | number | Date, to: string | number
   return Math.max(0, (new Date(to).getTime() - new Date(from).getTime()) / 1000);
 }
 
-/** A span as people say it, in its two largest units: `45s`, `1m 5s`, `3h 20m`, `2d 4h`. */
+/** A time span in its two largest units: `45s`, `1m 5s`, `3h 20m`, `2d 4h`. */
 export function span(seconds: number): string {
   const s = Math.round(seconds);
   if (s < MINUTE) return `${s}s`;
@@ -20,7 +20,7 @@ function join(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit} ${small}${smallUnit}`;
 }
 
-/** How long ago, in one unit: short enough for a table. */
+/** Relative time in one unit, for tables. */
 export function ago(instant: string, now: number): string {
   const seconds = (now - new Date(instant).getTime()) / 1000;
   if (seconds < 0) return `in ${coarse(-seconds)}`;
@@ -35,18 +35,18 @@ function coarse(seconds: number): string {
   return `${Math.floor(seconds / DAY)}d`;
 }
 
-/** Date and time in the reader's own zone and language, for titles and details. */
+/** Date and time in the local time zone and language. */
 export function full(instant: string): string {
   return new Date(instant).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** A duration of the API as people say it: `1h` for `1h0m0s`; as it is, if it is none. */
-export function told(duration: string): string {
+/** A duration of the API without zeros: `1h` for `1h0m0s`; any other text is returned unchanged. */
+export function formatDuration(duration: string): string {
   const seconds = parseDuration(duration);
   return seconds === undefined ? duration : span(seconds);
 }
 
-/** Seconds of a duration as the API writes them: `30m`, `1h30m`, `90s`; none if it is not one. */
+/** Parses a duration of the API, such as `30m`, `1h30m` or `90s`, to seconds; `undefined` if invalid. */
 export function parseDuration(text: string): number | undefined {
   const units: Record<string, number> = { h: HOUR, m: MINUTE, s: 1, ms: 0.001 };
   let total = 0;

@@ -6,7 +6,7 @@ import { stagesOf } from "./timeline";
 const NOW = Date.parse("2026-11-16T10:10:00Z");
 const base = aTask({ phase: "Pending", createdAt: "2026-11-16T10:00:00Z" });
 
-test("a Task that waits has one open stage", () => {
+test("a waiting Task has one open stage", () => {
   expect(stagesOf({ ...base, phase: "Queued", timings: { queuedAt: "2026-11-16T10:00:00Z" } }, NOW)).toEqual([
     { name: "Queued", seconds: 600, open: true },
   ]);
@@ -37,7 +37,7 @@ test("a finished Task shows every stage and none is open", () => {
   ]);
 });
 
-test("a Task that failed while it prepared never shows a running stage", () => {
+test("a Task that failed while preparing has no running stage", () => {
   const task: Task = {
     ...base,
     phase: "Failed",

@@ -7,13 +7,13 @@ export type StageName = "Queued" | "Preparing" | "Running" | "Collecting";
 export interface Stage {
   name: StageName;
   seconds: number;
-  /** Still going on. */
+  /** Not finished. */
   open: boolean;
 }
 
 /**
- * The stages of a Task's latest run. A stage that has not begun is absent. What lies between the end of the
- * run and the moment its result was recorded is Collecting.
+ * The stages of the latest run of a Task. Stages that have not started are absent. The time between the end of the
+ * run and the recording of its result is Collecting.
  */
 export function stagesOf(task: Task, now: number): Stage[] {
   const { queuedAt, admittedAt } = task.timings ?? {};
@@ -26,7 +26,7 @@ export function stagesOf(task: Task, now: number): Stage[] {
   const stages: Stage[] = [];
   const add = (name: StageName, from: string | undefined, to: string | undefined) => {
     if (!from) return;
-    // A finished Task has no open stage: what never ended was cut by the end of the Task.
+    // A finished Task has no open stage: an unfinished stage ends with the Task.
     const until = to ?? (finished ? end : undefined);
     if (finished && !until) return;
     stages.push({ name, seconds: secondsBetween(from, until ?? now), open: until === undefined });

@@ -6,10 +6,10 @@ import { FilterInput } from "./FilterInput";
 import type { ListControls } from "./listState";
 import { usePhone } from "./usePhone";
 
-/** The filters above a list: the name, whatever the page adds, and labels. */
+/** The filters above a list: name, page-specific filters, labels. */
 export function FilterBar({ list, children }: { list: ListControls; children?: ReactNode }) {
   const labels = list.filters.labelSelector ?? "";
-  // On a phone the list itself needs the room; a filter that is set stays visible.
+  // On a phone only active filters are shown, to save space.
   const phone = usePhone();
   const roomForLabels = !phone || labels !== "";
   const filtered = Object.keys(list.filters).length > 0;
@@ -32,7 +32,7 @@ export function FilterBar({ list, children }: { list: ListControls; children?: R
         />
       )}
       {filtered && (
-        <Button look="plain" icon={<X size={14} />} onClick={list.clearFilters}>
+        <Button variant="plain" icon={<X size={14} />} onClick={list.clearFilters}>
           Clear
         </Button>
       )}

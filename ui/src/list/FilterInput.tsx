@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { TextInput } from "../components/TextInput";
 import styles from "./FilterInput.module.css";
 
-/** Long enough that typing does not ask for every letter, short enough to feel live. */
+/** Debounce delay. */
 const PAUSE_MS = 180;
 
 export interface FilterInputProps {
@@ -11,36 +11,36 @@ export interface FilterInputProps {
   placeholder: string;
   value: string;
   onValue: (value: string) => void;
-  /** The one that `/` puts the cursor into. */
+  /** Focused by the shortcut `/`. */
   main?: boolean;
 }
 
-/** A filter that is told after a pause in typing. What is typed meanwhile stays, what comes from outside replaces it. */
+/** A debounced filter. Typed text is kept while the filter is applied; a changed `value` replaces it. */
 export function FilterInput({ label, placeholder, value, onValue, main }: FilterInputProps) {
   const [typed, setTyped] = useState<string | undefined>();
   const pause = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const told = useRef(value);
+  const emitted = useRef(value);
 
   useEffect(() => () => clearTimeout(pause.current), []);
   useEffect(() => {
-    const fromOutside = value !== told.current;
+    const fromOutside = value !== emitted.current;
     if (fromOutside) clearTimeout(pause.current);
     else if (pause.current !== undefined) return;
-    told.current = value;
+    emitted.current = value;
     pause.current = undefined;
     setTyped(undefined);
   }, [value]);
 
-  const tell = (text: string) => {
+  const emit = (text: string) => {
     clearTimeout(pause.current);
     pause.current = undefined;
-    told.current = text;
+    emitted.current = text;
     onValue(text);
   };
   const type = (text: string) => {
     setTyped(text);
     clearTimeout(pause.current);
-    pause.current = setTimeout(() => tell(text), PAUSE_MS);
+    pause.current = setTimeout(() => emit(text), PAUSE_MS);
   };
   return (
     <div className={styles.filter}>
@@ -55,7 +55,7 @@ export function FilterInput({ label, placeholder, value, onValue, main }: Filter
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           setTyped("");
-          tell("");
+          emit("");
           event.currentTarget.blur();
         }}
       />

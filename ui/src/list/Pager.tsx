@@ -7,14 +7,14 @@ import styles from "./ResourceTable.module.css";
 
 export interface PagerProps {
   first: number;
-  /** How many rows fit on the screen. */
+  /** Number of visible rows. */
   fits: number;
-  /** Absent while it is not known. */
+  /** Absent while unknown. */
   total: number | undefined;
   onGo: (row: number) => void;
 }
 
-/** Where in the list the reader is, and steps of a screen. */
+/** Position in the list, and paging buttons. */
 export function Pager({ first, fits, total, onGo }: PagerProps) {
   const end = total === undefined ? 0 : Math.min(total, first + fits);
   const atStart = first <= 0;

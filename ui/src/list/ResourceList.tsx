@@ -19,15 +19,15 @@ export interface ResourceListProps<T> {
   list: ListControls;
   columns: Column<T>[];
   actions?: ReactNode;
-  /** Filters beside the name. */
+  /** Additional filters. */
   filters?: ReactNode;
-  /** Above the filters, such as a choice of kinds. */
+  /** Shown above the filters, for example a selection of kinds. */
   above?: ReactNode;
-  /** What to do when there is nothing at all. */
+  /** Action of the empty state. */
   emptyAction?: ReactNode;
 }
 
-/** The page of a list of any kind. */
+/** A list page for any kind. */
 export function ResourceList<T extends Identified>(props: ResourceListProps<T>) {
   const { kind, list } = props;
   const [namespace] = useNamespace();
@@ -53,11 +53,11 @@ export function ResourceList<T extends Identified>(props: ResourceListProps<T>) 
         empty={
           filtered ? (
             <EmptyState
-              title="Nothing matches"
+              title="No matches"
               icon={<SearchX size={20} />}
-              action={<Button onClick={list.clearFilters}>Clear the filters</Button>}
+              action={<Button onClick={list.clearFilters}>Clear filters</Button>}
             >
-              No {kind.one} fits these filters{namespace ? ` in namespace ${namespace}` : ""}.
+              No {kind.one} matches these filters{namespace ? ` in namespace ${namespace}` : ""}.
             </EmptyState>
           ) : (
             <EmptyState title={`No ${kind.many} yet`} action={props.emptyAction}>

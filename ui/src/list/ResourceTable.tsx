@@ -16,7 +16,7 @@ import { usePhone } from "./usePhone";
 const ROW = 44;
 const PHONE_ROW = 68;
 const PLACEHOLDERS = 12;
-/** The address follows the scrolling after this pause. */
+/** Delay before the scroll position is written to the URL. */
 const SETTLE_MS = 300;
 
 export interface ResourceTableProps<T> {
@@ -28,7 +28,7 @@ export interface ResourceTableProps<T> {
   empty: ReactNode;
 }
 
-/** A table of any length: only the visible rows exist, and only their pages are loaded. */
+/** A virtualized table: only visible rows are rendered, and only their pages are fetched. */
 export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }: ResourceTableProps<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const focused = useRef(-1);
@@ -53,12 +53,12 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
   useEffect(() => {
     if (!pages.loading) show(first, last);
   });
-  // There was no room to scroll to the row of the address before the list had its length.
+  // The list can scroll to the row from the URL only when its length is known.
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the length is known.
   useLayoutEffect(() => {
     if (!pages.loading && list.row > 0) rows.scrollToIndex(list.row, { align: "start" });
   }, [pages.loading]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another height measures anew.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a changed row height requires a new measurement.
   useEffect(() => rows.measure(), [height]);
 
   const { row, setRow } = list;
@@ -68,7 +68,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
     return () => clearTimeout(timer);
   }, [top, row, setRow, pages.loading]);
 
-  // A changed filter or sorting takes the row out of the address: back to the top.
+  // A changed filter or sort order removes the row from the URL: scroll to the top.
   const question = JSON.stringify([list.filters, list.sortBy, list.sortOrder]);
   const asked = useRef(question);
   useEffect(() => {
@@ -83,7 +83,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
     const next = Math.min(count - 1, Math.max(0, focused.current < 0 ? top : focused.current + step));
     focused.current = next;
     rows.scrollToIndex(next, { align: "auto" });
-    // The row may come into existence only with the next frame.
+    // The row may be rendered only in the next frame.
     requestAnimationFrame(() =>
       requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-row="${next}"] a`)?.focus()),
     );
@@ -96,7 +96,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
   const tracks = phone ? undefined : { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
   return (
     <div className={classes(surface.raised, styles.frame)}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard. */}
       {/* biome-ignore lint/a11y/useSemanticElements: it is the frame around the table. */}
       <div className={styles.scroller} ref={scroller} tabIndex={0} role="group" aria-label={`${label}, scrollable`}>
         {/* biome-ignore lint/a11y/useSemanticElements: rows are placed one by one, which a table element cannot. */}

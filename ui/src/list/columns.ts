@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 const GAP = 12;
 const EDGE = 16;
 
-/** The width below which a table scrolls sideways: the smallest widths of its columns and what is between them. */
+/** The minimum width of a table, below which it scrolls: the minimum widths of its columns plus gaps. */
 export function leastWidth(widths: string[]): number {
   const smallest = widths.map((width) => Number.parseInt(/\d+/.exec(width)?.[0] ?? "0", 10));
   return smallest.reduce((sum, width) => sum + width, 0) + GAP * (widths.length - 1) + 2 * EDGE;
@@ -11,12 +11,12 @@ export function leastWidth(widths: string[]): number {
 
 export interface Column<T> {
   title: string;
-  /** Name that the server sorts by; none if it cannot. */
+  /** Value of `sortBy`; absent if the server cannot sort by this column. */
   sort?: string;
   /** Width as a track of a CSS grid: `72px`, or `minmax(90px, 1fr)`. */
   width: string;
   end?: boolean;
-  /** Where it stands on a phone: the first line, its right end, the second line, or nowhere. */
+  /** Position on a phone: first line, right end of the first line, second line, or hidden. */
   phone: "title" | "side" | "line" | "none";
   cell: (item: T) => ReactNode;
 }

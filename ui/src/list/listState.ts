@@ -17,7 +17,7 @@ export interface ListControls extends ListState {
   setRow: (row: number) => void;
 }
 
-/** What a list shows, read from the address: a link to it shows the same to somebody else. */
+/** State of a list, parsed from the URL, so that it can be shared as a link. */
 export function readState(
   params: URLSearchParams,
   filters: string[],

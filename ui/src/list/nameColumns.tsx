@@ -4,7 +4,7 @@ import type { Identified } from "../api/types";
 import { Ago } from "../components/Ago";
 import type { Column } from "./columns";
 
-/** Name and namespace stand first in every list. */
+/** The first columns of every list. */
 export function nameColumns<T extends Identified>(kind: Kind): Column<T>[] {
   return [
     {
@@ -23,7 +23,7 @@ export function nameColumns<T extends Identified>(kind: Kind): Column<T>[] {
   ];
 }
 
-/** Age stands last. */
+/** The last column of every list. */
 export function ageColumn<T extends Identified>(): Column<T> {
   return {
     title: "Age",

@@ -10,19 +10,19 @@ export const PAGE_SIZE = 100;
 
 export interface Pages<T> {
   total: number;
-  /** The object in a row, once its page has arrived. */
+  /** The object in a row, once its page is loaded. */
   at: (row: number) => T | undefined;
-  /** Nothing has arrived yet. */
+  /** No page is loaded yet. */
   loading: boolean;
-  /** What is shown belongs to the previous question; the answer to the new one is on its way. */
+  /** The shown rows belong to the previous query; the new query is loading. */
   old: boolean;
   error: unknown;
   retry: () => void;
-  /** Tells which rows are visible, so that their pages are asked for. */
+  /** Sets the visible rows, whose pages are fetched. */
   show: (first: number, last: number) => void;
 }
 
-/** The pages of a long list, asked for as they come into view. */
+/** The pages of a long list, fetched on demand. */
 export function usePages<T extends Identified>(
   kind: Kind,
   namespace: string,
@@ -49,7 +49,7 @@ export function usePages<T extends Identified>(
   });
   const first = [...arrived.values()][0];
   const current = first ? { total: first.total, arrived } : undefined;
-  // Until the first page of a new question is here, the old answer stays: no flash of emptiness while typing.
+  // The previous result stays until the first page of a new query is loaded, to avoid flicker while typing.
   const last = useRef<{ total: number; arrived: Map<number, Page<T>> } | undefined>(undefined);
   const shownNow = current ?? last.current;
   if (current) last.current = current;

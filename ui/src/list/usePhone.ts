@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const QUERY = "(max-width: 640px)";
 
-/** Whether the page is as narrow as a phone. */
+/** Whether the viewport has the width of a phone. */
 export function usePhone(): boolean {
   return useSyncExternalStore(
     (listener) => {

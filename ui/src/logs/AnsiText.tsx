@@ -7,7 +7,7 @@ function colour(value: string | undefined): string | undefined {
   return value.startsWith("#") ? value : `var(--ansi-${value})`;
 }
 
-/** A line with its colours and marks. */
+/** A log line with colours and search matches. */
 export function AnsiText({ spans }: { spans: MarkedSpan[] }) {
   return spans.map((span, i) => {
     const className = classes(
@@ -20,7 +20,7 @@ export function AnsiText({ spans }: { spans: MarkedSpan[] }) {
     const style = span.mark ? undefined : { color: colour(span.color), backgroundColor: colour(span.background) };
     const Element = span.mark ? "mark" : "span";
     return (
-      // biome-ignore lint/suspicious/noArrayIndexKey: spans of a line do not move.
+      // biome-ignore lint/suspicious/noArrayIndexKey: spans of a line are not reordered.
       <Element key={i} className={className || undefined} style={style}>
         {span.text}
       </Element>

@@ -36,7 +36,7 @@ test("colours are shown and escape sequences are not", () => {
   expect(screen.getByRole("log")).not.toHaveTextContent("[31m");
 });
 
-test("a search marks and counts what it finds, and Enter goes on", async () => {
+test("a search marks and counts matches, and Enter moves to the next", async () => {
   show(logOf("an error\nfine\nanother Error\n"));
   const input = screen.getByRole("searchbox", { name: "Search in the log" });
   await userEvent.type(input, "error");
@@ -48,40 +48,40 @@ test("a search marks and counts what it finds, and Enter goes on", async () => {
   expect(screen.getByText("1 of 2")).toBeInTheDocument();
 });
 
-test("long lines are wrapped until the reader wants them whole", async () => {
+test("line wrap can be disabled", async () => {
   show(logOf("a long line\n"));
   const frame = () => screen.getByText("a long line").closest(".lines");
   expect(frame()).toHaveClass("wrapped");
-  await userEvent.click(screen.getByRole("button", { name: "Do not wrap long lines" }));
+  await userEvent.click(screen.getByRole("button", { name: "Disable line wrap" }));
   expect(frame()).not.toHaveClass("wrapped");
 });
 
-test("a search without a match says so", async () => {
+test("a search without matches is reported", async () => {
   show(logOf("fine\n"));
   await userEvent.type(screen.getByRole("searchbox"), "error");
   expect(screen.getByText("none")).toBeInTheDocument();
   expect(screen.getByRole("button", { name: "Next match" })).toBeDisabled();
 });
 
-test("while nothing is there, the reason is", () => {
+test("an empty log shows the reason", () => {
   show(logOf("", { info: "Agent 'dev' is busy" }));
   expect(screen.getByText("Agent 'dev' is busy")).toBeInTheDocument();
 });
 
-test("an interrupted log says that it reconnects", () => {
+test("an interrupted log shows that it reconnects", () => {
   show(logOf("line\n", { stream: "reconnecting" }));
   expect(screen.getByText("Reconnecting to the log")).toBeInTheDocument();
 });
 
-test("the download is a link to the whole log", () => {
+test("the download link contains the whole log", () => {
   show(logOf("line\n"));
   expect(screen.getByRole("link", { name: "Download the log" })).toHaveAttribute("href", "/log");
 });
 
-test("a log that is over says whether all of it is there", () => {
+test("a finished log shows whether it is complete", () => {
   const { unmount } = show(logOf("line\n", { complete: true }));
   expect(screen.getByText("The log is complete")).toBeInTheDocument();
   unmount();
   show(logOf("line\n", { complete: true, cut: true }));
-  expect(screen.getByText(/^A part of the log is missing/)).toBeInTheDocument();
+  expect(screen.getByText(/^The log is incomplete/)).toBeInTheDocument();
 });

@@ -15,7 +15,7 @@ import { findAll, markSpans } from "./lines";
 import type { LogState } from "./useLogStream";
 
 const LINE = 20;
-/** This close to the end counts as the end. */
+/** Distance from the end, in pixels, that counts as the end. */
 const NEAR_END = 24;
 
 export interface LogViewProps {
@@ -27,16 +27,16 @@ export interface LogViewProps {
   fileName: string;
 }
 
-/** A log of any length: colours, search, wrapping, and the end stays in view until the reader scrolls up. */
+/** A virtualized log with colours, search and wrapping; it follows the end until the user scrolls up. */
 export function LogView({ log, containers, container, onContainer, downloadUrl, fileName }: LogViewProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [wrap, setWrap] = useState(true);
   const [follow, setFollow] = useState(true);
-  const [words, setWords] = useState("");
+  const [search, setSearch] = useState("");
   const [chosen, setChosen] = useState(0);
 
   const { lines } = log;
-  const matches = useMemo(() => findAll(lines, words), [lines, words]);
+  const matches = useMemo(() => findAll(lines, search), [lines, search]);
   const at = matches.length === 0 ? undefined : matches[chosen % matches.length];
   const byLine = useMemo(() => {
     const map = new Map<number, number[]>();
@@ -53,26 +53,26 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
     initialRect: { width: 800, height: 480 },
   });
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: new lines, not a new list, move the end.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only new lines move the end.
   useEffect(() => {
     if (follow && lines.length > 0) rows.scrollToIndex(lines.length - 1, { align: "end" });
   }, [lines.length, follow, wrap]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only another match moves the view, not new lines.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a new match scrolls, not new lines.
   useEffect(() => {
     if (!at) return;
     setFollow(false);
     rows.scrollToIndex(at.line, { align: "center" });
   }, [at?.line, at?.start]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping changes every height.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping changes the height of all rows.
   useEffect(() => rows.measure(), [wrap]);
 
   const step = (by: number) =>
-    setChosen((seen) => (matches.length === 0 ? 0 : (seen + by + matches.length) % matches.length));
+    setChosen((previous) => (matches.length === 0 ? 0 : (previous + by + matches.length) % matches.length));
   const onSearchKey = (event: KeyboardEvent) => {
     if (event.key === "Enter") {
       event.preventDefault();
       step(event.shiftKey ? -1 : 1);
-    } else if (event.key === "Escape") setWords("");
+    } else if (event.key === "Escape") setSearch("");
   };
   const onScroll = () => {
     const element = scroller.current;
@@ -89,15 +89,15 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
             aria-label="Search in the log"
             placeholder="Search in the log"
             data-filter=""
-            value={words}
+            value={search}
             onValue={(value) => {
-              setWords(value);
+              setSearch(value);
               setChosen(0);
             }}
             onKeyDown={onSearchKey}
           />
           <span className={styles.count} role="status">
-            {words === ""
+            {search === ""
               ? ""
               : matches.length === 0
                 ? "none"
@@ -123,17 +123,17 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
         )}
         <IconButton
           small
-          label={wrap ? "Do not wrap long lines" : "Wrap long lines"}
+          label={wrap ? "Disable line wrap" : "Wrap lines"}
           aria-pressed={wrap}
-          look={wrap ? "default" : "plain"}
+          variant={wrap ? "default" : "plain"}
           icon={<WrapText size={15} />}
           onClick={() => setWrap(!wrap)}
         />
         <IconButton
           small
-          label={follow ? "The end stays in view" : "Go to the end and stay there"}
+          label={follow ? "Following the log" : "Follow the log"}
           aria-pressed={follow}
-          look={follow ? "default" : "plain"}
+          variant={follow ? "default" : "plain"}
           icon={<ArrowDownToLine size={15} />}
           onClick={() => setFollow(true)}
         />
@@ -150,7 +150,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
       <div
         className={styles.scroller}
         ref={scroller}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard.
         tabIndex={0}
         role="log"
         aria-label="Log"
@@ -161,14 +161,14 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
           <div className={styles.message}>
             {log.complete ? (
               log.cut ? (
-                "The log of this run could not be kept."
+                "The log of this run could not be stored."
               ) : (
-                "The run left no log."
+                "This run has no log."
               )
             ) : (
               <>
                 <Spinner />
-                <span>{sentence(log.info ?? "Waiting for the first line")}</span>
+                <span>{sentence(log.info ?? "Waiting for output")}</span>
               </>
             )}
           </div>
@@ -193,7 +193,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
                       spans={markSpans(
                         line.spans,
                         starts,
-                        words.length,
+                        search.length,
                         at?.line === place.index ? at.start : undefined,
                       )}
                     />
@@ -208,17 +208,17 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
         <span role="status">{stateOf(log)}</span>
         <span>
           {plural(lines.length, "line")}
-          {log.dropped > 0 ? ` (the first ${log.dropped} are only in the download)` : ""}
+          {log.dropped > 0 ? ` (the first ${log.dropped} are available in the download only)` : ""}
         </span>
       </div>
     </div>
   );
 }
 
-/** How the log is doing, in words. */
+/** The state of the log as text. */
 function stateOf(log: LogState): string {
   if (log.error) return sentence(log.error);
   if (log.stream === "reconnecting") return "Reconnecting to the log";
   if (!log.complete) return "Live";
-  return log.cut ? "A part of the log is missing: its Pod went before everything was kept" : "The log is complete";
+  return log.cut ? "The log is incomplete: the Pod was deleted before all of it was stored" : "The log is complete";
 }

@@ -8,7 +8,7 @@ import { useLogStream } from "./useLogStream";
 
 const MAIN = "agent";
 
-/** The log of a Task, of the container that the reader chooses. */
+/** The log of a Task, with a selection of the container. */
 export function TaskLog({ task, onActivity }: { task: Task; onActivity?: () => void }) {
   const [container, setContainer] = useState(MAIN);
   const target = `${objectPath("tasks", task.namespace, task.name)}/logs`;

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { findAll, LogBuffer, MOST_LINES, markSpans } from "./lines";
+import { findAll, LogBuffer, MAX_LINES, markSpans } from "./lines";
 
 const ESC = "\u001b";
 
-test("a chunk of several lines becomes lines with numbers", () => {
+test("a chunk is split into numbered lines", () => {
   const buffer = new LogBuffer();
   buffer.append("one\ntwo\n");
   buffer.append("three\n");
@@ -14,28 +14,28 @@ test("a chunk of several lines becomes lines with numbers", () => {
   ]);
 });
 
-test("an empty line stays a line", () => {
+test("empty lines are kept", () => {
   const buffer = new LogBuffer();
   buffer.append("\n");
   expect(buffer.lines).toHaveLength(1);
 });
 
-test("a colour goes on from chunk to chunk", () => {
+test("a colour continues in the next chunk", () => {
   const buffer = new LogBuffer();
   buffer.append(`${ESC}[31mfirst\n`);
   buffer.append("second\n");
   expect(buffer.lines[1]?.spans[0]?.color).toBe("red");
 });
 
-test("the oldest lines go when there are too many, and their number is told", () => {
+test("the oldest lines are dropped and counted", () => {
   const buffer = new LogBuffer();
-  buffer.append("x\n".repeat(MOST_LINES * 1.2));
-  expect(buffer.lines.length).toBeLessThanOrEqual(MOST_LINES);
-  expect(buffer.lines.length + buffer.dropped).toBe(MOST_LINES * 1.2);
+  buffer.append("x\n".repeat(MAX_LINES * 1.2));
+  expect(buffer.lines.length).toBeLessThanOrEqual(MAX_LINES);
+  expect(buffer.lines.length + buffer.dropped).toBe(MAX_LINES * 1.2);
   expect(buffer.lines[0]?.number).toBe(buffer.dropped + 1);
 });
 
-test("matches are found in what is read, not in the escape sequences", () => {
+test("escape sequences are not searched", () => {
   const buffer = new LogBuffer();
   buffer.append(`an ${ESC}[31mErr${ESC}[0mor and an error\n`);
   expect(findAll(buffer.lines, "error")).toEqual([
@@ -44,7 +44,7 @@ test("matches are found in what is read, not in the escape sequences", () => {
   ]);
 });
 
-test("a match that crosses colours is marked in both", () => {
+test("a match across two colours is marked in both", () => {
   const spans = [{ text: "an Err", color: "red" }, { text: "or!" }];
   expect(markSpans(spans, [3], 5, 3)).toEqual([
     { text: "an ", color: "red" },

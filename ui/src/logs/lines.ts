@@ -1,33 +1,33 @@
 import { type AnsiSpan, parseAnsi } from "../lib/ansi";
 
 export interface LogLine {
-  /** Counts from the start of the stream, also when old lines were let go. */
+  /** Counts from the start of the stream, including dropped lines. */
   number: number;
   text: string;
   spans: AnsiSpan[];
   time?: string;
 }
 
-/** More lines than this are let go from the front; the download has them all. */
-export const MOST_LINES = 50_000;
+/** Older lines are dropped; the download contains all lines. */
+export const MAX_LINES = 50_000;
 
-/** The lines of a log as they arrive. Colours go on from one line to the next. */
+/** Buffer of log lines. The style at the end of a line applies to the next line. */
 export class LogBuffer {
   lines: LogLine[] = [];
   dropped = 0;
-  private look: Parameters<typeof parseAnsi>[1] = {};
+  private style: Parameters<typeof parseAnsi>[1] = {};
   private next = 1;
 
   append(content: string, time?: string): void {
     for (const raw of content.replace(/\n$/, "").split("\n")) {
-      const { spans, end } = parseAnsi(raw, this.look);
-      this.look = end;
+      const { spans, end } = parseAnsi(raw, this.style);
+      this.style = end;
       this.lines.push({ number: this.next, text: spans.map((span) => span.text).join(""), spans, time });
       this.next += 1;
     }
-    const excess = this.lines.length - MOST_LINES;
-    // A tenth at once: dropping one by one would move the whole array for every line.
-    if (excess > MOST_LINES / 10) {
+    const excess = this.lines.length - MAX_LINES;
+    // Drops 10% at once: dropping single lines would move the array for every line.
+    if (excess > MAX_LINES / 10) {
       this.lines = this.lines.slice(excess);
       this.dropped += excess;
     }
@@ -35,15 +35,15 @@ export class LogBuffer {
 }
 
 export interface Match {
-  /** Index of the line among those that are kept. */
+  /** Index of the line in the buffer. */
   line: number;
   start: number;
 }
 
-/** Every place where the words occur, whatever their case. */
-export function findAll(lines: LogLine[], words: string): Match[] {
-  if (words === "") return [];
-  const wanted = words.toLowerCase();
+/** All case-insensitive matches. */
+export function findAll(lines: LogLine[], text: string): Match[] {
+  if (text === "") return [];
+  const wanted = text.toLowerCase();
   const found: Match[] = [];
   lines.forEach(({ text }, line) => {
     const low = text.toLowerCase();
@@ -58,7 +58,7 @@ export interface MarkedSpan extends AnsiSpan {
   mark?: "match" | "current";
 }
 
-/** Cuts spans at the edges of matches, so that a match may cross colours. */
+/** Splits spans at the bounds of matches, so that a match can span several colours. */
 export function markSpans(
   spans: AnsiSpan[],
   starts: number[],

@@ -8,12 +8,12 @@ export interface LogState {
   lines: LogLine[];
   dropped: number;
   stream: StreamState;
-  /** Why there is nothing to see yet. */
+  /** Why the log is still empty. */
   info?: string;
   error?: string;
-  /** The run is over, and so is its log. */
+  /** The run has finished and the log is complete or lost. */
   complete: boolean;
-  /** A part of it could not be kept. */
+  /** A part of the log was lost. */
   cut: boolean;
 }
 
@@ -23,12 +23,12 @@ export interface LogSource {
   namespace: string;
   name: string;
   container: string;
-  /** A new run starts a new log. */
+  /** Run number; a new run starts a new log. */
   epoch: number;
   onActivity?: () => void;
 }
 
-/** Follows a Task's log. Lines that arrive together are shown together, once a frame. */
+/** Follows the log of a Task. Lines are rendered in batches, once per frame. */
 export function useLogStream({ namespace, name, container, epoch, onActivity }: LogSource): LogState {
   const [state, setState] = useState<LogState>(START);
   const activity = useRef(onActivity);
@@ -36,7 +36,7 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
     activity.current = onActivity;
   });
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new epoch is a new log at the same address.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new epoch is a new log at the same URL.
   useEffect(() => {
     const buffer = new LogBuffer();
     let frame = 0;
@@ -44,14 +44,14 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
     setState(START);
     const publish = () => {
       frame = 0;
-      setState((seen) => ({ ...seen, lines: buffer.lines.slice(), dropped: buffer.dropped, info: undefined }));
+      setState((previous) => ({ ...previous, lines: buffer.lines.slice(), dropped: buffer.dropped, info: undefined }));
       activity.current?.();
     };
     const close = openStream({
       address: (lastEventId) =>
         url(`${objectPath("tasks", namespace, name)}/logs`, { container, follow: true, lastEventId }),
       events: ["message"],
-      onState: (stream) => setState((seen) => ({ ...seen, stream: complete ? "closed" : stream })),
+      onState: (stream) => setState((previous) => ({ ...previous, stream: complete ? "closed" : stream })),
       onEvent: (_event, data) => {
         const message = JSON.parse(data) as LogMessage;
         switch (message.type) {
@@ -60,15 +60,15 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
             frame ||= requestAnimationFrame(publish);
             break;
           case "info":
-            setState((seen) => ({ ...seen, info: message.message }));
+            setState((previous) => ({ ...previous, info: message.message }));
             break;
           case "error":
-            setState((seen) => ({ ...seen, error: message.message }));
+            setState((previous) => ({ ...previous, error: message.message }));
             break;
           case "complete":
             complete = true;
             close();
-            setState((seen) => ({ ...seen, complete: true, cut: message.complete === false, info: undefined }));
+            setState((previous) => ({ ...previous, complete: true, cut: message.complete === false, info: undefined }));
             break;
           case "status":
             break;

@@ -3,17 +3,17 @@ import type { Cause, CauseLevel } from "../api/types";
 import { Ago } from "../components/Ago";
 import { classes } from "../components/classes";
 import { ObjectLink } from "../components/ObjectLink";
-import { sentence, words } from "../lib/format";
+import { humanize, sentence } from "../lib/format";
 import styles from "./CauseChain.module.css";
 
 const ICONS: Record<CauseLevel, typeof Info> = { info: Info, wait: Clock3, error: CircleX, done: CircleCheck };
-const SPOKEN: Record<CauseLevel, string> = { info: "Note", wait: "Waiting", error: "Error", done: "Done" };
+const LEVEL_LABELS: Record<CauseLevel, string> = { info: "Note", wait: "Waiting", error: "Error", done: "Done" };
 
-/** A cause that says what the one before said is none: two conditions of an object may have one reason. */
+/** Drops repeated causes: two conditions of an object may have the same reason. */
 const isNew = (cause: Cause, i: number, chain: Cause[]) =>
   cause.reason !== chain[i - 1]?.reason || cause.message !== chain[i - 1]?.message;
 
-/** From what is seen down to the root cause. */
+/** The causes of a status, down to the root cause. */
 export function CauseChain({ chain, namespace }: { chain: Cause[]; namespace: string }) {
   return (
     <ol className={styles.chain}>
@@ -21,12 +21,12 @@ export function CauseChain({ chain, namespace }: { chain: Cause[]; namespace: st
         const Icon = ICONS[cause.level] ?? Info;
         return (
           <li key={`${cause.reason}-${cause.message}`} className={classes(styles.cause, styles[cause.level])}>
-            <Icon size={16} role="img" aria-label={SPOKEN[cause.level]} />
+            <Icon size={16} role="img" aria-label={LEVEL_LABELS[cause.level]} />
             <div>
               {i > 0 && <div className={styles.because}>because</div>}
               <div className={styles.message}>{sentence(cause.message)}</div>
               <div className={styles.meta}>
-                {cause.reason && <span>{words(cause.reason)}</span>}
+                {cause.reason && <span>{humanize(cause.reason)}</span>}
                 {cause.object && (
                   <ObjectLink
                     kind={cause.object.kind}

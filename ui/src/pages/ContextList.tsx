@@ -16,11 +16,11 @@ function detailOf(item: ContextItem): string {
     case "URL":
       return item.url?.source ?? "";
     case "Runtime":
-      return "where the agent runs";
+      return "runtime information";
   }
 }
 
-/** What an agent gets to read. */
+/** The contexts of an agent. */
 export function ContextList({ contexts }: { contexts: ContextItem[] | undefined }) {
   if (!contexts || contexts.length === 0) return <p className="quiet">None.</p>;
   return (

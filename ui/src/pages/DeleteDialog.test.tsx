@@ -11,7 +11,7 @@ function show(onClose: () => void) {
   );
 }
 
-test("it says what goes before anything goes", () => {
+test("consequences are listed before the deletion", () => {
   const sent = stubServer(() => ({ body: {} }));
   show(() => {});
   expect(screen.getByRole("dialog", { name: "Delete Task fix?" })).toBeInTheDocument();
@@ -19,7 +19,7 @@ test("it says what goes before anything goes", () => {
   expect(sent).toHaveLength(0);
 });
 
-test("a refusal is shown and the dialog stays", async () => {
+test("an error is shown and the dialog stays open", async () => {
   stubServer(() => ({ status: 403, body: { error: "Forbidden", message: "You may not delete Tasks", code: 403 } }));
   const onClose = vi.fn();
   show(onClose);

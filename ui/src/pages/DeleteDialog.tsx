@@ -9,14 +9,14 @@ export interface DeleteDialogProps {
   namespace: string;
   name: string;
   open: boolean;
-  /** What goes with it, one line each. */
+  /** What is removed, one line each. */
   consequences: string[];
   onClose: () => void;
-  /** Where to go afterwards; stays when left out. */
+  /** Path to open afterwards; by default the page does not change. */
   leaveTo?: string;
 }
 
-/** Asks before a deletion and says what goes. */
+/** Asks for confirmation and lists what is deleted. */
 export function DeleteDialog({ kind, namespace, name, open, consequences, onClose, leaveTo }: DeleteDialogProps) {
   const remove = useDelete(kind);
   const navigate = useNavigate();
@@ -34,7 +34,7 @@ export function DeleteDialog({ kind, namespace, name, open, consequences, onClos
         onClose();
       }}
       onConfirm={() =>
-        // A promise, not a callback: the feed may tell of the end before the answer comes, and take this dialog away.
+        // A promise, not a callback: the event stream may report the deletion first, which unmounts this dialog.
         remove.mutateAsync({ namespace, name }).then(
           () => {
             onClose();
@@ -45,7 +45,7 @@ export function DeleteDialog({ kind, namespace, name, open, consequences, onClos
         )
       }
     >
-      This cannot be undone. It removes from namespace {namespace}:
+      This cannot be undone. The following is removed from namespace {namespace}:
     </ConfirmDialog>
   );
 }

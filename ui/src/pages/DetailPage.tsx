@@ -16,16 +16,16 @@ import { DetailState } from "./DetailState";
 import { useNames } from "./useNames";
 import { useTab } from "./useTab";
 
-/** What a kind puts into the frame. */
+/** The kind-specific parts of a detail page. */
 export interface DetailParts {
   status?: Status;
-  /** A line below the name. */
+  /** Subtitle. */
   sub?: ReactNode;
   /** Buttons before the menu with Delete. */
   actions?: ReactNode;
-  /** Between the head and the tabs: what must not be missed. */
+  /** Notices between header and tabs. */
   above?: ReactNode;
-  /** The kind's own tabs, the first one first; YAML comes last by itself. */
+  /** Kind-specific tabs; the YAML tab is added at the end. */
   tabs: Tab[];
   /** What a deletion removes, one line each. */
   removes: string[];
@@ -37,15 +37,15 @@ export interface DetailPageProps<T extends Identified> {
   children: (object: T) => DetailParts;
 }
 
-/** The page of one object of any kind: head, tabs, YAML, deletion, and what is shown until the object is there. */
+/** The detail page of any kind: header, tabs, YAML, deletion, loading and error states. */
 export function DetailPage<T extends Identified>({ kind, query, children }: DetailPageProps<T>) {
   const { name } = useNames();
   const object = query.data;
   if (!object || query.error) return <DetailState kind={kind} name={name} query={query} />;
-  return <Shown key={`${object.namespace}/${object.name}`} kind={kind} object={object} parts={children(object)} />;
+  return <Detail key={`${object.namespace}/${object.name}`} kind={kind} object={object} parts={children(object)} />;
 }
 
-function Shown({ kind, object, parts }: { kind: Kind; object: Identified; parts: DetailParts }) {
+function Detail({ kind, object, parts }: { kind: Kind; object: Identified; parts: DetailParts }) {
   const { namespace, name } = object;
   const [tab, setTab] = useTab(parts.tabs[0]?.id ?? "yaml");
   const [deleting, setDeleting] = useState(false);

@@ -6,7 +6,7 @@ import { LinkButton } from "../components/LinkButton";
 import { PageHeader } from "../components/PageHeader";
 import { SkeletonBlock } from "../components/SkeletonBlock";
 
-/** The page of an object while the object is on its way, or when there is none. */
+/** The detail page while the object is loading, or on errors. */
 export function DetailState({ kind, name, query }: { kind: Kind; name: string; query: UseQueryResult<unknown> }) {
   return (
     <Page>

@@ -3,21 +3,21 @@ import type { Kind } from "../api/kinds";
 import { Page } from "../app/Page";
 import { PageHeader } from "../components/PageHeader";
 import { SkeletonBlock } from "../components/SkeletonBlock";
-import { type Start, useStart } from "../forms/start";
+import { type FormDefaults, useFormDefaults } from "../forms/formDefaults";
 
 export interface NewPageProps {
   kind: Kind;
-  /** Shown as soon as it is known where the object starts. */
-  children: (start: Start) => ReactNode;
+  /** Rendered when the defaults are loaded. */
+  children: (defaults: FormDefaults) => ReactNode;
 }
 
-/** The page on which an object is made. */
+/** The page that creates an object. */
 export function NewPage({ kind, children }: NewPageProps) {
-  const start = useStart();
+  const defaults = useFormDefaults();
   return (
     <Page>
       <PageHeader title={`New ${kind.one}`} crumbs={[{ label: kind.many, to: kind.list }]} sub={kind.about} />
-      {start ? children(start) : <SkeletonBlock lines={10} label="Loading the form" />}
+      {defaults ? children(defaults) : <SkeletonBlock lines={10} label="Loading the form" />}
     </Page>
   );
 }

@@ -9,15 +9,15 @@ export function NotFound() {
     <Page>
       <PageHeader title="Not found" />
       <EmptyState
-        title="There is no such page"
+        title="Page not found"
         icon={<Compass size={20} />}
         action={
-          <LinkButton look="primary" to="/">
+          <LinkButton variant="primary" to="/">
             Go to the dashboard
           </LinkButton>
         }
       >
-        The address may have a typing error, or the link is old.
+        Check the address: the link may be outdated.
       </EmptyState>
     </Page>
   );

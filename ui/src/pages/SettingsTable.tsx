@@ -11,25 +11,25 @@ function shown(value: unknown): string {
   return String(value);
 }
 
-/** An empty list or object that nobody asked for says nothing. */
-function isDefaultNothing({ value, origin }: Setting): boolean {
+/** An empty list or object from the built-in defaults. */
+function isUnset({ value, origin }: Setting): boolean {
   return origin.from === "BuiltIn" && typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }
 
-/** A long value scrolls, and what scrolls can be reached by key. */
+/** Long values scroll; the scrolling area is reachable by keyboard. */
 function Value({ path, text }: { path: string; text: string }) {
   const long = text.length > 400 || text.split("\n").length > 7;
   if (!long) return <code className={styles.value}>{text}</code>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
-    // biome-ignore lint/a11y/useSemanticElements: it is a scrolling frame.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard.
+    // biome-ignore lint/a11y/useSemanticElements: it is a scrolling area.
     <div role="group" aria-label={`Value of ${path}`} tabIndex={0} className={styles.long}>
       <code className={styles.value}>{text}</code>
     </div>
   );
 }
 
-/** Every setting that has a value after the merge, and who set it. */
+/** The effective settings and the object that set each of them. */
 export function SettingsTable({ settings, error }: { settings: Setting[] | undefined; error: string | undefined }) {
   if (error) {
     return (
@@ -41,19 +41,19 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
   const set = settings?.filter(({ value }) => value !== undefined && value !== null) ?? [];
   if (set.length === 0) {
     return (
-      <EmptyState small title="Nothing resolved yet">
-        The settings appear when everything they come from exists.
+      <EmptyState small title="Not resolved yet">
+        Settings appear when all referenced objects exist.
       </EmptyState>
     );
   }
-  const told = set.filter((setting) => !isDefaultNothing(setting));
-  const nothing = set.filter(isDefaultNothing).map(({ path }) => path);
+  const listed = set.filter((setting) => !isUnset(setting));
+  const unset = set.filter(isUnset).map(({ path }) => path);
   return (
     <div className={styles.settings}>
       <SimpleTable
-        label="Settings and their origin"
-        head={["Setting", "Value", "Comes from"]}
-        rows={told.map((setting) => ({
+        label="Settings and their sources"
+        head={["Setting", "Value", "Source"]}
+        rows={listed.map((setting) => ({
           key: setting.path,
           cells: [
             <code key="path">{setting.path}</code>,
@@ -62,7 +62,7 @@ export function SettingsTable({ settings, error }: { settings: Setting[] | undef
           ],
         }))}
       />
-      {nothing.length > 0 && <p className={styles.nothing}>Nobody set {nothing.join(", ")}.</p>}
+      {unset.length > 0 && <p className={styles.unset}>Not set: {unset.join(", ")}.</p>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { useAddress } from "../app/address";
 
-/** The chosen tab, kept in the address. */
+/** The selected tab, kept in the URL. */
 export function useTab(first: string): [string, (tab: string) => void] {
   const [params, change] = useAddress();
   return [

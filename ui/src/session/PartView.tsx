@@ -2,7 +2,7 @@ import type { SessionPart } from "../api/types";
 import { ToolCall } from "./ToolCall";
 import styles from "./Transcript.module.css";
 
-/** One part of a message; parts that only mark steps show nothing. */
+/** One part of a message; step markers are not shown. */
 export function PartView({ part }: { part: SessionPart }) {
   switch (part.type) {
     case "text":
@@ -10,7 +10,7 @@ export function PartView({ part }: { part: SessionPart }) {
     case "reasoning":
       return part.text?.trim() ? (
         <details className={styles.thought}>
-          <summary>Thought</summary>
+          <summary>Reasoning</summary>
           <div className={styles.text}>{part.text.trim()}</div>
         </details>
       ) : null;

@@ -4,29 +4,29 @@ import { DiffView } from "../components/DiffView";
 import { changesOfCall } from "../lib/fileChanges";
 import styles from "./Transcript.module.css";
 
-const LOOKS = {
-  completed: { icon: CircleCheck, className: styles.good, word: "done" },
-  error: { icon: CircleX, className: styles.bad, word: "failed" },
-  running: { icon: LoaderCircle, className: styles.busy, word: "running" },
-  pending: { icon: LoaderCircle, className: styles.busy, word: "waiting" },
+const STATUSES = {
+  completed: { icon: CircleCheck, className: styles.good, label: "done" },
+  error: { icon: CircleX, className: styles.bad, label: "failed" },
+  running: { icon: LoaderCircle, className: styles.busy, label: "running" },
+  pending: { icon: LoaderCircle, className: styles.busy, label: "waiting" },
 };
 
-/** A tool that the agent used: what for, and what came of it. Changes of files are open, the rest is folded. */
+/** A tool call with its result. File changes are expanded, other output is collapsed. */
 export function ToolCall({ part }: { part: SessionPart }) {
   const state = part.state ?? {};
-  const look = LOOKS[state.status ?? "pending"];
+  const status = STATUSES[state.status ?? "pending"];
   const input = state.input ?? {};
   const title = state.title ?? firstText(input);
   const changes = changesOfCall(part);
   const output = state.error ?? state.output;
-  const Icon = look.icon;
+  const Icon = status.icon;
   return (
     <details className={styles.tool} open={changes.length > 0}>
       <summary>
-        <Icon size={14} className={look.className} aria-hidden="true" />
+        <Icon size={14} className={status.className} aria-hidden="true" />
         <strong>{part.tool}</strong>
         <span className={`${styles.toolTitle} truncate mono`}>{title}</span>
-        <span className="visually-hidden">{look.word}</span>
+        <span className="visually-hidden">{status.label}</span>
       </summary>
       <div className={styles.toolBody}>
         {changes.map((change) => (
@@ -44,7 +44,7 @@ export function ToolCall({ part }: { part: SessionPart }) {
   );
 }
 
-/** The most telling argument: tools name it differently. */
+/** The most informative argument, whose name depends on the tool. */
 function firstText(input: Record<string, unknown>): string {
   for (const key of ["command", "filePath", "path", "pattern", "query", "url", "description"]) {
     const value = input[key];

@@ -9,14 +9,14 @@ import { MessageView } from "./MessageView";
 import styles from "./Transcript.module.css";
 import { noSession, useMessages } from "./useMessages";
 
-/** What the agent was told, thought, did and said. `begun`: the log has something to tell. */
+/** The session of a Task. `begun`: the log is not empty. */
 export function Transcript({ task, begun }: { task: Task; begun: boolean }) {
   const messages = useMessages(task, begun);
   if (!messages.isEnabled || ApiError.is(messages.error, 404)) {
     return (
       <EmptyState
         small
-        title={isFinished(task.phase) ? "No session" : "Not begun yet"}
+        title={isFinished(task.phase) ? "No session" : "Not started yet"}
         icon={<MessagesSquare size={20} />}
       >
         {noSession(task)}
@@ -25,8 +25,8 @@ export function Transcript({ task, begun }: { task: Task; begun: boolean }) {
   }
   if (messages.error) return <ErrorState small error={messages.error} onRetry={() => messages.refetch()} />;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
-    // biome-ignore lint/a11y/useSemanticElements: it is a scrolling frame.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard.
+    // biome-ignore lint/a11y/useSemanticElements: it is a scrolling area.
     <div className={styles.scroller} tabIndex={0} role="group" aria-label="Session">
       {messages.data ? (
         <ol className={styles.list}>

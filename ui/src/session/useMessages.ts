@@ -5,8 +5,8 @@ import type { SessionMessage, Task } from "../api/types";
 import { isFinished } from "../lib/phase";
 
 /**
- * The messages of a Task's session: an Agent keeps them, and the log of every run does. The status names the session when
- * the run has ended; while it goes on, `begun` says that there is one.
+ * The messages of the session of a Task, from the Agent or from the log of the run. The status contains the session
+ * only after the run; before, `begun` indicates that a session exists.
  */
 export function useMessages(task: Task, begun: boolean) {
   return useQuery({
@@ -18,8 +18,8 @@ export function useMessages(task: Task, begun: boolean) {
   });
 }
 
-/** Why there is no session to show. */
+/** Why there is no session. */
 export function noSession({ phase }: Task): string {
-  if (isFinished(phase)) return "It ended without one; the log tells what happened.";
-  return "The conversation appears here as soon as the agent begins to work.";
+  if (isFinished(phase)) return "No session was started. See the log.";
+  return "The session appears here when the agent starts.";
 }

@@ -7,7 +7,7 @@ import surface from "../components/surface.module.css";
 import type { Connection, TerminalState } from "./connect";
 import styles from "./TerminalView.module.css";
 
-/** A terminal on an Agent. Its code is loaded when the first one is shown. */
+/** A terminal of an Agent, loaded on first use. */
 export function TerminalView({ path, label }: { path: string; label: string }) {
   const host = useRef<HTMLDivElement>(null);
   const dark = useDark();
@@ -16,7 +16,7 @@ export function TerminalView({ path, label }: { path: string; label: string }) {
 
   const connection = useRef<Connection | undefined>(undefined);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each attempt is a new connection; a new theme is none.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only an attempt opens a new connection, not a new theme.
   useEffect(() => {
     let gone = false;
     void import("./connect").then(({ connectTerminal }) => {
@@ -37,14 +37,14 @@ export function TerminalView({ path, label }: { path: string; label: string }) {
       <div className={classes(surface.foot, styles.bar)}>
         <span role="status">
           {status.state === "open"
-            ? "Connected. Everything you type goes to the agent."
+            ? "Connected. Input is sent to the agent."
             : status.state === "ended"
               ? status.message
               : (status.message ?? "Connecting")}
         </span>
         {status.state === "ended" && (
           <Button small icon={<RotateCw size={14} />} onClick={() => setAttempt(attempt + 1)}>
-            Connect again
+            Reconnect
           </Button>
         )}
       </div>

@@ -1,8 +1,8 @@
 /**
- * Runs `make`, which opens a terminal, so that the content security policy lets it have its looks. The policy allows no
- * inline styles, and the terminal has no other way: style elements that it creates become adopted style sheets, and the
- * `style` of a cell (a colour that a program chose) is set through the object model, which the policy allows. Returns how
- * to take both back when the terminal is closed.
+ * Runs `make`, which opens a terminal, and makes its styles comply with the content security policy. The policy
+ * forbids inline styles, which the terminal requires: style elements that it creates become adopted style sheets, and
+ * the `style` of a cell (a colour set by a program) is set through the CSSOM, which the policy allows. Returns a
+ * function that reverts both when the terminal is closed.
  */
 export function adoptStyles(page: Document, make: () => void): () => void {
   const sheets = new Set<CSSStyleSheet>();
@@ -10,7 +10,7 @@ export function adoptStyles(page: Document, make: () => void): () => void {
   let making = true;
 
   const createStyle = (): HTMLElement => {
-    // An element of an unknown name holds the text without the browser judging it.
+    // The browser does not apply the policy to an unknown element.
     const holder = createElement("adopted-style");
     holder.hidden = true;
     const sheet = new CSSStyleSheet();
@@ -29,7 +29,7 @@ export function adoptStyles(page: Document, make: () => void): () => void {
     return cell;
   };
 
-  // An own property hides the method of the prototype, and of a terminal that was opened before.
+  // An own property hides the method of the prototype and of a previously opened terminal.
   const before = Object.getOwnPropertyDescriptor(page, "createElement");
   Object.defineProperty(page, "createElement", {
     configurable: true,

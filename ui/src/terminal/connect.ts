@@ -8,10 +8,10 @@ export type TerminalState =
   | { state: "open" }
   | { state: "ended"; message: string };
 
-/** Why a connection ended, in words; close codes are those of the API. */
-export function endOf(code: number, reason: string): string {
+/** The message for a WebSocket close code of the API. */
+export function closeMessage(code: number, reason: string): string {
   if (code === 1000) return "The session ended.";
-  if (code === 1008) return reason || "You may not use this terminal (any more).";
+  if (code === 1008) return reason || "You do not have access to this terminal.";
   if (reason) return reason;
   return "The connection was lost.";
 }
@@ -36,7 +36,7 @@ function palette(dark: boolean) {
 }
 
 export interface Connection {
-  /** Takes the colours of the theme that is shown now. */
+  /** Applies the colours of the current theme. */
   paint: (dark: boolean) => void;
   end: () => void;
 }
@@ -82,7 +82,7 @@ export function connectTerminal(
     onState({ state: "open" });
     terminal.write(new Uint8Array(event.data));
   };
-  socket.onclose = (event) => onState({ state: "ended", message: endOf(event.code, event.reason) });
+  socket.onclose = (event) => onState({ state: "ended", message: closeMessage(event.code, event.reason) });
 
   const typed = terminal.onData((text) => send(bytes.encode(text)));
   const resized = terminal.onResize(({ cols, rows }) => send(JSON.stringify({ type: "resize", cols, rows })));

@@ -1,6 +1,6 @@
 import type { Explain, Task } from "../api/types";
 
-/** A Task as the server sends it: what is always there, and what the test is about. */
+/** A Task response with defaults. */
 export function aTask(part: Partial<Task> = {}): Task {
   return {
     name: "t",
@@ -14,7 +14,7 @@ export function aTask(part: Partial<Task> = {}): Task {
   };
 }
 
-/** An explanation as the server sends it, likewise. */
+/** An explanation response with defaults. */
 export function anExplanation(part: Partial<Explain> = {}): Explain {
   return {
     task: { namespace: "shop", name: "t" },

@@ -4,7 +4,7 @@ import { afterEach, vi } from "vitest";
 
 afterEach(cleanup);
 
-// What jsdom lacks and every browser has.
+// Browser APIs that jsdom lacks.
 HTMLDialogElement.prototype.showModal ??= function (this: HTMLDialogElement) {
   this.open = true;
 };

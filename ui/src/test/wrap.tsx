@@ -4,7 +4,7 @@ import type { ReactElement } from "react";
 import { createMemoryRouter, RouterProvider } from "react-router";
 import { vi } from "vitest";
 
-/** Renders a part of the page with what it finds around it in the page. */
+/** Renders a component with router and query client. */
 export function renderPage(element: ReactElement, address = "/"): RenderResult & { cache: QueryClient } {
   const cache = new QueryClient({ defaultOptions: { queries: { retry: false }, mutations: { retry: false } } });
   const router = createMemoryRouter([{ path: "*", element }], { initialEntries: [address] });
@@ -22,7 +22,7 @@ export interface Sent {
   body: string | undefined;
 }
 
-/** A server made of a function. Returns what was sent to it. */
+/** Stubs `fetch`. Returns the recorded requests. */
 export function stubServer(answer: (call: Sent) => { status?: number; body: unknown }): Sent[] {
   const sent: Sent[] = [];
   vi.stubGlobal("fetch", async (address: string, init: RequestInit = {}) => {

@@ -43,7 +43,7 @@ use crate::{
 pub struct AgentSpec {
     /// Template to take settings from.
     pub template_ref: Option<LocalRef>,
-    /// What the agent is for, in a sentence.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub profile: Option<String>,
     /// Settings that win over the template's.
@@ -58,7 +58,7 @@ pub struct AgentSpec {
     /// Scale to zero.
     #[serde(default)]
     pub suspend: bool,
-    /// Go to sleep when idle.
+    /// Suspend the server when idle.
     pub standby: Option<Standby>,
     /// Share its terminal by a link.
     pub share: Option<Share>,
@@ -104,17 +104,17 @@ pub struct A2a {
     pub card: Option<AgentCard>,
 }
 
-/// The card by which other agents know it.
+/// Agent card that other agents read.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentCard {
-    /// What it does.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
     /// Version of the agent.
     #[schemars(length(max = 64))]
     pub version: Option<String>,
-    /// What it can do, one by one.
+    /// Skills that it offers.
     #[schemars(length(max = 64))]
     pub skills: Option<Vec<AgentCardSkill>>,
     /// Who offers it.
@@ -135,10 +135,10 @@ pub struct AgentCardSkill {
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// What it does.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Search terms.
     #[schemars(length(max = 32))]
     pub tags: Option<Vec<String>>,
     /// Requests that it understands.
@@ -181,7 +181,7 @@ pub struct ServerAuth {
     pub password_secret_ref: Option<SecretKeyRef>,
 }
 
-/// Whether the server asks for a password.
+/// Whether the server requires a password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServerAuthMode {
     /// It does.
@@ -191,7 +191,7 @@ pub enum ServerAuthMode {
     None,
 }
 
-/// Where an Agent stands.
+/// Observed state of an Agent.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -213,7 +213,7 @@ pub struct AgentStatus {
     pub ready: Option<bool>,
     /// Whether it is scaled to zero.
     pub suspended: Option<bool>,
-    /// Since when nobody uses it.
+    /// Start of the current idle period.
     pub idle_since: Option<Time>,
     /// Repositories that it follows.
     #[x_kube(merge_strategy = ListMerge::Atomic)]
@@ -253,7 +253,7 @@ pub enum AgentPhase {
 }
 
 impl AgentPhase {
-    /// The word for it.
+    /// Machine-readable reason.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::{
-    run::{Artifact, Cache, Retry, SideService, WarmPool},
-    schema::{Duration, IntoRule as _},
+    run::{RunSettings, WarmPool},
+    schema::IntoRule as _,
     settings::AgentSettings,
 };
 
@@ -37,31 +37,14 @@ pub struct AgentTemplateSpec {
     /// Settings of Agents and Tasks.
     #[serde(flatten)]
     pub settings: AgentSettings,
-    /// Files that are kept after a run.
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub artifacts: Option<Vec<Artifact>>,
-    /// Files that later runs can reuse.
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub caches: Option<Vec<Cache>>,
-    /// Keys that a result must have.
-    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
-    pub outputs: Option<Vec<String>>,
-    /// Containers that run beside a task.
-    #[schemars(length(max = 16))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub services: Option<Vec<SideService>>,
-    /// From admission to the start of the task container; 5m when unset.
-    pub startup_timeout: Option<Duration>,
-    /// Whether a failed run is tried again.
-    pub retry: Option<Retry>,
+    /// Settings that a Task can set too.
+    #[serde(flatten)]
+    pub run: RunSettings,
     /// Prepared Pods that wait for Tasks.
     pub warm_pool: Option<WarmPool>,
 }
 
-/// Where an AgentTemplate stands.
+/// Observed state of an AgentTemplate.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

@@ -36,7 +36,7 @@ use crate::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AgentToolSpec {
-    /// What the API is for; agents read it.
+    /// Description of the API; agents read it.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
     /// The API.
@@ -122,7 +122,7 @@ pub enum ToolAuthType {
     OAuth2ClientCredentials,
 }
 
-/// Where an AgentTool stands.
+/// Observed state of an AgentTool.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

@@ -39,7 +39,7 @@ use crate::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AgentWorkflowSpec {
-    /// What it is for.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
     /// Values that a run takes.
@@ -110,7 +110,7 @@ pub struct Step {
     pub container: Option<ContainerStep>,
     /// Calls an HTTP endpoint.
     pub http: Option<HttpStep>,
-    /// Chooses the steps that go on.
+    /// Selects the steps that continue.
     #[schemars(length(min = 1, max = 16))]
     pub switch: Option<Vec<Case>>,
     /// Steps that must succeed first.
@@ -142,7 +142,7 @@ pub struct AgentStep {
     /// The Agent.
     #[serde(rename = "ref")]
     pub reference: ObjectRef,
-    /// What to tell it.
+    /// Prompt for the agent.
     #[schemars(length(min = 1, max = 262_144))]
     pub text: String,
 }
@@ -219,7 +219,7 @@ pub struct Case {
     pub condition: Option<String>,
     /// Taken if no other case was.
     pub default: Option<bool>,
-    /// Step that goes on.
+    /// Step to continue with.
     #[schemars(length(min = 1, max = 50))]
     pub then: String,
 }
@@ -236,7 +236,7 @@ pub enum Engine {
     Native,
 }
 
-/// Where an AgentWorkflow stands.
+/// Observed state of an AgentWorkflow.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -261,7 +261,7 @@ pub struct AgentWorkflowStatus {
 pub struct WorkflowRun {
     /// Its name.
     pub name: Option<String>,
-    /// How it stands: Running, Succeeded or Failed.
+    /// State: Running, Succeeded or Failed.
     pub phase: Option<String>,
     /// When it started.
     pub start_time: Option<Time>,

@@ -87,7 +87,7 @@ pub struct Cleanup {
     pub max_retained_tasks: Option<i32>,
 }
 
-/// What is observed.
+/// Observability.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -166,7 +166,7 @@ pub struct Defaults {
     pub budget: Option<Budget>,
     /// Which network connections Pods may open.
     pub network_policy: Option<NetworkPolicy>,
-    /// How long a Task waits for what it refers to and is not there yet; 60s when unset.
+    /// How long a Task waits for a missing reference; 60s when unset.
     pub reference_grace_period: Option<Duration>,
 }
 

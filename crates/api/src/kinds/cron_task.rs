@@ -95,7 +95,7 @@ pub struct TaskTemplateMetadata {
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Where a CronTask stands.
+/// Observed state of a CronTask.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

@@ -31,7 +31,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.text) != has(self.configMapKeyRef)", "set exactly one of text and configMapKeyRef").into_rule())]
 pub struct InstructionSpec {
-    /// The text. `{{ name }}` stands for a variable.
+    /// The text. `{{ name }}` is replaced by a variable.
     #[schemars(length(min = 1, max = 524_288))]
     pub text: Option<String>,
     /// Where the text is.
@@ -42,7 +42,7 @@ pub struct InstructionSpec {
     pub allowed_namespaces: Option<AllowedNamespaces>,
 }
 
-/// Where an Instruction stands.
+/// Observed state of an Instruction.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

@@ -80,7 +80,7 @@ pub enum McpTransport {
     Stdio,
 }
 
-/// Where an MCPServer stands.
+/// Observed state of an MCPServer.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

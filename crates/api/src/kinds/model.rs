@@ -38,7 +38,7 @@ pub struct ModelSpec {
     pub options: Option<ModelOptions>,
     /// How much it takes in and writes.
     pub limit: Option<ModelLimit>,
-    /// What a million tokens cost.
+    /// Price of a million tokens.
     pub cost: Option<ModelCost>,
     /// From which namespaces Agents may use it.
     pub allowed_namespaces: Option<AllowedNamespaces>,
@@ -55,7 +55,7 @@ pub struct ModelOptions {
     /// Randomness from 0 to 2.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
-    /// Share of likely words from 0 to 1.
+    /// Nucleus sampling: probability mass from 0 to 1.
     #[serde(rename = "topP")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub top_p: Option<f64>,
@@ -97,7 +97,7 @@ pub struct ModelLimit {
     pub output: Option<i64>,
 }
 
-/// What a million tokens cost.
+/// Price of a million tokens.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -116,7 +116,7 @@ pub struct ModelCost {
     pub cache_write: Option<f64>,
 }
 
-/// Where a Model stands.
+/// Observed state of a Model.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

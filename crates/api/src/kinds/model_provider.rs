@@ -99,7 +99,7 @@ pub enum ModelProviderType {
     OpenCode,
 }
 
-/// Where a ModelProvider stands.
+/// Observed state of a ModelProvider.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

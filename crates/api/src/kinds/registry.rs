@@ -71,25 +71,25 @@ pub struct ImageAsset {
     pub metadata: Option<ImageMetadata>,
 }
 
-/// What an image is.
+/// Description of an image.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageMetadata {
-    /// What it is for.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
     /// Its category.
     #[schemars(length(max = 63))]
     pub category: Option<String>,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Option<Vec<String>>,
     /// Tools inside.
     pub tools: Option<Vec<String>>,
-    /// What it was made from.
+    /// Source it was built from.
     #[schemars(length(max = 1024))]
     pub base_image: Option<String>,
-    /// Who looks after it.
+    /// Maintainer.
     #[schemars(length(max = 253))]
     pub maintainer: Option<String>,
 }
@@ -108,15 +108,15 @@ pub struct SkillAsset {
     pub metadata: Option<SkillMetadata>,
 }
 
-/// What a collection of skills is.
+/// Description of a collection of skills.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillMetadata {
-    /// What it is for.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Option<Vec<String>>,
     /// Credentials that it needs.
     pub required_credentials: Option<Vec<RequiredCredential>>,
@@ -129,7 +129,7 @@ pub struct RequiredCredential {
     /// Environment variable that carries it.
     #[schemars(length(min = 1, max = 253))]
     pub env: String,
-    /// What it is for.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
 }
@@ -147,7 +147,7 @@ pub struct PluginAsset {
     pub metadata: Option<SkillMetadata>,
 }
 
-/// Where a Registry stands.
+/// Observed state of a Registry.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

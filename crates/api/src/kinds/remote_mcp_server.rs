@@ -37,7 +37,7 @@ use crate::{
 #[x_kube(validation = ("!has(self.tls) || !has(self.url) || self.url.startsWith('https://')", "tls has no effect on an http:// url: use https:// or remove tls").into_rule())]
 #[x_kube(validation = ("duration(self.refreshInterval) >= duration('10s')", "refreshInterval must be at least 10s").into_rule())]
 pub struct RemoteMCPServerSpec {
-    /// What it offers, for people.
+    /// Short description shown to users.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
     /// Address of the endpoint.
@@ -66,7 +66,7 @@ pub struct RemoteMCPServerSpec {
     /// Whether its tools are looked at.
     #[serde(default)]
     pub discovery: Discovery,
-    /// Direct: agents connect to it. Gateway: our server stands between, filters tools and adds secrets.
+    /// Direct: agents connect to it. Gateway: requests pass through our server, which filters tools and adds secrets.
     #[serde(default)]
     pub access: McpAccess,
     /// From which namespaces it may be used.
@@ -103,7 +103,7 @@ pub enum McpAccess {
     Gateway,
 }
 
-/// Where a RemoteMCPServer stands.
+/// Observed state of a RemoteMCPServer.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -128,7 +128,7 @@ pub struct RemoteMCPServerStatus {
 pub struct DiscoveredTool {
     /// Its name.
     pub name: String,
-    /// What it does, shortened.
+    /// Description, shortened.
     pub description: Option<String>,
 }
 

@@ -9,13 +9,13 @@ use serde_with::skip_serializing_none;
 use crate::{
     context::ContextItem,
     refs::{LocalRef, ObjectRef},
-    run::{Approval, Artifact, Budget, Cache, Dependency, Input, Retry, SideService, Values, Workspace},
+    run::{Approval, Budget, Dependency, Input, Retry, RunSettings, Values, Workspace},
     schema::{Duration, IntoRule as _},
     tools::ToolBinding,
     workload::ImageBuild,
 };
 
-/// One piece of work for an agent, described in plain words.
+/// One unit of work for an agent, described in natural language.
 ///
 /// It runs either on an Agent (`agentRef`), whose server keeps running, or in a Pod of its own made from an
 /// AgentTemplate (`templateRef`).
@@ -31,7 +31,7 @@ use crate::{
     namespaced,
     status = "TaskStatus",
     derive = "PartialEq",
-    doc = "One piece of work for an agent, described in plain words.",
+    doc = "One unit of work for an agent, described in natural language.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Agent", type_ = "string", json_path = ".status.agentRef.name"),
     printcolumn(name = "Template", type_ = "string", json_path = ".status.templateRef.name", priority = 1),
@@ -48,10 +48,10 @@ use crate::{
 #[x_kube(validation = ("!(has(self.agentRef) && has(self.templateRef))", "only one of agentRef or templateRef can be specified").into_rule())]
 #[x_kube(validation = ("!has(self.templateRef) || self.templateRef.name.matches('^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$')", "the name in templateRef has only a-z, 0-9, '-' and '.', and at most 63 characters: it becomes a label").into_rule())]
 pub struct TaskSpec {
-    /// What to do, in plain words; the agent gets it as its prompt and as `task.md`.
+    /// Description of the work; the agent gets it as its prompt and as `task.md`.
     #[schemars(length(max = 1_048_576))]
     pub description: Option<String>,
-    /// What the agent should know for this Task, after the Agent's own contexts.
+    /// Contexts of this Task, after the Agent's own contexts.
     #[schemars(length(max = 64))]
     pub contexts: Option<Vec<ContextItem>>,
     /// Agent to run on. Exactly one of `agentRef` and `templateRef` must be set.
@@ -65,31 +65,14 @@ pub struct TaskSpec {
     pub priority: i32,
     /// Where the files of the run live.
     pub workspace: Option<Workspace>,
-    /// Files that are kept after the run.
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub artifacts: Option<Vec<Artifact>>,
+    /// Settings that a template can set too.
+    #[serde(flatten)]
+    pub run: RunSettings,
     /// Artefacts of other Tasks, put in place before the start.
     #[schemars(length(max = 64))]
     pub inputs: Option<Vec<Input>>,
-    /// Files that later runs can reuse.
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub caches: Option<Vec<Cache>>,
-    /// Keys that the result must have.
-    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
-    pub outputs: Option<Vec<String>>,
-    /// Containers that run beside the task.
-    #[schemars(length(max = 16))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub services: Option<Vec<SideService>>,
-    /// From admission to the start of the task container; 5m when unset.
-    pub startup_timeout: Option<Duration>,
     /// A run without any event for this long ends; 15m when unset.
     pub stall_timeout: Option<Duration>,
-    /// Whether a failed run is tried again.
-    pub retry: Option<Retry>,
     /// Build the executor image from a repository.
     pub executor_image_build: Option<ImageBuild>,
     /// Tasks that must end first.
@@ -102,13 +85,13 @@ pub struct TaskSpec {
     /// Further tools.
     #[schemars(length(max = 64))]
     pub tools: Option<Vec<ToolBinding>>,
-    /// What the run may use.
+    /// Limits of tokens and cost.
     pub budget: Option<Budget>,
     /// How permission requests are answered.
     pub approval: Option<Approval>,
 }
 
-/// Where a Task stands.
+/// Observed state of a Task.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -132,7 +115,7 @@ pub struct TaskStatus {
     pub claimed_from: Option<String>,
     /// Number of tries so far, the current one included.
     pub attempt: Option<i32>,
-    /// Stable word for why it waits or how it ended.
+    /// Machine-readable reason for waiting or ending.
     pub reason: Option<String>,
     /// The same as a sentence.
     pub message: Option<String>,
@@ -150,7 +133,7 @@ pub struct TaskStatus {
     pub session: Option<Session>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
-    /// What the run produced.
+    /// Result of the run.
     pub result: Option<TaskResult>,
     /// Files that were kept.
     pub artifacts: Option<Vec<ArtifactStatus>>,
@@ -187,7 +170,7 @@ impl TaskPhase {
         matches!(self, Self::Completed | Self::Failed)
     }
 
-    /// The word for it.
+    /// Machine-readable reason.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -264,7 +247,7 @@ pub struct TokenUsage {
     pub cache: i64,
 }
 
-/// What a run used.
+/// Tokens and cost of a run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
@@ -274,7 +257,7 @@ pub struct Usage {
     pub cost: Option<String>,
 }
 
-/// What a run produced.
+/// Result of a run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskResult {
@@ -283,7 +266,7 @@ pub struct TaskResult {
     pub reference: Option<String>,
     /// Declared outputs.
     pub outputs: Option<Values>,
-    /// The agent's last words, shortened.
+    /// The agent's final answer, shortened.
     pub summary: Option<String>,
 }
 
@@ -301,7 +284,7 @@ pub struct ArtifactStatus {
     pub bytes: Option<i64>,
     /// SHA-256 of the archive.
     pub digest: Option<String>,
-    /// When it goes away.
+    /// Time of removal.
     pub expires_at: Option<Time>,
 }
 
@@ -331,4 +314,26 @@ pub struct ResolvedStatus {
     /// Where the settings and the origin of each are kept.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
+    /// The run terms. Runs that an older version claimed have none.
+    pub terms: Option<Box<RunTermsStatus>>,
+}
+
+/// The settings that hold for a run from its claim to its end. Editing or deleting the Agent, the template or the
+/// configuration changes them for later runs only.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunTermsStatus {
+    /// The run is stopped after this time, counted from the start of the task container; never when unset.
+    pub timeout: Option<Duration>,
+    /// From admission to the start of the task container.
+    pub startup_timeout: Option<Duration>,
+    /// Whether the run is tried again when it fails; never when unset.
+    pub retry: Option<Retry>,
+    /// The run's own PersistentVolumeClaim is kept if the run fails.
+    pub retain_workspace: Option<bool>,
+    /// The agent may ask a person for approval.
+    pub asks_approval: Option<bool>,
+    /// Exit code 0 is a success even without a report, because the attach image is not the platform's.
+    pub report_optional: Option<bool>,
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::User;
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 use crate::store::Store;
 
 const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
@@ -15,29 +15,29 @@ const ROLES: &str = "roles.rbac.authorization.k8s.io";
 const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
 const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 
-/// What somebody wants to do something with.
+/// The object of an access check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     Resource { group: String, resource: String, subresource: String, namespace: String, name: String },
     Path(String),
 }
 
-/// May somebody do this?
+/// An access check: may a user do this?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct AccessCheck {
     pub(crate) verb: String,
     pub(crate) attributes: Attributes,
 }
 
-impl Question {
-    /// The refusal that `user` reads.
-    pub(crate) fn refusal(&self, user: &User) -> Refusal {
+impl AccessCheck {
+    /// The Forbidden error for `user`.
+    pub(crate) fn forbidden(&self, user: &User) -> StatusError {
         let who = &user.name;
         let verb = &self.verb;
         match &self.attributes {
             Attributes::Path(path) => {
                 let message = format!("forbidden: User {who:?} cannot {verb} path {path:?}");
-                Refusal::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(json!({}))
+                StatusError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(json!({}))
             }
             Attributes::Resource { group, resource, subresource, namespace, name } => {
                 let what = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
@@ -47,13 +47,13 @@ impl Question {
                     format!("in the namespace {namespace:?}")
                 };
                 let why = format!("User {who:?} cannot {verb} resource {what:?} in API group {group:?} {scope}");
-                Refusal::forbidden(resource, group, name, &why)
+                StatusError::forbidden(resource, group, name, &why)
             }
         }
     }
 }
 
-/// A rule of a role.
+/// A rule of a Role or ClusterRole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
@@ -66,12 +66,12 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn allows(&self, question: &Question) -> bool {
+    fn allows(&self, check: &AccessCheck) -> bool {
         let has = |list: &[String], word: &str| list.iter().any(|entry| entry == "*" || entry == word);
-        if !has(&self.verbs, &question.verb) {
+        if !has(&self.verbs, &check.verb) {
             return false;
         }
-        match &question.attributes {
+        match &check.attributes {
             Attributes::Path(path) => self.paths.iter().any(|pattern| {
                 pattern == path || pattern.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
             }),
@@ -149,7 +149,7 @@ struct Grant {
     rules: Arc<Vec<Rule>>,
 }
 
-/// Who may do what, read from the stored roles and bindings.
+/// The stored roles and bindings, indexed for access checks.
 #[derive(Default)]
 pub(crate) struct Access {
     version: [u64; 4],
@@ -158,20 +158,20 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// When what this is read from last changed.
+    /// The revisions of the kinds that this is read from.
     fn version(store: &Store) -> [u64; 4] {
-        [CLUSTER_ROLES, ROLES, CLUSTER_BINDINGS, BINDINGS].map(|shelf| store.changed(shelf))
+        [CLUSTER_ROLES, ROLES, CLUSTER_BINDINGS, BINDINGS].map(|storage_key| store.changed(storage_key))
     }
 
-    /// Whether the roles and bindings are still what they were.
+    /// Whether roles and bindings are unchanged.
     pub(crate) fn is_current(&self, store: &Store) -> bool {
         self.version == Self::version(store)
     }
 
     pub(crate) fn read(store: &Store) -> Self {
         let version = Self::version(store);
-        let rules = |shelf: &str| -> HashMap<(String, String), Arc<Vec<Rule>>> {
-            parsed::<Role>(store, shelf)
+        let rules = |storage_key: &str| -> HashMap<(String, String), Arc<Vec<Rule>>> {
+            parsed::<Role>(store, storage_key)
                 .map(|role| {
                     let key = (role.metadata.namespace, role.metadata.name);
                     (key, Arc::new(role.rules.unwrap_or_default()))
@@ -197,16 +197,15 @@ impl Access {
         Self { version, cluster, namespaces }
     }
 
-    /// Whether a role allows it to `user`.
-    pub(crate) fn allows(&self, user: &User, question: &Question) -> bool {
-        let namespace = match &question.attributes {
+    pub(crate) fn allows(&self, user: &User, check: &AccessCheck) -> bool {
+        let namespace = match &check.attributes {
             Attributes::Resource { namespace, .. } => namespace.as_str(),
             Attributes::Path(_) => "",
         };
-        self.rules(user, namespace).any(|rule| rule.allows(question))
+        self.rules(user, namespace).any(|rule| rule.allows(check))
     }
 
-    /// The rules that hold for `user` in `namespace`.
+    /// The rules that apply to `user` in `namespace`.
     pub(crate) fn rules<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a Rule> {
         let local = self.namespaces.get(namespace).filter(|_| !namespace.is_empty());
         self.cluster
@@ -217,13 +216,16 @@ impl Access {
     }
 }
 
-fn parsed<'a, T: for<'de> Deserialize<'de> + 'a>(store: &Store, shelf: &str) -> impl Iterator<Item = T> + use<'a, T> {
-    let snapshot = store.list(shelf, "");
-    // What cannot be read grants nothing.
+fn parsed<'a, T: for<'de> Deserialize<'de> + 'a>(
+    store: &Store,
+    storage_key: &str,
+) -> impl Iterator<Item = T> + use<'a, T> {
+    let snapshot = store.list(storage_key, "");
+    // An object that cannot be parsed grants nothing.
     snapshot.items.into_iter().filter_map(|(_, entry)| serde_json::from_slice(&entry.bytes).ok())
 }
 
-/// The rules in the form of a SelfSubjectRulesReview.
+/// The rules in the format of a SelfSubjectRulesReview.
 pub(crate) fn review(rules: &[&Rule]) -> (Vec<Value>, Vec<Value>) {
     let resource = rules.iter().filter(|rule| !rule.resources.is_empty()).map(|rule| {
         let mut entry = json!({"verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources});
@@ -244,9 +246,9 @@ mod tests {
         serde_json::from_value(text).unwrap()
     }
 
-    fn ask(verb: &str, resource: &str, subresource: &str, name: &str) -> Question {
+    fn ask(verb: &str, resource: &str, subresource: &str, name: &str) -> AccessCheck {
         let text = str::to_owned;
-        Question {
+        AccessCheck {
             verb: text(verb),
             attributes: Attributes::Resource {
                 group: text("g"),
@@ -275,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_who_may_not_do_what_where() {
+    fn a_forbidden_error_names_user_verb_and_resource() {
         let user = User::authenticated("alice", Vec::new());
-        let refusal = ask("get", "tasks", "log", "a").refusal(&user);
+        let error = ask("get", "tasks", "log", "a").forbidden(&user);
         assert_eq!(
-            refusal.message(),
+            error.message(),
             r#"tasks.g "a" is forbidden: User "alice" cannot get resource "tasks/log" in API group "g" in the namespace "ns""#
         );
     }
@@ -287,7 +289,7 @@ mod tests {
     #[test]
     fn paths_match_by_prefix_where_a_star_says_so() {
         let rule = rule(json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/openapi/*"]}));
-        let ask = |path: &str| Question { verb: "get".to_owned(), attributes: Attributes::Path(path.to_owned()) };
+        let ask = |path: &str| AccessCheck { verb: "get".to_owned(), attributes: Attributes::Path(path.to_owned()) };
         assert!(rule.allows(&ask("/healthz")));
         assert!(!rule.allows(&ask("/healthz/x")));
         assert!(rule.allows(&ask("/openapi/v3")));

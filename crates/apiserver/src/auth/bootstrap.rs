@@ -1,8 +1,8 @@
-//! What every server has from the start: namespaces, and the roles that everybody expects.
+//! The default objects of a server: namespaces, roles and bindings.
 //!
-//! The roles cover the kinds of this server. They are not aggregated from others.
+//! The roles cover the kinds of this server. They are not aggregated.
 
-/// Objects as YAML documents; each is created unless it is there, so that changes of the user stay.
+/// YAML documents; each is created unless it exists, so that changes of the user are kept.
 pub(crate) const DEFAULT_OBJECTS: &str = r#"
 {apiVersion: v1, kind: Namespace, metadata: {name: default}}
 ---

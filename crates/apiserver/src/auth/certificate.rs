@@ -1,7 +1,7 @@
-//! The name in a client certificate.
+//! The subject of a client certificate.
 //!
-//! The certificate was verified before; what is left is to walk through its DER to the subject, which has two attributes
-//! that count: the common name is the user, every organisation a group.
+//! TLS has verified the certificate; this walks its DER to the subject, in which the common name is the user and every
+//! organization a group.
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -10,7 +10,7 @@ const VERSION: u8 = 0xa0;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-/// One value of DER and what follows it.
+/// One DER value and the bytes after it.
 struct Item<'a> {
     tag: u8,
     content: &'a [u8],
@@ -35,7 +35,7 @@ fn of(tag: u8, bytes: &[u8]) -> Option<Item<'_>> {
     item(bytes).filter(|item| item.tag == tag)
 }
 
-/// The common name and the organisations of a certificate.
+/// The common name and the organizations of a certificate.
 pub(crate) fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
     let certificate = of(SEQUENCE, der)?;
     let mut rest = of(SEQUENCE, certificate.content)?.content;
@@ -43,7 +43,7 @@ pub(crate) fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
     if first.tag == VERSION {
         rest = first.rest;
     }
-    // Serial number, signature algorithm, issuer, validity.
+    // Skip serial number, signature algorithm, issuer and validity.
     for _ in 0..4 {
         rest = item(rest)?.rest;
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_name_nobody() {
+    fn damaged_bytes_have_no_subject() {
         let certificate = CertificateParams::new(vec![]).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
         for length in 0..60 {
             assert_eq!(subject(&certificate.der()[..length]), None);

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 
 mod access;
 mod bootstrap;
@@ -6,7 +6,7 @@ mod certificate;
 mod pki;
 mod token;
 
-pub(crate) use access::{Access, Attributes, Question, review};
+pub(crate) use access::{Access, AccessCheck, Attributes, review};
 pub(crate) use bootstrap::DEFAULT_OBJECTS;
 pub(crate) use certificate::subject;
 pub(crate) use pki::{Pki, PkiError, write as write_private};
@@ -16,14 +16,13 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// The group that may do everything.
+/// The group that is allowed everything.
 pub(crate) const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -33,7 +32,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Somebody whom a certificate names.
+    /// A user authenticated by certificate or token.
     pub(crate) fn authenticated(name: impl Into<String>, mut groups: Vec<String>) -> Self {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
@@ -41,12 +40,11 @@ impl User {
         Self { name: name.into(), groups, ..Self::default() }
     }
 
-    /// The owner of the process.
+    /// The owner of the process, with all rights.
     pub(crate) fn master() -> Self {
         Self::authenticated("kubernetes-admin", vec![MASTERS.to_owned()])
     }
 
-    /// Somebody who did not say.
     pub(crate) fn anonymous() -> Self {
         Self { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
@@ -55,27 +53,26 @@ impl User {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// The namespace and name of the ServiceAccount that asks, if one does.
+    /// Namespace and name of a ServiceAccount user.
     pub(crate) fn service_account(name: &str) -> Option<(&str, &str)> {
         name.strip_prefix("system:serviceaccount:")?.split_once(':')
     }
 }
 
-/// The bearer token of a request.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
-/// Whom a request wants to act as, and the questions whose answers decide whether it may.
+/// The target of an impersonation, and the access checks that permit it.
 pub(crate) struct Impersonation {
     pub(crate) user: User,
-    pub(crate) questions: Vec<Question>,
+    pub(crate) checks: Vec<AccessCheck>,
 }
 
-/// Reads the `Impersonate-…` headers.
-pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Refusal> {
+/// Parses the `Impersonate-…` headers.
+pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, StatusError> {
     let texts = |name: &str| -> Vec<String> {
         headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
     };
@@ -94,10 +91,10 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
             return Ok(None);
         }
         let message = "requested impersonation without impersonating a user";
-        return Err(Refusal::internal(message));
+        return Err(StatusError::internal(message));
     }
-    let mut questions = Vec::new();
-    let ask = |resource: &str, subresource: &str, group: &str, namespace: &str, name: &str| Question {
+    let mut checks = Vec::new();
+    let ask = |resource: &str, subresource: &str, group: &str, namespace: &str, name: &str| AccessCheck {
         verb: "impersonate".to_owned(),
         attributes: Attributes::Resource {
             group: group.to_owned(),
@@ -108,15 +105,15 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
         },
     };
     match User::service_account(&name) {
-        Some((namespace, account)) => questions.push(ask("serviceaccounts", "", "", namespace, account)),
-        None => questions.push(ask("users", "", "", "", &name)),
+        Some((namespace, account)) => checks.push(ask("serviceaccounts", "", "", namespace, account)),
+        None => checks.push(ask("users", "", "", "", &name)),
     }
-    questions.extend(groups.iter().map(|group| ask("groups", "", "", "", group)));
+    checks.extend(groups.iter().map(|group| ask("groups", "", "", "", group)));
     for (key, values) in &extra {
-        questions.extend(values.iter().map(|value| ask("userextras", key, "authentication.k8s.io", "", value)));
+        checks.extend(values.iter().map(|value| ask("userextras", key, "authentication.k8s.io", "", value)));
     }
     if !uid.is_empty() {
-        questions.push(ask("uids", "", "authentication.k8s.io", "", &uid));
+        checks.push(ask("uids", "", "authentication.k8s.io", "", &uid));
     }
     let mut all = groups;
     if let (Some((namespace, _)), true) = (User::service_account(&name), all.is_empty()) {
@@ -131,5 +128,5 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
     };
     user.uid = uid;
     user.extra = extra;
-    Ok(Some(Impersonation { user, questions }))
+    Ok(Some(Impersonation { user, checks }))
 }

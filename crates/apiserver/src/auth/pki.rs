@@ -1,4 +1,4 @@
-//! The certificate authority of a server, and the identities it signs.
+//! The certificate authority of a server, and the certificates that it signs.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{MASTERS, TokenKey};
 
-/// Names under which Pods and people reach the server.
+/// DNS names of the server certificate.
 const NAMES: &[&str] = &[
     "localhost",
     "kubernetes",
@@ -26,29 +26,18 @@ const NAMES: &[&str] = &[
     "::1",
 ];
 
-/// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PkiError {
-    /// A file cannot be read or written.
-    #[error("{file} cannot be used: {source}")]
-    File {
-        /// Which one.
-        file: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A certificate cannot be made, or a key cannot be read.
-    #[error("a certificate cannot be made: {0}")]
+    #[error("cannot use {file}: {source}")]
+    File { file: PathBuf, source: std::io::Error },
+    #[error("cannot create a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The signing key for tokens is damaged.
-    #[error("the key for ServiceAccount tokens cannot be used: {0}")]
+    #[error("invalid key for ServiceAccount tokens: {0}")]
     Token(#[from] super::token::TokenError),
-    /// rustls does not accept what was made.
-    #[error("the server certificate is refused: {0}")]
+    #[error("invalid server certificate: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// The keys of a server.
 pub(crate) struct Pki {
     issuer: Issuer<'static, KeyPair>,
     authority_pem: String,
@@ -57,13 +46,12 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// The keys of `directory`, made if there are none; without a directory, keys for this process.
+    /// The keys in `directory`, created if missing; without a directory, keys for this process.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, PkiError> {
         let authority_key = key(directory, "ca.key")?;
         let token_key = key(directory, "sa.key")?;
         let params = authority();
-        // Signing again with the same key and the same names gives an equivalent certificate, but clients remember the
-        // one that they were given, byte for byte.
+        // Signing again with the same key gives an equivalent certificate, but clients compare the certificate bytes.
         let (authority_pem, authority_der) = match directory.map(|directory| directory.join("ca.crt")) {
             Some(file) if file.exists() => {
                 let text = std::fs::read_to_string(&file).map_err(|source| PkiError::File { file, source })?;
@@ -86,12 +74,12 @@ impl Pki {
         })
     }
 
-    /// The certificate of the authority, PEM.
+    /// The CA certificate in PEM.
     pub(crate) fn authority_pem(&self) -> &str {
         &self.authority_pem
     }
 
-    /// What a TLS listener needs. Clients may show a certificate; without one they need a token.
+    /// The TLS configuration. Client certificates are optional; other clients need a token.
     pub(crate) fn server_config(&self) -> Result<rustls::ServerConfig, PkiError> {
         let (certificate, key) = self.issue("kube-apiserver", "", NAMES)?;
         let mut roots = rustls::RootCertStore::empty();
@@ -111,7 +99,7 @@ impl Pki {
         Ok(config)
     }
 
-    /// A kubeconfig for an administrator, with everything inside it.
+    /// A self-contained kubeconfig for an administrator.
     pub(crate) fn kubeconfig(&self, server: &str) -> Result<String, PkiError> {
         let (certificate, key) = self.issue("kubernetes-admin", MASTERS, &[])?;
         let encode = |pem: &str| BASE64_STANDARD.encode(pem);
@@ -177,15 +165,15 @@ fn key(directory: Option<&Path>, name: &str) -> Result<KeyPair, PkiError> {
     Ok(key)
 }
 
-/// Writes a file that only its owner reads, whole or not at all.
+/// Writes a file atomically, readable by its owner only.
 pub(crate) fn write(file: &Path, contents: &[u8]) -> Result<(), PkiError> {
-    let draft = file.with_extension("new");
+    let temporary = file.with_extension("new");
     let attempt = || {
         let mut options = std::fs::File::options();
-        let mut target = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let mut target = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         target.write_all(contents)?;
         target.sync_all()?;
-        std::fs::rename(&draft, file)
+        std::fs::rename(&temporary, file)
     };
     attempt().map_err(|source| PkiError::File { file: file.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! The tokens of ServiceAccounts: JSON Web Tokens, signed with a key that never leaves the state directory.
+//! ServiceAccount tokens: JSON Web Tokens, signed with a key that never leaves the state directory.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,10 +8,9 @@ use ring::signature::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Who signs, and whom a token is for unless it says otherwise.
+/// Issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Why a token is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("the token is not a signed JSON Web Token")]
@@ -28,14 +27,14 @@ pub(crate) enum TokenError {
     Key,
 }
 
-/// An object that a token belongs to.
+/// The object that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bound {
     pub(crate) name: String,
     pub(crate) uid: String,
 }
 
-/// What a token says about a ServiceAccount.
+/// The `kubernetes.io` claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) namespace: String,
@@ -46,7 +45,7 @@ pub(crate) struct Identity {
     pub(crate) secret: Option<Bound>,
 }
 
-/// What a token says. Times are seconds since 1970.
+/// Claims of a token. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claims {
     pub(crate) iss: String,
@@ -61,7 +60,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Claims for a ServiceAccount from `now` on.
+    /// Claims for a ServiceAccount, valid from `now`.
     pub(crate) fn new(identity: Identity, audiences: Vec<String>, now: i64, seconds: i64, id: String) -> Self {
         Self {
             iss: ISSUER.to_owned(),
@@ -76,14 +75,14 @@ impl Claims {
     }
 }
 
-/// The key that signs tokens.
+/// The signing key.
 pub(crate) struct TokenKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
 }
 
 impl TokenKey {
-    /// Reads a private key in PKCS#8.
+    /// Parses a private key in PKCS#8.
     pub(crate) fn new(pkcs8: &[u8]) -> Result<Self, TokenError> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random);
@@ -98,7 +97,7 @@ impl TokenKey {
         Ok(format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// What a token says, if it is ours, valid at `now`, and for one of `audiences`.
+    /// The claims of a token, if it is ours, valid at `now`, and for one of `audiences`.
     pub(crate) fn verify(&self, token: &str, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
         let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
         let (_, claims) = message.split_once('.').ok_or(TokenError::Malformed)?;
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed_until_it_expires() {
+    fn a_token_is_valid_until_it_expires() {
         let (key, ours) = (key(), [ISSUER.to_owned()]);
         let token = key.sign(&claims()).unwrap();
         assert_eq!(key.verify(&token, &ours, 1_599).unwrap(), claims());
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_key_or_with_other_words_is_refused() {
+    fn a_token_with_another_key_or_content_is_rejected() {
         let (key, ours) = (key(), [ISSUER.to_owned()]);
         let token = key.sign(&claims()).unwrap();
         assert_eq!(self::key().verify(&token, &ours, 1_001), Err(TokenError::Signature));

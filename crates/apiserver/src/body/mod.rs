@@ -1,44 +1,42 @@
-//! What a client sends: JSON, YAML or protobuf, read into a JSON value.
+//! Decodes request bodies: JSON, YAML or protobuf, into a JSON value.
 
 mod protobuf;
 
 use objects::schema::{JsonError, Parsed, parse_strict};
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// The largest body that is read, the same as kube-apiserver's.
-pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
+/// Maximum size of a body; kube-apiserver's default.
+pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// Deeper than any object that people write, and not so deep that walking through it could exhaust a stack.
-pub(crate) const DEEPEST: usize = 400;
+/// Maximum nesting depth: more than any real object has, and safe for recursive functions.
+pub(crate) const MAX_DEPTH: usize = 400;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// Why a body was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
-    /// It is of a type that is not read here.
+pub(crate) enum DecodeError {
     #[error("the body of the request was in an unknown format - accepted media types include: {ACCEPTED}")]
     MediaType,
-    /// It is not what its type promises.
+    /// The body does not match its content type.
     #[error("{0}")]
     Malformed(String),
-    /// It has a number that is too large for anything.
+    /// A number is out of range.
     #[error("{0}")]
     Number(JsonError),
 }
 
-impl From<Unreadable> for Refusal {
-    fn from(problem: Unreadable) -> Self {
+impl From<DecodeError> for StatusError {
+    fn from(problem: DecodeError) -> Self {
         match problem {
-            Unreadable::MediaType => Self::unsupported_media_type(problem.to_string()),
-            Unreadable::Malformed(_) | Unreadable::Number(_) => Self::bad_request(problem.to_string()),
+            DecodeError::MediaType => Self::unsupported_media_type(problem.to_string()),
+            DecodeError::Malformed(_) | DecodeError::Number(_) => Self::bad_request(problem.to_string()),
         }
     }
 }
 
-impl From<JsonError> for Unreadable {
+impl From<JsonError> for DecodeError {
     fn from(error: JsonError) -> Self {
         match error {
             JsonError::Syntax(sentence) => Self::Malformed(sentence),
@@ -47,11 +45,11 @@ impl From<JsonError> for Unreadable {
     }
 }
 
-/// A body that was read.
+/// A decoded body.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) value: Value,
-    /// Fields that were given twice.
+    /// Fields that appear twice.
     pub(crate) duplicates: Vec<String>,
 }
 
@@ -66,34 +64,33 @@ fn media_type(content_type: Option<&str>) -> &str {
     content_type.and_then(|text| text.split(';').next()).map_or("", str::trim)
 }
 
-/// Reads the body of a create, an update or a delete.
-pub(crate) fn decode(content_type: Option<&str>, bytes: &[u8]) -> Result<Decoded, Unreadable> {
+/// Decodes the body of a create, an update or a delete.
+pub(crate) fn decode(content_type: Option<&str>, bytes: &[u8]) -> Result<Decoded, DecodeError> {
     match media_type(content_type) {
         "" | "application/json" => json(bytes),
         "application/yaml" => yaml(bytes),
         "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes)
             .map(|value| Decoded { value, duplicates: Vec::new() })
-            .map_err(|error| Unreadable::Malformed(error.to_string())),
-        _ => Err(Unreadable::MediaType),
+            .map_err(|error| DecodeError::Malformed(error.to_string())),
+        _ => Err(DecodeError::MediaType),
     }
 }
 
-/// Reads JSON.
-pub(crate) fn json(bytes: &[u8]) -> Result<Decoded, Unreadable> {
-    Ok(parse_strict(bytes, DEEPEST)?.into())
+pub(crate) fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    Ok(parse_strict(bytes, MAX_DEPTH)?.into())
 }
 
-/// Reads YAML, of which JSON is a part.
-pub(crate) fn yaml(bytes: &[u8]) -> Result<Decoded, Unreadable> {
-    // Most that calls itself YAML is written by programs, as JSON; the strict reader knows duplicates.
+/// Decodes YAML, a superset of JSON.
+pub(crate) fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    // Most YAML bodies are JSON written by programs; the strict JSON parser detects duplicates.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
-        && let Ok(parsed) = parse_strict(bytes, DEEPEST)
+        && let Ok(parsed) = parse_strict(bytes, MAX_DEPTH)
     {
         return Ok(parsed.into());
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| Unreadable::Malformed(format!("yaml: {error}")))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| DecodeError::Malformed(format!("yaml: {error}")))?;
     let value: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Unreadable::Malformed(format!("error converting YAML to JSON: yaml: {error}")))?;
+        .map_err(|error| DecodeError::Malformed(format!("error converting YAML to JSON: yaml: {error}")))?;
     Ok(Decoded { value, duplicates: Vec::new() })
 }
 
@@ -112,8 +109,8 @@ mod tests {
 
     #[test]
     fn an_unknown_type_is_refused_by_name() {
-        let refusal = Refusal::from(decode(Some("text/csv"), b"a,b").unwrap_err());
-        assert_eq!(refusal.code(), 415);
-        assert!(refusal.message().contains("application/vnd.kubernetes.protobuf"));
+        let error = StatusError::from(decode(Some("text/csv"), b"a,b").unwrap_err());
+        assert_eq!(error.code(), 415);
+        assert!(error.message().contains("application/vnd.kubernetes.protobuf"));
     }
 }

@@ -1,9 +1,9 @@
-//! Kubernetes' protobuf encoding, read into JSON.
+//! Decodes Kubernetes' protobuf encoding into JSON.
 //!
 //! kubectl 1.32 and newer, and client-go with typed clients, send built-in kinds this way and do not fall back to JSON.
-//! The message table (`messages.txt`) has one line for each message: its name, then `number:field:type` for each field.
-//! `*` marks a list, `%` a map from strings, `?` a field whose zero value counts because it can be absent; `.` as the field
-//! means that the fields of the message belong to the one around it.
+//! The message table (`messages.txt`) has one line per message: its name, then `number:field:type` for each field. `*`
+//! marks a list, `%` a map with string keys, `?` an optional field, whose zero value counts; `.` as the field name
+//! embeds the fields of the message.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,10 +13,9 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Every encoded object begins with this.
+/// Prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Why bytes are no object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ProtobufError {
     #[error("provided data does not appear to be a protobuf message, expected prefix \"k8s\\x00\"")]
@@ -26,12 +25,7 @@ pub(super) enum ProtobufError {
     #[error("unknown wire type {0} in the protobuf message")]
     WireType(u64),
     #[error("no kind {kind:?} is registered for version {version:?}")]
-    Unknown {
-        /// What the object calls itself.
-        kind: String,
-        /// Its group and version.
-        version: String,
-    },
+    Unknown { kind: String, version: String },
     #[error("text in the protobuf message is not UTF-8")]
     Text,
     #[error("JSON in the protobuf message cannot be read")]
@@ -105,7 +99,7 @@ fn read_fields(fields: &'static str) -> HashMap<u64, Field> {
         .collect()
 }
 
-/// One field as it is on the wire.
+/// A field on the wire.
 enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -186,7 +180,7 @@ fn text(bytes: &[u8]) -> Result<String, ProtobufError> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| ProtobufError::Text)
 }
 
-/// Reads an object with its envelope.
+/// Decodes an object with its envelope.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)?;
     let envelope = Flat::read(envelope)?;
@@ -204,7 +198,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     Ok(Value::Object(object))
 }
 
-/// `rbac.authorization.k8s.io/v1` is the directory `rbac/v1` of the API, and what every group has is in `meta/v1`.
+/// `rbac.authorization.k8s.io/v1` is the package `rbac/v1`; types shared by all groups are in `meta/v1`.
 fn message_name(version: &str, kind: &str) -> String {
     if matches!(kind, "DeleteOptions" | "Status") {
         return format!("meta/v1.{kind}");
@@ -217,7 +211,7 @@ fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>) -> Result<
     let Some(fields) = MESSAGES.get(name) else { return Ok(()) };
     let mut reader = Reader(bytes);
     while let Some((number, wire)) = reader.next()? {
-        // A field that the table does not know is newer than it.
+        // Skip fields that are newer than the table.
         let Some(field) = fields.get(&number) else { continue };
         if let (".", Type::Message(inner), Wire::Bytes(bytes)) = (field.name, field.kind, &wire) {
             message(inner, bytes, object)?;
@@ -247,7 +241,7 @@ fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>) -> Result<
     Ok(())
 }
 
-/// Go writes fields that cannot be absent even if nothing is in them; JSON leaves them out.
+/// Go encodes required fields even if they are empty; JSON omits them.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -366,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_unknown_is_refused() {
+    fn truncated_and_unknown_messages_are_rejected() {
         assert_eq!(decode(b"{}"), Err(ProtobufError::Prefix));
         assert_eq!(decode(b"k8s\0\x0a\x7f"), Err(ProtobufError::Short));
         let unknown = decode(&envelope("v1", "Nonsense", b"")).unwrap_err();

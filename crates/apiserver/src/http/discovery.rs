@@ -1,4 +1,4 @@
-//! Which kinds there are, in the three forms in which clients ask.
+//! Discovery of kinds, in the three formats of Kubernetes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,12 +6,12 @@ use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::answer::{Answer, json as json_answer};
-use super::form::aggregated_discovery;
+use super::representation::aggregated_discovery;
+use super::response::{ApiResponse, json as json_answer};
 use crate::kinds::{Registry, Resource};
 
-/// The answer to a path below `/api` or `/apis`, if there is one.
-pub(crate) fn discovery(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
+/// The response to a path below `/api` or `/apis`, if it exists.
+pub(crate) fn discovery(registry: &Registry, path: &str, accept: Option<&str>) -> Option<ApiResponse> {
     let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
     if let (["api" | "apis"], Some(version)) = (words.as_slice(), aggregated_discovery(accept)) {
         let core = words == ["api"];
@@ -75,7 +75,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
         entry["categories"] = json!(resource.categories);
     }
     if resource.verbs.contains(&"list") {
-        // Clients see by it whether two names mean the same objects.
+        // Clients use it to detect that two names refer to the same objects.
         let kind = format!("{}/{}/{}", resource.group, resource.version, resource.kind);
         let hash = Sha256::digest(kind);
         entry["storageVersionHash"] = json!(BASE64_STANDARD.encode(hash.get(..8).unwrap_or_default()));
@@ -97,7 +97,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
     std::iter::once(entry).chain(parts).collect()
 }
 
-fn aggregated(registry: &Registry, core: bool, discovery_version: &'static str) -> Answer {
+fn aggregated(registry: &Registry, core: bool, discovery_version: &'static str) -> ApiResponse {
     let items: Vec<Value> = registry
         .groups()
         .iter()

@@ -1,4 +1,4 @@
-//! HTTPS.
+//! The HTTPS listener.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use super::answer::{Answer, refuse, text};
+use super::response::{ApiResponse, failure, text};
 use crate::api::{Api, Call};
 use crate::auth::{User, subject};
-use crate::body::LARGEST;
-use crate::refusal::Refusal;
+use crate::body::MAX_BODY;
+use crate::status_error::StatusError;
 
-/// How much of a body that is too large is read beyond the limit, so that its client gets to read the answer.
-const DISCARDED: usize = 16 * LARGEST;
+/// How many bytes of an oversized body are read beyond the limit, so that the client reads the response.
+const MAX_DISCARDED: usize = 16 * MAX_BODY;
 
-/// How long open requests may go on after the end was announced. Watches end at once: their clients come back.
+/// Grace period of open requests on shutdown. Watches end at once: their clients reconnect.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Serves until `shutdown` is ready.
+/// Serves until `shutdown` resolves.
 pub(crate) async fn serve(
     api: Arc<Api>,
     listener: TcpListener,
@@ -49,15 +49,15 @@ pub(crate) async fn serve(
                 tasks.spawn(connection(api, acceptor, stream, watcher));
             }
             Err(error) => {
-                // Out of file descriptors, mostly: the next attempt may succeed, a busy loop would not help.
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Usually out of file descriptors: pause instead of a busy loop.
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         }
     }
     drop(listener);
     if tokio::time::timeout(GRACE, connections.shutdown()).await.is_err() {
-        tracing::debug!("some connections did not end in time");
+        tracing::debug!("some connections did not close in time");
     }
     tasks.shutdown().await;
 }
@@ -68,14 +68,14 @@ async fn connection(
     stream: TcpStream,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    // Small answers must not wait for more to come.
+    // Disable Nagle's algorithm for small responses.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "the connection stays slow");
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let stream = match acceptor.accept(stream).await {
         Ok(stream) => stream,
         Err(error) => {
-            tracing::debug!(%error, "a client gave up during the handshake");
+            tracing::debug!(%error, "TLS handshake failed");
             return;
         }
     };
@@ -85,23 +85,23 @@ async fn connection(
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection closed early");
     }
 }
 
-/// Reads the body and passes the request on.
+/// Reads the body and handles the request.
 pub(crate) async fn answer(
     api: Arc<Api>,
     mut request: Request<Incoming>,
     certificate: Option<User>,
-) -> Result<Answer, Infallible> {
+) -> Result<ApiResponse, Infallible> {
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, mut body) = request.into_parts();
-    let body = match Limited::new(&mut body, LARGEST).collect().await {
+    let body = match Limited::new(&mut body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
             discard(body).await;
-            return Ok(refuse(&Refusal::too_large(LARGEST)));
+            return Ok(failure(&StatusError::too_large(MAX_BODY)));
         }
         Err(error) => return Ok(text(StatusCode::BAD_REQUEST, error.to_string())),
     };
@@ -109,9 +109,9 @@ pub(crate) async fn answer(
     Ok(api.answer(call).await)
 }
 
-/// Reads on without keeping anything: a client that still writes would see a broken connection instead of the answer.
+/// Reads and discards the rest: a client that is still writing would see a reset instead of the response.
 async fn discard(mut body: Incoming) {
-    let mut left = DISCARDED;
+    let mut left = MAX_DISCARDED;
     while left > 0
         && let Some(Ok(frame)) = body.frame().await
     {

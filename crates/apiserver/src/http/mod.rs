@@ -1,13 +1,13 @@
-//! The protocol around the verbs: negotiation, answers, discovery, documents, listeners.
+//! The HTTP layer around the verbs: negotiation, responses, discovery, OpenAPI documents, listeners.
 
-mod answer;
 mod discovery;
-pub(crate) mod form;
 mod listener;
 mod openapi;
+pub(crate) mod representation;
+mod response;
 
-pub(crate) use answer::{Answer, AnswerBody, empty, json, refuse, stream, text, warn};
 pub(crate) use discovery::discovery;
-pub(crate) use form::{Form, Include};
 pub(crate) use listener::{answer as answer_upgrade, serve};
 pub(crate) use openapi::documents;
+pub(crate) use representation::{Include, Representation};
+pub(crate) use response::{ApiResponse, ResponseBody, empty, failure, json, stream, text, warn};

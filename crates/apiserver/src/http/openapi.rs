@@ -1,10 +1,10 @@
-//! Documents about the kinds: what `kubectl explain` shows and what `kubectl apply` asks before it sends anything.
+//! OpenAPI documents for `kubectl explain` and the client-side checks of `kubectl apply`.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::answer::{Answer, json as json_answer, protobuf};
+use super::response::{ApiResponse, json as json_answer, protobuf};
 use crate::api::hex;
 use crate::kinds::{Registry, Resource};
 use objects::schema::builtin;
@@ -12,12 +12,12 @@ use objects::schema::builtin;
 const KIND: &str = "x-kubernetes-group-version-kind";
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// Version 2 as protobuf, of no kinds at all. kubectl asks for it only about kinds that version 3 does not have, and then
-/// says that there is no such kind.
+/// An empty OpenAPI v2 document in protobuf. kubectl requests it only for kinds that v3 does not have, and then reports
+/// that the kind is unknown.
 const NO_KINDS: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.4";
 
-/// The answer to a path below `/openapi`, if there is one.
-pub(crate) fn documents(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
+/// The response to a path below `/openapi`, if it exists.
+pub(crate) fn documents(registry: &Registry, path: &str, accept: Option<&str>) -> Option<ApiResponse> {
     let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
     let document = match words.as_slice() {
         ["openapi", "v2"] => {
@@ -43,7 +43,7 @@ fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// Clients keep a document as long as its hash stays the same.
+/// Clients cache a document until its hash changes.
 fn index(registry: &Registry) -> Value {
     let paths: Map<String, Value> = versions(registry)
         .filter_map(|(group, version)| {
@@ -95,7 +95,7 @@ fn kind_of(resource: &Resource) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-/// `io.kubeopencode.v1.Task`: the group turned around, as Kubernetes names types.
+/// `io.kubeopencode.v1.Task`: the reversed group, as Kubernetes names types.
 fn component_name(resource: &Resource) -> String {
     let api_version = resource.api_version();
     let known = builtin::kinds().find(|(version, kind, _)| *version == api_version && *kind == resource.kind);
@@ -135,7 +135,7 @@ fn schema_of(resource: &Resource, prefix: &str) -> (String, Value) {
     (name, schema)
 }
 
-/// Adds what `schema` refers to.
+/// Adds the schemas that `schema` refers to.
 fn collect(schema: &Value, schemas: &mut Map<String, Value>) {
     match schema {
         Value::Object(fields) => {
@@ -165,7 +165,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let writing = |action: &str| {
         let mut operation = operation(action);
-        // kubectl asks for the last of these before it lets the server check fields.
+        // kubectl checks for the last one before it uses server-side field validation.
         operation["parameters"] = json!([parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")]);
         operation
     };

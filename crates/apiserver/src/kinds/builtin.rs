@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ALL_VERBS, Resource, Subresource};
-use crate::refusal::qualified;
+use crate::status_error::qualified;
 
 const CREATE: &[&str] = &["create"];
 const GET: &[&str] = &["get"];
@@ -11,7 +11,6 @@ const OPEN: &[&str] = &["create", "get"];
 const PART: &[&str] = &["get", "patch", "update"];
 const FINALIZE: &[&str] = &["update"];
 
-/// What a row of the table says.
 struct Row {
     group: &'static str,
     version: &'static str,
@@ -130,13 +129,13 @@ fn subresource(name: &'static str, kind: &str) -> Subresource {
     }
 }
 
-/// All built-in kinds.
 pub(super) fn resources() -> Vec<Arc<Resource>> {
     TABLE
         .iter()
         .map(|row| {
-            // Both groups show the same events.
-            let shelf = if row.plural == "events" { "events".to_owned() } else { qualified(row.plural, row.group) };
+            // Both groups of Events share their storage.
+            let storage_key =
+                if row.plural == "events" { "events".to_owned() } else { qualified(row.plural, row.group) };
             let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
             Arc::new(Resource {
                 group: row.group.to_owned(),
@@ -148,7 +147,7 @@ pub(super) fn resources() -> Vec<Arc<Resource>> {
                 short_names: owned(row.short),
                 categories: owned(row.categories),
                 namespaced: row.namespaced,
-                shelf: Arc::from(shelf),
+                storage_key: Arc::from(storage_key),
                 verbs: row.verbs,
                 subresources: row.parts.iter().map(|&name| subresource(name, row.kind)).collect(),
                 scale: None,

@@ -1,4 +1,4 @@
-//! What a CustomResourceDefinition defines.
+//! CustomResourceDefinitions: parsing, validation and status.
 
 use std::sync::Arc;
 
@@ -6,29 +6,28 @@ use objects::schema::{Scale, Schema, Validator};
 use serde_json::{Value, json};
 
 use super::{Resource, ScalePaths, Subresource};
-use crate::refusal::{Cause, qualified};
+use crate::status_error::{Cause, qualified};
 
-/// In the order in which the real server lists them for custom kinds.
+/// In the order in which kube-apiserver lists them for custom kinds.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const PART: &[&str] = &["get", "patch", "update"];
 
-/// Keeps a definition until its instances are gone.
+/// Finalizer that keeps a definition until its instances are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// One version of a custom kind.
 #[derive(Debug)]
 pub(crate) struct Version {
-    /// The schema with its rules.
     pub(crate) validator: Validator,
-    /// The schema as it was given, for documentation.
+    /// The schema as given, for OpenAPI documents.
     pub(crate) published: Value,
     /// `additionalPrinterColumns`.
     pub(crate) columns: Value,
-    /// JSON paths of the fields that a field selector may name, without the leading dot.
+    /// JSON paths of selectable fields, without the leading dot.
     pub(crate) selectable: Vec<String>,
 }
 
-/// A definition that can be served.
+/// A parsed definition.
 #[derive(Debug)]
 pub(crate) struct Definition {
     group: String,
@@ -50,7 +49,6 @@ struct ServedVersion {
     version: Arc<Version>,
 }
 
-/// Whether the kind that a definition defines is served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|entry| entry["type"] == "Established" && entry["status"] == "True")
@@ -75,19 +73,19 @@ fn required(field: &str) -> Cause {
 /// Where a definition comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// A client wants it to be stored: everything about it is checked.
+    /// From a client: everything is validated.
     Client,
-    /// It was checked before it was stored. Reading all its rules again would make a start slow.
+    /// From the store, validated before. Compiling all rules again would slow down the start.
     Store,
 }
 
 impl Definition {
-    /// Reads a definition that a client wants to be stored, or says what is wrong with it.
+    /// Parses and validates a definition from a client.
     pub(crate) fn given(object: &Value) -> Result<Self, Vec<Cause>> {
         Self::read(object, Origin::Client)
     }
 
-    /// Reads a definition that was stored.
+    /// Parses a stored definition.
     pub(crate) fn stored(object: &Value) -> Result<Self, Vec<Cause>> {
         Self::read(object, Origin::Store)
     }
@@ -127,7 +125,7 @@ impl Definition {
         }
         let mut served = Vec::new();
         for (index, version) in versions.iter().enumerate() {
-            // With one version the real server speaks of the schema as if it stood above the versions.
+            // With one version, kube-apiserver reports the schema path without the version.
             let place = if versions.len() == 1 {
                 "spec.validation".to_owned()
             } else {
@@ -156,7 +154,6 @@ impl Definition {
         })
     }
 
-    /// The kind in each of its versions.
     pub(crate) fn resources(&self) -> impl Iterator<Item = Arc<Resource>> {
         self.versions.iter().map(|served| {
             let mut subresources = Vec::new();
@@ -183,7 +180,7 @@ impl Definition {
                 short_names: self.short_names.clone(),
                 categories: self.categories.clone(),
                 namespaced: self.namespaced,
-                shelf: Arc::from(qualified(&self.plural, &self.group)),
+                storage_key: Arc::from(qualified(&self.plural, &self.group)),
                 verbs: VERBS,
                 subresources,
                 scale: served.scale.clone(),
@@ -236,7 +233,7 @@ impl ServedVersion {
     }
 }
 
-/// Refuses a schema with fields that have no type: they could be anything, and nobody could prune or merge them.
+/// Rejects fields without a type: they could not be pruned or merged.
 fn untyped(schema: &Value, path: &str) -> Result<(), Cause> {
     let open = schema["x-kubernetes-int-or-string"] == true || schema["x-kubernetes-preserve-unknown-fields"] == true;
     if text(schema, "/type").is_empty() && !open {
@@ -255,7 +252,7 @@ fn untyped(schema: &Value, path: &str) -> Result<(), Cause> {
     Ok(())
 }
 
-/// What a definition may not change once objects of its kind can exist.
+/// Changes of immutable names.
 pub(crate) fn changed_names(definition: &Value, old: &Value) -> Vec<Cause> {
     ["/spec/group", "/spec/scope", "/spec/names/kind", "/spec/names/plural"]
         .into_iter()
@@ -273,9 +270,9 @@ fn pointer(path: &str) -> String {
     path.replace('.', "/")
 }
 
-/// Gives a definition the names and the status that the real server's controllers would give it.
+/// Sets the names and the status that kube-apiserver's controllers would set.
 ///
-/// Everything is decided at once here: a kind is served as soon as its definition is stored.
+/// The decision is immediate here: a kind is served as soon as its definition is stored.
 pub(crate) fn establish(definition: &mut Value, taken: Option<String>, now: &str) {
     let kind = text(definition, "/spec/names/kind").to_owned();
     let names = &mut definition["spec"]["names"];
@@ -321,7 +318,7 @@ pub(crate) fn establish(definition: &mut Value, taken: Option<String>, now: &str
     definition["status"] = json!({"conditions": conditions, "acceptedNames": names, "storedVersions": stored});
 }
 
-/// A condition that keeps its time if it stays as it was.
+/// A condition; keeps its timestamp if the status is unchanged.
 fn condition(definition: &Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
     let before = definition["status"]["conditions"].as_array().into_iter().flatten();
     let same = before
@@ -332,7 +329,7 @@ fn condition(definition: &Value, kind: &str, status: &str, reason: &str, message
     })
 }
 
-/// Marks a definition whose instances are being deleted.
+/// Sets the condition of a definition whose instances are being deleted.
 pub(crate) fn terminating(definition: &mut Value, now: &str) {
     let entry = condition(
         definition,

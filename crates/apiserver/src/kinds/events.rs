@@ -1,8 +1,8 @@
-//! Events have two faces: the core group's, in which they are stored, and that of `events.k8s.io`.
+//! Events have two schemas: the core group's, in which they are stored, and that of `events.k8s.io`.
 
 use serde_json::{Map, Value};
 
-/// What a field is called in the core group, and in `events.k8s.io`.
+/// Field names in the core group and in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -13,12 +13,12 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// A stored event as `events.k8s.io` shows it.
+/// Converts a stored Event to `events.k8s.io`.
 pub(crate) fn shown(event: Map<String, Value>) -> Map<String, Value> {
     renamed(event, |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, other)| *other))
 }
 
-/// An event of `events.k8s.io` as it is stored.
+/// Converts an Event of `events.k8s.io` to the stored schema.
 pub(crate) fn stored(event: Map<String, Value>) -> Map<String, Value> {
     renamed(event, |name| NAMES.iter().find(|(_, other)| *other == name).map(|(core, _)| *core))
 }

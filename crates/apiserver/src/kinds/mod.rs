@@ -1,4 +1,4 @@
-//! The kinds that the server serves: the built-in ones and those that CustomResourceDefinitions add.
+//! The served kinds: built-in ones and those of CustomResourceDefinitions.
 
 mod builtin;
 pub(crate) mod custom;
@@ -12,27 +12,26 @@ use std::sync::Arc;
 use objects::schema::parse_strict;
 use serde_json::{Map, Value};
 
-use crate::body::DEEPEST;
-use crate::refusal::Refusal;
-use crate::store::Draft;
+use crate::body::MAX_DEPTH;
+use crate::status_error::StatusError;
+use crate::store::EncodedObject;
 
-/// What a client can do with a collection or one of its subresources.
+/// The verbs of a collection.
 pub(crate) const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// A part of an object that has its own address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subresource {
     /// The last segment of its path.
     pub(crate) name: &'static str,
-    /// Group, version and kind of what it takes and gives; an empty group and version mean those of the object.
+    /// Group, version and kind of its objects; empty group and version mean those of the parent.
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: String,
     pub(crate) verbs: &'static [&'static str],
 }
 
-/// Where a custom kind keeps what `scale` shows.
+/// Where a custom kind stores the fields of `scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec: String,
@@ -40,7 +39,7 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<String>,
 }
 
-/// A kind in one of its versions.
+/// A kind in one version.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) group: String,
@@ -52,12 +51,12 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Where its objects are stored, which versions and twins of a kind share.
-    pub(crate) shelf: Arc<str>,
+    /// The key of its objects in the store, shared by the versions of a kind.
+    pub(crate) storage_key: Arc<str>,
     pub(crate) verbs: &'static [&'static str],
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) scale: Option<ScalePaths>,
-    /// What a CustomResourceDefinition says about this version.
+    /// Set for kinds of a CustomResourceDefinition.
     pub(crate) custom: Option<Arc<custom::Version>>,
 }
 
@@ -75,17 +74,17 @@ impl Resource {
         self.subresource("status").is_some()
     }
 
-    /// Whether this is the built-in kind of that group and plural name.
+    /// Whether this is the built-in kind with this group and plural name.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.custom.is_none() && self.group == group && self.plural == plural
     }
 
-    /// Where an object is kept on its shelf.
+    /// The key of an object in its collection.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
 
-    /// The beginning of the keys of a namespace; of all keys if there is none.
+    /// The common prefix of the keys of a namespace, or of all keys.
     pub(crate) fn prefix(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) if self.namespaced => format!("{namespace}/"),
@@ -93,7 +92,7 @@ impl Resource {
         }
     }
 
-    /// How the real server calls its storage of this kind, which shows in some of its sentences.
+    /// The name of the storage in error messages of kube-apiserver.
     pub(crate) fn storage_name(&self) -> String {
         match &*self.plural {
             plural if self.custom.is_some() || self.group == "apiextensions.k8s.io" => {
@@ -106,32 +105,32 @@ impl Resource {
         }
     }
 
-    pub(crate) fn not_found(&self, name: &str) -> Refusal {
-        Refusal::not_found(&self.plural, &self.group, name)
+    pub(crate) fn not_found(&self, name: &str) -> StatusError {
+        StatusError::not_found(&self.plural, &self.group, name)
     }
 
-    pub(crate) fn stale(&self, name: &str) -> Refusal {
-        Refusal::stale(&self.plural, &self.group, name)
+    pub(crate) fn stale(&self, name: &str) -> StatusError {
+        StatusError::stale(&self.plural, &self.group, name)
     }
 
-    /// Whether objects of this kind are stored in another form than they are shown.
+    /// Whether the stored schema differs from that of this version.
     pub(crate) fn is_stored_differently(&self) -> bool {
         self.is("events.k8s.io", "events")
     }
 
-    /// An object of this kind on its way to the store.
-    pub(crate) fn draft(&self, object: &Value) -> Result<Draft, Refusal> {
-        let draft = match object {
+    /// Serializes an object for the store.
+    pub(crate) fn encode(&self, object: &Value) -> Result<EncodedObject, StatusError> {
+        let encoded = match object {
             Value::Object(fields) if self.is_stored_differently() => {
-                Draft::new(&Value::Object(events::stored(fields.clone())))
+                EncodedObject::new(&Value::Object(events::stored(fields.clone())))
             }
-            object => Draft::new(object),
+            object => EncodedObject::new(object),
         };
-        draft.map_err(Refusal::internal)
+        encoded.map_err(StatusError::internal)
     }
 
-    /// Reads stored bytes, and gives the object the type of this version.
-    pub(crate) fn read(&self, bytes: &[u8]) -> Result<Value, Refusal> {
+    /// Parses stored bytes, and sets the apiVersion and kind of this version.
+    pub(crate) fn read(&self, bytes: &[u8]) -> Result<Value, StatusError> {
         let mut stored = fields(bytes)?;
         if self.is_stored_differently() {
             stored = events::shown(stored);
@@ -144,10 +143,10 @@ impl Resource {
     }
 }
 
-/// The fields of a stored object. The usual reader is quicker, and gives up on what nests deeper than 128 levels.
-fn fields(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    serde_json::from_slice(bytes).or_else(|error| match parse_strict(bytes, DEEPEST).map(|parsed| parsed.value) {
+/// Parses the fields of a stored object. Falls back to a slower parser for more than 128 levels of nesting.
+fn fields(bytes: &[u8]) -> Result<Map<String, Value>, StatusError> {
+    serde_json::from_slice(bytes).or_else(|error| match parse_strict(bytes, MAX_DEPTH).map(|parsed| parsed.value) {
         Ok(Value::Object(fields)) => Ok(fields),
-        _ => Err(Refusal::internal(error)),
+        _ => Err(StatusError::internal(error)),
     })
 }

@@ -1,4 +1,4 @@
-//! All kinds that are served now, found by group, version and name.
+//! All served kinds, by group, version and name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::custom::{self, Definition};
 use super::{Resource, builtin};
 use crate::store::{Entry, Store};
 
-/// Where CustomResourceDefinitions are stored.
+/// Storage key of CustomResourceDefinitions.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// A group and its versions, the preferred one first.
@@ -18,30 +18,29 @@ pub(crate) struct Group {
     pub(crate) versions: Vec<String>,
 }
 
-/// The kinds that are served.
 pub(crate) struct Registry {
-    /// The revision of the definitions that this was made from.
+    /// The revision of the definitions that this was built from.
     changed: u64,
     resources: Vec<Arc<Resource>>,
     index: HashMap<(String, String, String), usize>,
     groups: Vec<Group>,
-    /// What was read before, so that one new definition does not make all others be read again.
+    /// Parsed definitions, so that a new one does not cause all others to be parsed again.
     definitions: HashMap<Arc<str>, Known>,
 }
 
-/// A definition that was read.
+/// A parsed definition.
 #[derive(Clone)]
 struct Known {
-    /// Of the stored object.
+    /// Revision of the stored object.
     revision: u64,
     uid: String,
-    /// What is served follows from the spec, which the generation counts.
+    /// Only the spec matters, which the generation counts.
     generation: i64,
     definition: Arc<Definition>,
 }
 
 impl Known {
-    /// What a stored object defines, if it is served. `before` is what was known of it.
+    /// Parses a stored definition, if it is served; reuses `before` if it is unchanged.
     fn read(entry: &Entry, before: Option<&Self>) -> Option<Self> {
         let revision = entry.revision;
         if let Some(before) = before.filter(|before| before.revision == revision) {
@@ -56,11 +55,11 @@ impl Known {
         if let Some(before) = before.filter(|before| before.uid == uid && before.generation == generation) {
             return Some(Self { revision, ..before.clone() });
         }
-        // What was accepted before can be read; a definition that cannot serves nothing.
+        // A stored definition was validated before; an unreadable one is not served.
         match Definition::stored(&object) {
             Ok(definition) => Some(Self { revision, uid, generation, definition: Arc::new(definition) }),
             Err(causes) => {
-                tracing::warn!(?causes, "a stored definition cannot be read");
+                tracing::warn!(?causes, "cannot parse a stored definition");
                 None
             }
         }
@@ -72,7 +71,7 @@ impl Registry {
         self.changed == store.changed(DEFINITIONS)
     }
 
-    /// Reads the definitions of `store`, reusing what `before` knows.
+    /// Reads the definitions of `store`, reusing those of `before`.
     pub(crate) fn read(store: &Store, before: Option<&Self>) -> Self {
         let snapshot = store.list(DEFINITIONS, "");
         let mut resources = builtin::resources();
@@ -90,7 +89,7 @@ impl Registry {
                 ((resource.group.clone(), resource.version.clone(), resource.plural.clone()), position)
             })
             .collect();
-        // The list was read at or after this revision; if it moved in between, the next request reads again.
+        // The list was read at or after this revision; if it changed in between, the next request reads again.
         let changed = snapshot.revision.min(store.changed(DEFINITIONS));
         let groups = groups(&resources);
         Self { changed, resources, index, groups, definitions }
@@ -101,7 +100,7 @@ impl Registry {
         self.resources.get(*position)
     }
 
-    /// The kind that an object says it is.
+    /// The kind of an object by its apiVersion and kind.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|resource| resource.kind == kind && resource.api_version() == api_version)
     }
@@ -114,7 +113,7 @@ impl Registry {
         &self.groups
     }
 
-    /// The kinds of a version, in the order of their names.
+    /// The kinds of a version, sorted by name.
     pub(crate) fn of_version<'a>(
         &'a self,
         group: &'a str,
@@ -176,8 +175,8 @@ mod tests {
     #[test]
     fn both_groups_of_events_share_their_storage() {
         let registry = Registry::read(&Store::in_memory().unwrap(), None);
-        let shelf = |group: &str| registry.find(group, "v1", "events").unwrap().shelf.clone();
-        assert_eq!(shelf(""), shelf("events.k8s.io"));
+        let storage_key = |group: &str| registry.find(group, "v1", "events").unwrap().storage_key.clone();
+        assert_eq!(storage_key(""), storage_key("events.k8s.io"));
         assert_eq!(registry.groups()[0].name, "");
     }
 }

@@ -1,6 +1,7 @@
-//! The file under the store: SQLite with a write-ahead log, synchronised at every commit.
+//! The database of the store: SQLite with a write-ahead log, synchronized at every commit.
 //!
-//! Beside the objects it keeps what the newest changes of each kind replaced, so that a watch goes on after a restart.
+//! Beside the objects it stores the previous versions of the latest changes of each kind, so that watches resume after
+//! a restart.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,82 +14,60 @@ use rusqlite::{Connection, params};
 use rustix::fs::FlockOperation;
 
 use super::Entry;
-use super::shelf::{Before, Past};
+use super::collection::{Before, Past};
 
-/// So many changes of a kind are kept at least, and half as many more at most: enough for a watch to go on, few enough to
-/// be read at every start.
+/// Changes that are kept per kind: at least this number, at most half as many more. Enough for a watch to resume, few
+/// enough to be read at every start.
 const KEPT_CHANGES: u32 = 512;
-/// What was larger is not kept a second time; watches do not go on across its change.
-const LARGEST_KEPT: usize = 32 << 10;
+/// Larger previous versions are not stored; watches cannot resume across such a change.
+const MAX_KEPT_BYTES: usize = 32 << 10;
 
-/// The layout of the tables. A directory with another layout was written by another version of this program.
+/// The schema version. A directory with another version was written by another version of this program.
 const LAYOUT: i64 = 1;
 
-/// Why a state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
-    /// The directory cannot be made or read.
-    #[error("the state directory {directory} cannot be used: {source}")]
-    Directory {
-        /// Which one.
-        directory: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Another process has it.
+    #[error("cannot use the state directory {directory}: {source}")]
+    Directory { directory: PathBuf, source: io::Error },
     #[error("the state directory {0} is in use by another process; stop it first or choose another directory")]
     Locked(PathBuf),
-    /// The database is damaged or is no database.
-    #[error("the state in {file} cannot be read ({source}); move the file away to start with an empty state")]
-    Corrupt {
-        /// The database.
-        file: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-    /// Written by another version.
-    #[error("the state in {file} has layout {found}, and this version reads layout {LAYOUT}")]
-    Layout {
-        /// The database.
-        file: PathBuf,
-        /// Its layout.
-        found: i64,
-    },
-    /// A commit failed.
+    /// The database is corrupt or not a database.
+    #[error("cannot read the state in {file} ({source}): move the file away to start with an empty state")]
+    Corrupt { file: PathBuf, source: rusqlite::Error },
+    #[error("the state in {file} has layout {found}, but this version reads layout {LAYOUT}")]
+    Layout { file: PathBuf, found: i64 },
     #[error(transparent)]
     Commit(#[from] rusqlite::Error),
-    /// No thread could be started.
-    #[error("the writer could not be started: {0}")]
+    #[error("cannot start the writer thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Everything that is stored.
+/// The content of the database.
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) objects: Vec<(Arc<str>, Arc<str>, Entry)>,
-    /// When each kind was last changed. Without it the revision of a removal would be given out twice.
+    /// The last revision of each kind. Without it the revision of a deletion could be assigned twice.
     pub(super) changed: Vec<(Arc<str>, u64)>,
-    /// The newest changes of each kind, the newest first.
+    /// The latest changes of each kind, newest first.
     pub(super) past: Vec<(Arc<str>, Vec<Past>)>,
 }
 
 /// One write of a commit.
 pub(super) struct Row<'a> {
-    pub(super) shelf: &'a str,
+    pub(super) storage_key: &'a str,
     pub(super) key: &'a str,
-    /// The object, or its last state if it is removed.
+    /// The object, or its last state if it is deleted.
     pub(super) object: &'a Bytes,
     pub(super) removed: bool,
-    /// What it replaces.
     pub(super) before: Option<&'a Entry>,
     pub(super) revision: u64,
 }
 
 pub(super) struct Disk {
     connection: Connection,
-    /// By kind, the changes that were written since old ones were removed.
+    /// By kind, the changes written since the last pruning.
     unpruned: HashMap<String, u32>,
-    /// The lock is held as long as this is open, and released by the kernel however the process ends.
+    /// The lock is held while the file is open, and released by the kernel however the process ends.
     _lock: File,
 }
 
@@ -133,25 +112,25 @@ impl Disk {
                      (SELECT revision FROM changes WHERE kind = ?1 ORDER BY revision DESC LIMIT 1 OFFSET ?2)",
             )?;
             let mut touched: Vec<(&str, u64)> = Vec::new();
-            for Row { shelf, key, object, removed, before, revision } in rows {
+            for Row { storage_key, key, object, removed, before, revision } in rows {
                 if removed {
-                    remove.execute(params![shelf, key])?;
+                    remove.execute(params![storage_key, key])?;
                 } else {
-                    put.execute(params![shelf, key, signed(revision), object.as_ref()])?;
+                    put.execute(params![storage_key, key, signed(revision), object.as_ref()])?;
                 }
                 let old = before.and_then(|before| kept(&before.bytes));
                 let last = if removed { kept(object) } else { None };
                 let before = before.map(|before| signed(before.revision));
-                note.execute(params![shelf, signed(revision), key, before, old, removed, last])?;
-                match touched.iter_mut().find(|(kind, _)| *kind == shelf) {
+                note.execute(params![storage_key, signed(revision), key, before, old, removed, last])?;
+                match touched.iter_mut().find(|(kind, _)| *kind == storage_key) {
                     Some(entry) => entry.1 = revision,
-                    None => touched.push((shelf, revision)),
+                    None => touched.push((storage_key, revision)),
                 }
-                match self.unpruned.get_mut(shelf) {
+                match self.unpruned.get_mut(storage_key) {
                     Some(count) => *count += 1,
-                    // Those from before this start are not counted.
+                    // Changes from before this start are not counted.
                     None => {
-                        self.unpruned.insert(shelf.to_owned(), KEPT_CHANGES / 2);
+                        self.unpruned.insert(storage_key.to_owned(), KEPT_CHANGES / 2);
                     }
                 }
             }
@@ -167,9 +146,9 @@ impl Disk {
     }
 }
 
-/// An image of an object that is worth its room.
+/// A previous version, unless it is too large.
 fn kept(bytes: &Bytes) -> Option<&[u8]> {
-    (bytes.len() <= LARGEST_KEPT).then_some(bytes)
+    (bytes.len() <= MAX_KEPT_BYTES).then_some(bytes)
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -186,7 +165,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
              COMMIT;"
         ))?;
     }
-    // Not part of the layout: without it, and after a version that does not write it, watches begin with a list.
+    // Not part of the layout: without this table, watches start with a list.
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS changes (kind TEXT NOT NULL, revision INTEGER NOT NULL, key TEXT NOT NULL,
                                              before INTEGER, old BLOB, removed INTEGER NOT NULL, last BLOB,
@@ -248,7 +227,7 @@ fn read_past(connection: &Connection) -> rusqlite::Result<Vec<(Arc<str>, Vec<Pas
     Ok(past)
 }
 
-// SQLite's integers are signed; revisions count writes and never come near the limit.
+// SQLite's integers are signed; revisions count writes and never reach the limit.
 fn signed(revision: u64) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }

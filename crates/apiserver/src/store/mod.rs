@@ -1,81 +1,64 @@
 //! Objects, their revisions and their history.
 //!
-//! Every write gets the next revision of the whole store. A write is acknowledged, and seen by anyone, only after the
-//! commit that contains it is on disk; writes that wait at the same time share a commit. Objects are JSON bytes; nothing
-//! here looks into them.
+//! Every write gets the next revision of the whole store. A write is acknowledged and visible only after its commit is
+//! on disk; concurrent writes share a commit. Objects are opaque JSON bytes here.
 
+mod collection;
 mod disk;
-mod draft;
-mod shelf;
+mod encoded;
 mod watcher;
 mod writer;
 
+pub(crate) use collection::{Change, Entry};
 pub(crate) use disk::DiskError;
-pub(crate) use draft::Draft;
-pub(crate) use shelf::{Change, Entry};
+pub(crate) use encoded::EncodedObject;
 pub(crate) use watcher::Watcher;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use shelf::Shelf;
+use collection::Collection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What a write expects to find.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// No object.
+    /// The object does not exist.
     Absent,
-    /// The object at this revision.
+    /// The object is at this revision.
     Revision(u64),
 }
 
-/// What a write does.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Stores an object.
-    Put(Draft),
-    /// Removes an object, whose last state this is.
-    Remove(Draft),
+    Put(EncodedObject),
+    /// Removes an object; this is its last state.
+    Remove(EncodedObject),
 }
 
-/// Why a write did not happen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// The object is not as expected; this is its revision, if there is one.
+    /// The precondition failed; this is the current revision, if the object exists.
     #[error("the object is not at the expected revision")]
     Unexpected(Option<u64>),
-    /// The disk refused.
-    #[error("the state could not be written: {0}")]
+    #[error("cannot write the state: {0}")]
     Disk(String),
-    /// The server is shutting down.
     #[error("the server is shutting down")]
     Closed,
 }
 
-/// Why a moment of the past cannot be shown.
+/// Errors of reading a past revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PastError {
-    /// Its history is gone; this is the oldest revision that can be shown.
+    /// The history is compacted; `oldest` is the first available revision.
     #[error("too old resource version: {asked} ({oldest})")]
-    TooOld {
-        /// What was asked for.
-        asked: u64,
-        /// What can be had.
-        oldest: u64,
-    },
-    /// It has not happened yet.
+    TooOld { asked: u64, oldest: u64 },
     #[error("Too large resource version: {asked}, current: {current}")]
-    Future {
-        /// What was asked for.
-        asked: u64,
-        /// The newest revision.
-        current: u64,
-    },
+    Future { asked: u64, current: u64 },
 }
 
-/// All objects of one kind (or one namespace of them) at one revision.
+/// The objects of one kind, or of one namespace of it, at one revision.
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) items: Vec<(Arc<str>, Entry)>,
@@ -84,18 +67,18 @@ pub(crate) struct Snapshot {
 #[derive(Default)]
 struct State {
     revision: u64,
-    shelves: HashMap<Arc<str>, Shelf>,
+    collections: HashMap<Arc<str>, Collection>,
 }
 
 struct Request {
-    shelf: Arc<str>,
+    storage_key: Arc<str>,
     key: Arc<str>,
     expect: Expect,
     action: Action,
     answer: oneshot::Sender<Result<Entry, WriteError>>,
 }
 
-/// The store. Cheap to clone; the last clone that goes away stops the writer.
+/// The store. Cheap to clone; dropping the last clone stops the writer thread.
 #[derive(Clone)]
 pub(crate) struct Store {
     state: Arc<RwLock<State>>,
@@ -103,25 +86,25 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store that forgets everything when it goes away.
+    /// A store without persistence.
     pub(crate) fn in_memory() -> Result<Self, DiskError> {
-        Self::start(State { revision: 1, shelves: HashMap::new() }, None)
+        Self::start(State { revision: 1, collections: HashMap::new() }, None)
     }
 
-    /// The store of a directory, which this process alone uses from now on.
+    /// Opens and locks the store of a directory.
     pub(crate) fn open(directory: &Path) -> Result<Self, DiskError> {
         let (disk, contents) = disk::Disk::open(directory)?;
-        let mut state = State { revision: 1, shelves: HashMap::new() };
-        for (shelf, changed) in contents.changed {
+        let mut state = State { revision: 1, collections: HashMap::new() };
+        for (storage_key, changed) in contents.changed {
             state.revision = state.revision.max(changed);
-            state.shelves.entry(shelf).or_insert_with(|| Shelf::new(changed));
+            state.collections.entry(storage_key).or_insert_with(|| Collection::new(changed));
         }
-        for (shelf, key, entry) in contents.objects {
+        for (storage_key, key, entry) in contents.objects {
             state.revision = state.revision.max(entry.revision);
-            state.shelves.entry(shelf).or_default().load(key, entry);
+            state.collections.entry(storage_key).or_default().load(key, entry);
         }
-        for (shelf, past) in contents.past {
-            state.shelves.entry(shelf).or_default().remember(past);
+        for (storage_key, past) in contents.past {
+            state.collections.entry(storage_key).or_default().remember(past);
         }
         Self::start(state, Some(disk))
     }
@@ -137,65 +120,63 @@ impl Store {
         Ok(Self { state, queue })
     }
 
-    /// The revision of the newest write.
     pub(crate) fn revision(&self) -> u64 {
         self.read().revision
     }
 
-    /// The revision of the newest write to `kind`.
+    /// The revision of the last write to `kind`.
     pub(crate) fn changed(&self, kind: &str) -> u64 {
-        self.read().shelves.get(kind).map_or(0, Shelf::changed)
+        self.read().collections.get(kind).map_or(0, Collection::changed)
     }
 
-    /// One object.
     pub(crate) fn get(&self, kind: &str, key: &str) -> Option<Entry> {
-        self.read().shelves.get(kind)?.get(key).cloned()
+        self.read().collections.get(kind)?.get(key).cloned()
     }
 
-    /// Whether there is an object whose key begins with `prefix`.
+    /// Whether a key begins with `prefix`.
     pub(crate) fn any(&self, kind: &str, prefix: &str) -> bool {
-        self.read().shelves.get(kind).is_some_and(|shelf| shelf.range(prefix).next().is_some())
+        self.read().collections.get(kind).is_some_and(|storage_key| storage_key.range(prefix).next().is_some())
     }
 
-    /// The objects whose keys begin with `prefix`, in the order of their keys.
+    /// The objects whose keys begin with `prefix`, ordered by key.
     pub(crate) fn list(&self, kind: &str, prefix: &str) -> Snapshot {
         let state = self.read();
-        let items = state.shelves.get(kind).map_or_else(Vec::new, |shelf| {
-            shelf.range(prefix).map(|(key, entry)| (Arc::clone(key), entry.clone())).collect()
+        let items = state.collections.get(kind).map_or_else(Vec::new, |storage_key| {
+            storage_key.range(prefix).map(|(key, entry)| (Arc::clone(key), entry.clone())).collect()
         });
         Snapshot { revision: state.revision, items }
     }
 
-    /// The same as they were at `revision`.
+    /// The same objects at an earlier `revision`.
     pub(crate) fn list_at(&self, kind: &str, prefix: &str, revision: u64) -> Result<Snapshot, PastError> {
         let state = self.read();
         if revision > state.revision {
             return Err(PastError::Future { asked: revision, current: state.revision });
         }
-        let items = match state.shelves.get(kind) {
+        let items = match state.collections.get(kind) {
             Some(objects) => objects.at(prefix, revision)?,
             None => Vec::new(),
         };
         Ok(Snapshot { revision, items })
     }
 
-    /// Follows what happens to the objects whose keys begin with `prefix` after `revision`.
+    /// Watches changes after `revision` to objects whose keys begin with `prefix`.
     pub(crate) fn watch(&self, kind: &str, prefix: &str, revision: u64) -> Result<Watcher, PastError> {
         let receiver = self.subscribe(kind);
         let state = self.read();
-        if let Some(shelf) = state.shelves.get(kind) {
-            shelf.check(revision)?;
+        if let Some(storage_key) = state.collections.get(kind) {
+            storage_key.check(revision)?;
         }
         drop(state);
         Ok(Watcher::new(self.clone(), kind, prefix, revision, receiver))
     }
 
     fn subscribe(&self, kind: &str) -> watch::Receiver<u64> {
-        if let Some(shelf) = self.read().shelves.get(kind) {
-            return shelf.subscribe();
+        if let Some(storage_key) = self.read().collections.get(kind) {
+            return storage_key.subscribe();
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.shelves.entry(Arc::from(kind)).or_default().subscribe()
+        state.collections.entry(Arc::from(kind)).or_default().subscribe()
     }
 
     /// Writes, and returns when the write is durable.
@@ -207,13 +188,13 @@ impl Store {
         action: Action,
     ) -> Result<Entry, WriteError> {
         let (answer, answered) = oneshot::channel();
-        let request = Request { shelf: Arc::from(kind), key: Arc::from(key), expect, action, answer };
+        let request = Request { storage_key: Arc::from(kind), key: Arc::from(key), expect, action, answer };
         self.queue.send(request).map_err(|_| WriteError::Closed)?;
         answered.await.map_err(|_| WriteError::Closed)?
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        // A panic while the lock was held cannot leave the state half-written: every change is a few inserts.
+        // A panic under the lock cannot leave a partial state: every change is a few inserts.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn draft(n: u64) -> Draft {
-    Draft::new(&json!({"metadata": {"name": "x"}, "n": n})).unwrap()
+fn encode(n: u64) -> EncodedObject {
+    EncodedObject::new(&json!({"metadata": {"name": "x"}, "n": n})).unwrap()
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -10,20 +10,20 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 async fn put(store: &Store, key: &str, expect: Expect, n: u64) -> Entry {
-    store.write("things", key, expect, Action::Put(draft(n))).await.unwrap()
+    store.write("things", key, expect, Action::Put(encode(n))).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_write_that_expects_something_else_is_refused() {
     let store = Store::in_memory().unwrap();
     let first = put(&store, "a/x", Expect::Absent, 1).await;
-    let again = store.write("things", "a/x", Expect::Absent, Action::Put(draft(2))).await;
+    let again = store.write("things", "a/x", Expect::Absent, Action::Put(encode(2))).await;
     assert!(matches!(again, Err(WriteError::Unexpected(Some(revision))) if revision == first.revision));
     let second = put(&store, "a/x", Expect::Revision(first.revision), 2).await;
     assert!(second.revision > first.revision);
-    let stale = store.write("things", "a/x", Expect::Revision(first.revision), Action::Remove(draft(2))).await;
+    let stale = store.write("things", "a/x", Expect::Revision(first.revision), Action::Remove(encode(2))).await;
     assert!(matches!(stale, Err(WriteError::Unexpected(_))));
-    let gone = store.write("things", "a/y", Expect::Revision(1), Action::Remove(draft(2))).await;
+    let gone = store.write("things", "a/y", Expect::Revision(1), Action::Remove(encode(2))).await;
     assert!(matches!(gone, Err(WriteError::Unexpected(None))));
 }
 
@@ -33,7 +33,7 @@ async fn the_past_is_the_present_with_the_changes_undone() {
     let x = put(&store, "a/x", Expect::Absent, 1).await;
     let y = put(&store, "a/y", Expect::Absent, 2).await;
     put(&store, "a/x", Expect::Revision(x.revision), 3).await;
-    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(2))).await.unwrap();
+    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(encode(2))).await.unwrap();
     put(&store, "a/z", Expect::Absent, 4).await;
     let numbers = |snapshot: Snapshot| {
         snapshot.items.iter().map(|(key, entry)| (key.to_string(), number(&entry.bytes))).collect::<Vec<_>>()
@@ -59,7 +59,7 @@ async fn a_watcher_sees_every_change_after_its_position_in_order() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_too_far_behind_is_told_so() {
+async fn a_watcher_that_is_too_far_behind_gets_an_error() {
     let store = Store::in_memory().unwrap();
     let mut entry = put(&store, "a/x", Expect::Absent, 0).await;
     let mut slow = store.watch("things", "", entry.revision).unwrap();
@@ -72,12 +72,12 @@ async fn a_watcher_that_is_too_far_behind_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_reopening_and_revisions_go_on() {
+async fn acknowledged_writes_survive_a_restart_and_revisions_continue() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     let x = put(&store, "a/x", Expect::Absent, 1).await;
     let y = put(&store, "a/y", Expect::Absent, 2).await;
-    let removed = store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(2))).await.unwrap();
+    let removed = store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(encode(2))).await.unwrap();
     assert!(matches!(Store::open(directory.path()), Err(DiskError::Locked(_))));
     drop(store);
     let store = reopen(directory.path()).await;
@@ -88,15 +88,15 @@ async fn what_was_acknowledged_is_there_after_reopening_and_revisions_go_on() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_after_reopening() {
+async fn a_watch_resumes_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     let x = put(&store, "a/x", Expect::Absent, 1).await;
     let second = put(&store, "a/x", Expect::Revision(x.revision), 2).await;
     let y = put(&store, "a/y", Expect::Absent, 3).await;
     let third = put(&store, "a/x", Expect::Revision(second.revision), 4).await;
-    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(draft(5))).await.unwrap();
-    store.write("others", "a/y", Expect::Absent, Action::Put(draft(6))).await.unwrap();
+    store.write("things", "a/y", Expect::Revision(y.revision), Action::Remove(encode(5))).await.unwrap();
+    store.write("others", "a/y", Expect::Absent, Action::Put(encode(6))).await.unwrap();
     put(&store, "a/y", Expect::Absent, 7).await;
     let seen = async |store: &Store| {
         let changes = store.watch("things", "", x.revision).unwrap().next().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_watch_goes_on_after_reopening() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_the_past_is_bounded() {
+async fn the_history_on_disk_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     let first = put(&store, "a/x", Expect::Absent, 0).await;
@@ -129,8 +129,8 @@ async fn what_is_kept_of_the_past_is_bounded() {
     assert!(matches!(store.watch("things", "", first.revision), Err(PastError::TooOld { .. })));
     let changes = store.watch("things", "", newest.revision - 500).unwrap().next().await.unwrap();
     assert_eq!(changes.first().map(|change| change.revision), Some(newest.revision - 499));
-    // A large object is not kept twice: its change is where the past begins.
-    let large = Draft::new(&json!({"metadata": {"name": "x"}, "n": 1, "text": "x".repeat(40_000)})).unwrap();
+    // A large object is not stored twice: the history begins at its change.
+    let large = EncodedObject::new(&json!({"metadata": {"name": "x"}, "n": 1, "text": "x".repeat(40_000)})).unwrap();
     let large = store.write("things", "a/x", Expect::Revision(newest.revision), Action::Put(large)).await.unwrap();
     let small = put(&store, "a/x", Expect::Revision(large.revision), 2).await;
     put(&store, "a/y", Expect::Absent, 3).await;
@@ -140,7 +140,7 @@ async fn what_is_kept_of_the_past_is_bounded() {
     assert_eq!(store.watch("things", "", small.revision).unwrap().next().await.unwrap().len(), 1);
 }
 
-/// The writer's thread lets go of the lock a moment after the last handle is dropped.
+/// The writer thread releases the lock a moment after the last handle is dropped.
 async fn reopen(directory: &Path) -> Store {
     for _ in 0..500 {
         match Store::open(directory) {

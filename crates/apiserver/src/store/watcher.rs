@@ -1,4 +1,4 @@
-//! Following the changes of a kind.
+//! Watches the changes of a kind.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tokio::sync::watch;
 
 use super::{Change, PastError, Store};
 
-/// How many changes are handed out at once.
+/// Maximum number of changes per batch.
 const BATCH: usize = 256;
 
 /// A position in the history of a kind.
 ///
-/// It keeps no queue of its own: a reader that is slower than history is remembered gets [`PastError::TooOld`].
+/// It has no queue: a reader that falls behind the history gets [`PastError::TooOld`].
 pub(crate) struct Watcher {
     store: Store,
     kind: Arc<str>,
@@ -40,7 +40,7 @@ impl Watcher {
                 return Ok(changes);
             }
             if self.announcements.changed().await.is_err() {
-                // The kind is never dropped while the store lives, and this watcher holds the store.
+                // The collection lives as long as the store, which this watcher holds.
                 std::future::pending::<()>().await;
             }
         }
@@ -48,16 +48,16 @@ impl Watcher {
 
     fn take(&mut self) -> Result<Vec<Change>, PastError> {
         let state = self.store.read();
-        let Some(history) = state.shelves.get(&self.kind) else { return Ok(Vec::new()) };
+        let Some(history) = state.collections.get(&self.kind) else { return Ok(Vec::new()) };
         let (changes, reached) = history.changes_after(self.position, &self.prefix, BATCH)?;
         self.position = reached;
         Ok(changes)
     }
 
-    /// The revision up to which nothing was missed, if all changes so far were taken.
+    /// The revision up to which all changes were delivered.
     pub(crate) fn progress(&mut self) -> Option<u64> {
         let state = self.store.read();
-        if state.shelves.get(&self.kind).is_some_and(|shelf| shelf.changed() > self.position) {
+        if state.collections.get(&self.kind).is_some_and(|storage_key| storage_key.changed() > self.position) {
             return None;
         }
         self.position = self.position.max(state.revision);

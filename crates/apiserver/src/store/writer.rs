@@ -1,4 +1,4 @@
-//! The one thread that writes.
+//! The writer thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,21 +9,20 @@ use tokio::sync::{mpsc, oneshot};
 use super::disk::{Disk, Row};
 use super::{Action, Entry, Expect, Request, State, WriteError};
 
-/// More writes than this do not share a commit, so that the first of them does not wait for too many others.
-const LARGEST_COMMIT: usize = 512;
+/// Maximum number of writes per commit, to bound the latency of the first.
+const MAX_COMMIT: usize = 512;
 
 pub(super) struct Writer {
     state: Arc<RwLock<State>>,
     disk: Option<Disk>,
 }
 
-/// A write that fits, with its revision.
+/// A write that passed its precondition, with its revision.
 struct Accepted {
-    shelf: Arc<str>,
+    storage_key: Arc<str>,
     key: Arc<str>,
     object: Bytes,
     removed: bool,
-    /// What was there.
     before: Option<Entry>,
     revision: u64,
     answer: oneshot::Sender<Result<Entry, WriteError>>,
@@ -34,12 +33,12 @@ impl Writer {
         Self { state, disk }
     }
 
-    /// Works until nobody can send any more.
+    /// Runs until all senders are dropped.
     pub(super) fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         let mut batch = Vec::new();
         while let Some(first) = requests.blocking_recv() {
             batch.push(first);
-            while batch.len() < LARGEST_COMMIT {
+            while batch.len() < MAX_COMMIT {
                 match requests.try_recv() {
                     Ok(request) => batch.push(request),
                     Err(_) => break,
@@ -56,7 +55,7 @@ impl Writer {
         }
         if let Some(disk) = self.disk.as_mut() {
             let rows = accepted.iter().map(|write| Row {
-                shelf: &write.shelf,
+                storage_key: &write.storage_key,
                 key: &write.key,
                 object: &write.object,
                 removed: write.removed,
@@ -74,18 +73,18 @@ impl Writer {
         self.publish(accepted);
     }
 
-    /// Refuses what does not fit and gives the rest their revisions.
+    /// Rejects writes whose precondition fails and assigns revisions to the rest.
     fn accept(&self, batch: Vec<Request>) -> Vec<Accepted> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let mut revision = state.revision;
-        // What earlier writes of the same batch will have done.
+        // The effect of earlier writes of the same batch.
         let mut pending: HashMap<(Arc<str>, Arc<str>), Option<Entry>> = HashMap::new();
         let mut accepted = Vec::with_capacity(batch.len());
-        for Request { shelf, key, expect, action, answer } in batch {
-            let place = (Arc::clone(&shelf), Arc::clone(&key));
+        for Request { storage_key, key, expect, action, answer } in batch {
+            let place = (Arc::clone(&storage_key), Arc::clone(&key));
             let before = match pending.get(&place) {
                 Some(current) => current.clone(),
-                None => state.shelves.get(&shelf).and_then(|shelf| shelf.get(&key)).cloned(),
+                None => state.collections.get(&storage_key).and_then(|storage_key| storage_key.get(&key)).cloned(),
             };
             let current = before.as_ref().map(|entry| entry.revision);
             let fits = match expect {
@@ -98,38 +97,43 @@ impl Writer {
             }
             revision += 1;
             let (object, removed) = match action {
-                Action::Put(draft) => (draft.at(revision), false),
-                Action::Remove(draft) => (draft.at(revision), true),
+                Action::Put(encoded) => (encoded.at(revision), false),
+                Action::Remove(encoded) => (encoded.at(revision), true),
             };
             pending.insert(place, (!removed).then(|| Entry { bytes: object.clone(), revision }));
-            accepted.push(Accepted { shelf, key, object, removed, before, revision, answer });
+            accepted.push(Accepted { storage_key, key, object, removed, before, revision, answer });
         }
         accepted
     }
 
-    /// Shows durable writes to readers, then to watchers, then to those who wrote them.
+    /// Publishes durable writes to readers, then to watchers, then acknowledges them.
     fn publish(&self, accepted: Vec<Accepted>) {
-        let mut answers = Vec::with_capacity(accepted.len());
+        let mut responses = Vec::with_capacity(accepted.len());
         let mut touched: Vec<Arc<str>> = Vec::new();
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             for write in accepted {
-                let Accepted { shelf, key, object, removed, revision, answer, before: _ } = write;
+                let Accepted { storage_key, key, object, removed, revision, answer, before: _ } = write;
                 state.revision = revision;
-                state.shelves.entry(Arc::clone(&shelf)).or_default().record(key, object.clone(), removed, revision);
-                if !touched.contains(&shelf) {
-                    touched.push(shelf);
+                state.collections.entry(Arc::clone(&storage_key)).or_default().record(
+                    key,
+                    object.clone(),
+                    removed,
+                    revision,
+                );
+                if !touched.contains(&storage_key) {
+                    touched.push(storage_key);
                 }
-                answers.push((answer, Entry { bytes: object, revision }));
+                responses.push((answer, Entry { bytes: object, revision }));
             }
-            for shelf in &touched {
-                if let Some(shelf) = state.shelves.get(shelf) {
-                    shelf.announce();
+            for storage_key in &touched {
+                if let Some(storage_key) = state.collections.get(storage_key) {
+                    storage_key.announce();
                 }
             }
         }
-        for (answer, entry) in answers {
-            // A client that went away does not take back its write.
+        for (answer, entry) in responses {
+            // The client may be gone; its write stays.
             drop(answer.send(Ok(entry)));
         }
     }

@@ -1,4 +1,4 @@
-//! exec and attach: several streams in one socket. The first byte of a message says which stream it belongs to.
+//! exec and attach over WebSocket: the first byte of a message is the channel of its stream.
 
 use std::sync::Arc;
 
@@ -11,40 +11,40 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::job::{self, Ends, Job, Wanted};
-use super::wire::Wire;
+use super::transport::Transport;
 use super::{Carrier, Handshake, Socket, deliver, remote, socket, upgraded};
 use crate::api::Call;
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::kubelet::{Kubelet, TerminalSize};
-use crate::refusal::Refusal;
 use crate::request::Query;
+use crate::status_error::StatusError;
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
-/// The message that says that a stream has ended, since v5.
+/// The channel that closes another channel, since v5.
 const CLOSE: u8 = 255;
 
 const V4: &str = "v4.channel.k8s.io";
 const PROTOCOLS: &[&str] = &["v5.channel.k8s.io", V4];
 
-/// Answers an exec or attach request; the streams follow by themselves.
-pub(crate) fn run(call: Call, query: &Query, node: Arc<dyn Kubelet>, job: Job) -> Result<Answer, Refusal> {
+/// Responds to an exec or attach request, and serves the streams in the background.
+pub(crate) fn run(call: Call, query: &Query, node: Arc<dyn Kubelet>, job: Job) -> Result<ApiResponse, StatusError> {
     let wanted = Wanted::of(query, &job);
     let Handshake { answer, upgrade, carrier } = Handshake::accept(call, PROTOCOLS, V4)?;
     tokio::spawn(async move {
         let Some(connection) = upgraded(upgrade).await else { return };
         match carrier {
-            Carrier::Spdy => remote::converse(Wire::plain(connection), wanted, node, job).await,
-            Carrier::Socket(_) => converse(socket(connection).await, wanted, node, job).await,
+            Carrier::Spdy => remote::serve_streams(Transport::plain(connection), wanted, node, job).await,
+            Carrier::Socket(_) => serve_streams(socket(connection).await, wanted, node, job).await,
         }
     });
     Ok(answer)
 }
 
-async fn converse(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: Job) {
+async fn serve_streams(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: Job) {
     let (sink, source) = socket.split();
     let (messages, queue) = mpsc::channel(16);
     let sender = tokio::spawn(deliver(sink, queue));
@@ -55,11 +55,11 @@ async fn converse(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: J
     };
     let pumps = [pump(stdout, STDOUT), pump(stderr, STDERR)];
     let mut client = tokio::spawn(receive(source, stdin, sizes, messages.clone()));
-    if let Some(outcome) = job::attend(job, &*node, streams, &mut client, pumps).await {
+    if let Some(outcome) = job::run_job(job, &*node, streams, &mut client, pumps).await {
         let mut last = vec![ERROR];
         last.extend(job::status(&outcome).to_string().into_bytes());
         drop(messages.send(Message::Binary(last.into())).await);
-        // Without a code kubectl takes the end for an accident.
+        // Without a close code kubectl reports an abnormal end.
         let end = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         drop(messages.send(Message::Close(Some(end))).await);
     }
@@ -68,7 +68,7 @@ async fn converse(socket: Socket, wanted: Wanted, node: Arc<dyn Kubelet>, job: J
     drop(sender.await);
 }
 
-/// Passes what the client sends to the process, until the client goes away.
+/// Forwards messages of the client to the process, until the client disconnects.
 async fn receive(
     mut source: SplitStream<Socket>,
     mut stdin: Option<DuplexStream>,
@@ -88,7 +88,7 @@ async fn receive(
         };
         match bytes.split_first() {
             Some((&STDIN, input)) => {
-                // A process that no longer reads is no reason to stop listening.
+                // The process may have closed its input; keep receiving.
                 if let Some(open) = stdin.as_mut()
                     && open.write_all(input).await.is_err()
                 {
@@ -99,7 +99,7 @@ async fn receive(
                 if let Ok(size) = serde_json::from_slice(size)
                     && sizes.send(size).await.is_err()
                 {
-                    tracing::trace!("nobody cares for the size of the terminal");
+                    tracing::trace!("terminal size dropped");
                 }
             }
             Some((&CLOSE, [STDIN, ..])) => stdin = None,

@@ -1,5 +1,5 @@
-//! port-forward over plain WebSockets: two channels for each port, one for data and one for what went wrong. What kubectl
-//! speaks is in [`super::tunnel`].
+//! port-forward over plain WebSockets: two channels per port, one for data and one for errors. [`super::tunnel`] is the
+//! protocol of kubectl.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,47 +9,47 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::transport::Transport;
 use super::tunnel::{self, Target};
-use super::wire::Wire;
 use super::{Carrier, Handshake, Socket, deliver, socket, upgraded};
 use crate::api::Call;
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::kubelet::Kubelet;
-use crate::refusal::Refusal;
 use crate::request::Query;
+use crate::status_error::StatusError;
 
 /// SPDY inside a WebSocket.
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
-/// What is spoken in SPDY without one.
+/// The stream protocol of plain SPDY.
 const PLAIN: &str = "portforward.k8s.io";
 const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
-/// A message names its channel with one byte, and each port has two.
-const MOST_PORTS: usize = 128;
+/// The channel is one byte, and each port has two channels.
+const MAX_PORTS: usize = 128;
 
-/// Answers a port-forward request; the streams follow by themselves.
+/// Responds to a port-forward request, and serves the streams in the background.
 pub(crate) fn forward(
     call: Call,
     query: &Query,
     node: Arc<dyn Kubelet>,
     namespace: String,
     pod: String,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, StatusError> {
     let mut ports = Vec::new();
     for port in query.all("ports").flat_map(|list| list.split(',')) {
-        let number: u16 = port.parse().map_err(|_| Refusal::bad_request(format!("invalid port {port:?}")))?;
+        let number: u16 = port.parse().map_err(|_| StatusError::bad_request(format!("invalid port {port:?}")))?;
         ports.push(number);
     }
-    if ports.len() > MOST_PORTS {
-        return Err(Refusal::bad_request(format!("at most {MOST_PORTS} ports can be forwarded at once")));
+    if ports.len() > MAX_PORTS {
+        return Err(StatusError::bad_request(format!("at most {MAX_PORTS} ports can be forwarded at once")));
     }
     let Handshake { answer, upgrade, carrier } = Handshake::accept(call, PROTOCOLS, PLAIN)?;
     let target = Target { node, namespace, pod };
     tokio::spawn(async move {
         let Some(connection) = upgraded(upgrade).await else { return };
         match carrier {
-            Carrier::Spdy => tunnel::converse(Wire::plain(connection), target).await,
-            Carrier::Socket(TUNNEL) => tunnel::converse(Wire::socket(socket(connection).await), target).await,
-            Carrier::Socket(_) => converse(socket(connection).await, &target, ports).await,
+            Carrier::Spdy => tunnel::serve_streams(Transport::plain(connection), target).await,
+            Carrier::Socket(TUNNEL) => tunnel::serve_streams(Transport::socket(socket(connection).await), target).await,
+            Carrier::Socket(_) => serve_streams(socket(connection).await, &target, ports).await,
         }
     });
     Ok(answer)
@@ -59,16 +59,16 @@ fn data_channel(index: usize) -> u8 {
     u8::try_from(index * 2).unwrap_or(u8::MAX - 1)
 }
 
-async fn converse(socket: Socket, target: &Target, ports: Vec<u16>) {
+async fn serve_streams(socket: Socket, target: &Target, ports: Vec<u16>) {
     let (sink, mut source) = socket.split();
     let (messages, queue) = mpsc::channel::<Message>(16);
-    // A task of its own: whoever reads may wait for a Pod, which may wait for us to write.
+    // A separate task: the reader may wait for a Pod that waits for our writes.
     let mut sender = tokio::spawn(deliver(sink, queue));
     let mut inputs: HashMap<u8, mpsc::Sender<bytes::Bytes>> = HashMap::new();
     let mut connections = tokio::task::JoinSet::new();
     for (index, port) in ports.into_iter().enumerate() {
         let channel = data_channel(index);
-        // Both channels begin by naming their port.
+        // Both channels begin with their port number.
         for channel in [channel, channel + 1] {
             let [low, high] = port.to_le_bytes();
             drop(messages.send(Message::Binary(vec![channel, low, high].into())).await);
@@ -84,7 +84,7 @@ async fn converse(socket: Socket, target: &Target, ports: Vec<u16>) {
             }
         });
     }
-    // The connections hold the others: when they have ended there is nothing left to send.
+    // The connections hold the other senders: the queue closes when they end.
     drop(messages);
     loop {
         let message = tokio::select! {
@@ -97,8 +97,8 @@ async fn converse(socket: Socket, target: &Target, ports: Vec<u16>) {
                 if let Some(input) = channel.first().and_then(|channel| inputs.get(channel))
                     && input.send(bytes).await.is_err()
                 {
-                    // The connection to the port has ended; its client will notice by itself.
-                    tracing::trace!("data for a port that is closed");
+                    // The connection to the port is closed; the client notices by itself.
+                    tracing::trace!("data for a closed port");
                 }
             }
             Some(Ok(Message::Close(_)) | Err(_)) | None => break,
@@ -109,7 +109,6 @@ async fn converse(socket: Socket, target: &Target, ports: Vec<u16>) {
     drop(sender.await);
 }
 
-/// One connection to a port.
 async fn relay(
     target: &Target,
     port: u16,

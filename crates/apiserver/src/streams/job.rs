@@ -1,4 +1,4 @@
-//! What runs at the other end of an exec or attach, whatever carries its streams.
+//! The process of an exec or attach, independent of the transport.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
@@ -8,12 +8,11 @@ use tokio::task::JoinHandle;
 use crate::kubelet::{Attach, Exec, Exit, Kubelet, KubeletError, Streams, TerminalSize};
 use crate::request::Query;
 
-/// How much of a stream waits in memory for a slow reader.
+/// Buffer of a stream for a slow reader, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// The largest piece of a stream that is passed on.
-const PIECE: usize = 32 * 1024;
+/// Maximum size of a chunk.
+const CHUNK: usize = 32 * 1024;
 
-/// What runs at the other end.
 pub(crate) enum Job {
     Exec(Exec),
     Attach(Attach),
@@ -35,7 +34,7 @@ impl Job {
     }
 }
 
-/// Which streams the client wants.
+/// The streams that the client requests.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) stdin: bool,
@@ -47,13 +46,13 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn of(query: &Query, job: &Job) -> Self {
         let tty = job.tty();
-        // A terminal has one output.
+        // A terminal has a single output.
         let stderr = query.flag("stderr") && !tty;
         Self { stdin: query.flag("stdin"), stdout: query.flag("stdout"), stderr, tty }
     }
 }
 
-/// The client's ends of a job's streams.
+/// The client's ends of the streams.
 pub(super) struct Ends {
     pub(super) stdin: Option<DuplexStream>,
     pub(super) stdout: Option<DuplexStream>,
@@ -61,7 +60,7 @@ pub(super) struct Ends {
     pub(super) sizes: mpsc::Sender<TerminalSize>,
 }
 
-/// Both ends of the streams that are wanted.
+/// Creates both ends of the requested streams.
 pub(super) fn connect(wanted: Wanted) -> (Ends, Streams) {
     let (stdin, far_stdin) = pipe(wanted.stdin);
     let (far_stdout, stdout) = pipe(wanted.stdout);
@@ -85,14 +84,14 @@ fn pipe(wanted: bool) -> (Option<DuplexStream>, Option<DuplexStream>) {
     }
 }
 
-/// Passes what a process writes to the client, in pieces that `wrap` makes ready for the way.
+/// Copies the output of a process to the client, in chunks encoded by `wrap`.
 pub(super) async fn pump<M>(
     source: Option<impl AsyncRead + Unpin>,
     messages: mpsc::Sender<M>,
     wrap: impl Fn(&[u8]) -> M,
 ) {
     let Some(mut source) = source else { return };
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; CHUNK];
     while let Ok(count @ 1..) = source.read(&mut buffer).await {
         if messages.send(wrap(buffer.get(..count).unwrap_or_default())).await.is_err() {
             return;
@@ -100,9 +99,9 @@ pub(super) async fn pump<M>(
     }
 }
 
-/// Runs a job as long as its client listens. Answers how it ended once everything that it printed is on its way, and
-/// nothing if the client left, which ends the job.
-pub(super) async fn attend(
+/// Runs the process while the client is connected. Returns its result once all output is queued, or `None` if the
+/// client disconnected, which stops the process.
+pub(super) async fn run_job(
     job: Job,
     node: &dyn Kubelet,
     streams: Streams,
@@ -119,7 +118,7 @@ pub(super) async fn attend(
     Some(outcome)
 }
 
-/// The last message: how it ended.
+/// The final `Status` message with the exit code.
 pub(super) fn status(outcome: &Result<Exit, KubeletError>) -> Value {
     match outcome {
         Ok(Exit(0)) => json!({"metadata": {}, "status": "Success"}),
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_is_told_where_kubectl_looks_for_it() {
+    fn the_exit_code_is_where_kubectl_reads_it() {
         assert_eq!(status(&Ok(Exit(0)))["status"], "Success");
         let failed = status(&Ok(Exit(3)));
         assert_eq!(failed["reason"], "NonZeroExitCode");

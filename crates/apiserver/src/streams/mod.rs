@@ -1,4 +1,4 @@
-//! Requests that become streams: exec, attach and port-forward, over WebSockets and over SPDY.
+//! Streaming requests: exec, attach and port-forward, over WebSocket and SPDY.
 //!
 //! | | WebSocket | SPDY |
 //! |---|---|---|
@@ -10,8 +10,8 @@ mod forward;
 mod job;
 mod remote;
 mod spdy;
+mod transport;
 mod tunnel;
-mod wire;
 
 pub(crate) use channels::run;
 pub(crate) use forward::forward;
@@ -29,39 +29,38 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::api::Call;
-use crate::http::{self as answers, Answer};
-use crate::refusal::Refusal;
+use crate::http::{self as responses, ApiResponse};
+use crate::status_error::StatusError;
 
 const SPDY: &str = "SPDY/3.1";
-/// The header in which clients of SPDY offer what they speak in it.
+/// The header in which SPDY clients offer stream protocols.
 const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 
-/// A connection that has become a WebSocket.
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// What carries the streams of a request.
+/// The negotiated transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carrier {
-    /// A WebSocket in which this is spoken.
+    /// A WebSocket with this subprotocol.
     Socket(&'static str),
     Spdy,
 }
 
-/// A client that waits for its request to become a stream.
+/// A client that waits for the protocol switch.
 struct Handshake {
-    answer: Answer,
+    answer: ApiResponse,
     upgrade: OnUpgrade,
     carrier: Carrier,
 }
 
 impl Handshake {
-    /// Agrees on the first of `protocols` that the client knows for a WebSocket, or on `spdy` for SPDY.
-    fn accept(call: Call, protocols: &[&'static str], spdy: &'static str) -> Result<Self, Refusal> {
+    /// Negotiates the first of `protocols` that the client offers for a WebSocket, or `spdy` for SPDY.
+    fn accept(call: Call, protocols: &[&'static str], spdy: &'static str) -> Result<Self, StatusError> {
         let asked = call.header(header::UPGRADE).unwrap_or_default();
         let (carrier, answer) = if asked.eq_ignore_ascii_case("websocket") {
             let protocol = agree(&call, &header::SEC_WEBSOCKET_PROTOCOL, protocols)?;
             let key = call.header(header::SEC_WEBSOCKET_KEY).unwrap_or_default();
-            let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
+            let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(StatusError::internal)?;
             let mut answer = switch("websocket", header::SEC_WEBSOCKET_PROTOCOL, protocol);
             answer.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
             (Carrier::Socket(protocol), answer)
@@ -69,15 +68,15 @@ impl Handshake {
             let protocol = agree(&call, &STREAM_PROTOCOL, &[spdy])?;
             (Carrier::Spdy, switch(SPDY, STREAM_PROTOCOL, protocol))
         } else {
-            return Err(Refusal::bad_request("Upgrade request required"));
+            return Err(StatusError::bad_request("Upgrade request required"));
         };
-        let upgrade = call.upgrade.ok_or_else(|| Refusal::bad_request("Upgrade request required"))?;
+        let upgrade = call.upgrade.ok_or_else(|| StatusError::bad_request("Upgrade request required"))?;
         Ok(Self { answer, upgrade, carrier })
     }
 }
 
 /// The first of `protocols` that the client offers in a header.
-fn agree(call: &Call, header: &HeaderName, protocols: &[&'static str]) -> Result<&'static str, Refusal> {
+fn agree(call: &Call, header: &HeaderName, protocols: &[&'static str]) -> Result<&'static str, StatusError> {
     let offered: Vec<&str> = call
         .parts
         .headers
@@ -88,13 +87,13 @@ fn agree(call: &Call, header: &HeaderName, protocols: &[&'static str]) -> Result
         .collect();
     protocols.iter().find(|protocol| offered.contains(protocol)).copied().ok_or_else(|| {
         let message = format!("unable to upgrade: no protocol in common, offered are {offered:?}");
-        Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message)
+        StatusError::new(StatusCode::FORBIDDEN, "Forbidden", message)
     })
 }
 
-/// The answer after which `carrier` is spoken.
-fn switch(carrier: &'static str, header: HeaderName, protocol: &'static str) -> Answer {
-    let mut answer = answers::empty(StatusCode::SWITCHING_PROTOCOLS);
+/// The 101 response.
+fn switch(carrier: &'static str, header: HeaderName, protocol: &'static str) -> ApiResponse {
+    let mut answer = responses::empty(StatusCode::SWITCHING_PROTOCOLS);
     let headers = answer.headers_mut();
     headers.insert(header::UPGRADE, HeaderValue::from_static(carrier));
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -102,17 +101,16 @@ fn switch(carrier: &'static str, header: HeaderName, protocol: &'static str) -> 
     answer
 }
 
-/// The connection, once the answer was sent.
+/// The connection after the response is sent.
 async fn upgraded(upgrade: OnUpgrade) -> Option<Upgraded> {
-    upgrade.await.inspect_err(|error| tracing::debug!(%error, "a client went away before its stream began")).ok()
+    upgrade.await.inspect_err(|error| tracing::debug!(%error, "client disconnected before the protocol switch")).ok()
 }
 
-/// A connection on which WebSocket is spoken.
 async fn socket(connection: Upgraded) -> Socket {
     WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, None).await
 }
 
-/// Sends messages as they come, until there will be no more or one of them is the last.
+/// Sends messages until the queue closes or a close frame is sent.
 async fn deliver(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<Message>) {
     while let Some(message) = queue.recv().await {
         let last = matches!(message, Message::Close(_));

@@ -1,5 +1,5 @@
-//! exec and attach as kubectl spoke before 1.31: SPDY, one stream for each of the process's own, one for its size, and
-//! one for how it ended.
+//! exec and attach over SPDY, for kubectl before 1.31: one SPDY stream per standard stream, one for terminal sizes, and
+//! one for the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio::time::timeout;
 
 use super::job::{self, Ends, Job, Wanted};
 use super::spdy::{Cause, Frame, FrameReader, FrameWriter, Headers, SpdyError};
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::kubelet::{Kubelet, TerminalSize};
 
 /// How long a client may take to open its streams.
-const OPENING: Duration = Duration::from_secs(30);
-/// A size is a few words; who sends more without end is not understood.
-const LONGEST_SIZE: usize = 4096;
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum length of a terminal size message, in bytes.
+const MAX_SIZE_MESSAGE: usize = 4096;
 
-/// What a stream carries.
+/// The type of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     Error,
@@ -58,9 +58,9 @@ impl Part {
     }
 }
 
-/// Serves a client until its job has ended or it goes away.
-pub(super) async fn converse(wire: Wire, wanted: Wanted, node: Arc<dyn Kubelet>, job: Job) {
-    let Wire { pieces, line } = wire;
+/// Serves a client until its process exits or it disconnects.
+pub(super) async fn serve_streams(wire: Transport, wanted: Wanted, node: Arc<dyn Kubelet>, job: Job) {
+    let Transport { pieces, line } = wire;
     let (Ends { stdin, stdout, stderr, sizes }, streams) = job::connect(wanted);
     let (opened, all_opened) = oneshot::channel();
     let client = Client {
@@ -74,50 +74,50 @@ pub(super) async fn converse(wire: Wire, wanted: Wanted, node: Arc<dyn Kubelet>,
         size: Vec::new(),
     };
     let mut client = tokio::spawn(client.listen(pieces));
-    if let Ok(Ok(numbers)) = timeout(OPENING, all_opened).await {
+    if let Ok(Ok(numbers)) = timeout(OPEN_TIMEOUT, all_opened).await {
         let number = |part| numbers.get(&part).copied().unwrap_or_default();
         let pump = |source, part| {
             let stream = number(part);
             tokio::spawn(job::pump(source, line.frames.clone(), move |piece| FrameWriter::data(stream, piece, false)))
         };
         let pumps = [pump(stdout, Part::Stdout), pump(stderr, Part::Stderr)];
-        if let Some(outcome) = job::attend(job, &*node, streams, &mut client, pumps).await {
+        if let Some(outcome) = job::run_job(job, &*node, streams, &mut client, pumps).await {
             let status = job::status(&outcome).to_string();
             drop(line.frames.send(FrameWriter::data(number(Part::Error), status.as_bytes(), false)).await);
             for stream in numbers.into_values() {
                 drop(line.frames.send(FrameWriter::data(stream, &[], true)).await);
             }
-            // It closes the connection once it has read everything. If we did, what it still writes would be answered
-            // with a reset, which can overtake the last words.
-            drop(timeout(OPENING, &mut client).await);
+            // Let the client close the connection once it has read everything: closing it here could send a reset that
+            // overtakes the last output.
+            drop(timeout(OPEN_TIMEOUT, &mut client).await);
         }
     }
     client.abort();
     line.finish().await;
 }
 
-/// Whoever listens to a client.
+/// The receiving side of a client.
 struct Client {
     wanted: Vec<Part>,
     streams: HashMap<u32, Part>,
-    /// Told when the client has opened all that it should.
+    /// Notified when the client has opened all streams.
     opened: Option<oneshot::Sender<HashMap<Part, u32>>>,
     writer: FrameWriter,
     frames: mpsc::Sender<Bytes>,
     stdin: Option<DuplexStream>,
     sizes: mpsc::Sender<TerminalSize>,
-    /// What came of the next size.
+    /// The incomplete next terminal size.
     size: Vec<u8>,
 }
 
 impl Client {
-    /// Passes what the client sends to the process, until the client goes away.
+    /// Forwards frames of the client to the process, until the client disconnects.
     async fn listen(mut self, mut pieces: BoxStream<'static, Bytes>) {
         let mut reader = FrameReader::new();
         while let Some(piece) = pieces.next().await {
             reader.push(&piece);
             if let Err(problem) = self.take(&mut reader).await {
-                tracing::debug!(%problem, "a client that runs a command cannot be understood");
+                tracing::debug!(%problem, "invalid SPDY frame from an exec client");
                 return;
             }
         }
@@ -133,16 +133,16 @@ impl Client {
                         self.stdin = None;
                     }
                 }
-                // Even numbers are ours, and we ask nothing.
+                // Odd numbers are pings of the client.
                 Frame::Ping(id) if id % 2 == 1 => self.send(FrameWriter::pong(id)).await,
-                Frame::Ping(_) | Frame::GoAway | Frame::Unimportant => {}
+                Frame::Ping(_) | Frame::GoAway | Frame::Ignored => {}
             }
         }
         Ok(())
     }
 
     async fn send(&self, frame: Bytes) {
-        // If it fails the client has gone, which is noticed by reading.
+        // An error means that the client is gone, which the reader notices.
         drop(self.frames.send(frame).await);
     }
 
@@ -162,7 +162,7 @@ impl Client {
         if self.streams.len() == self.wanted.len()
             && let Some(opened) = self.opened.take()
         {
-            // Nobody waits any more if it took too long.
+            // The receiver may have timed out.
             drop(opened.send(self.streams.iter().map(|(stream, part)| (*part, *stream)).collect()));
         }
     }
@@ -170,7 +170,7 @@ impl Client {
     async fn data(&mut self, stream: u32, bytes: &[u8], last: bool) {
         match self.streams.get(&stream) {
             Some(Part::Stdin) => {
-                // A process that no longer reads is no reason to stop listening.
+                // The process may have closed its input; keep receiving.
                 if let Some(open) = self.stdin.as_mut()
                     && open.write_all(bytes).await.is_err()
                 {
@@ -181,13 +181,13 @@ impl Client {
                 }
             }
             Some(Part::Resize) => self.resize(bytes).await,
-            // Nobody writes there; the client only says so.
+            // The client closes its side of an output stream.
             Some(_) => {}
             None => self.send(FrameWriter::reset(stream, Cause::Invalid)).await,
         }
     }
 
-    /// Sizes come one after another, however they are cut.
+    /// Sizes arrive as concatenated JSON, split anywhere.
     async fn resize(&mut self, bytes: &[u8]) {
         self.size.extend_from_slice(bytes);
         let mut sizes = serde_json::Deserializer::from_slice(&self.size).into_iter();
@@ -197,12 +197,12 @@ impl Client {
         }
         let taken = sizes.byte_offset();
         self.size.drain(..taken);
-        if self.size.len() > LONGEST_SIZE {
+        if self.size.len() > MAX_SIZE_MESSAGE {
             self.size.clear();
         }
         for size in read {
             if self.sizes.send(size).await.is_err() {
-                tracing::trace!("nobody cares for the size of the terminal");
+                tracing::trace!("terminal size dropped");
             }
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         }
         assert_eq!(seen.try_recv().unwrap(), TerminalSize { width: 80, height: 24 });
         assert_eq!(seen.try_recv().unwrap(), TerminalSize { width: 1, height: 2 });
-        client.resize(&[b'x'; LONGEST_SIZE + 1]).await;
+        client.resize(&[b'x'; MAX_SIZE_MESSAGE + 1]).await;
         assert!(client.size.is_empty());
     }
 }

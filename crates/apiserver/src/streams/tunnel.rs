@@ -1,5 +1,5 @@
-//! `kubectl port-forward`: SPDY, since 1.31 inside a WebSocket. For each connection the client opens two streams with the same
-//! request number: first one on which it hears what went wrong, then one for data.
+//! port-forward over SPDY, the protocol of kubectl; since 1.31 inside a WebSocket. For each connection the client opens
+//! two streams with the same request id: an error stream, then a data stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::spdy::{Cause, Frame, FrameReader, FrameWriter, Headers, SpdyError};
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::kubelet::Kubelet;
 
-/// How many streams may be open at once: a browser opens some dozens of connections, with two streams each.
-const MOST_STREAMS: usize = 1024;
-/// How many pieces of data wait for a Pod that is slow. Then nothing more is read from the client.
-const WAITING: usize = 16;
-/// The largest piece of data that is read from a Pod.
-const PIECE: usize = 32 * 1024;
+/// Maximum number of open streams: a browser opens some dozens of connections, with two streams each.
+const MAX_STREAMS: usize = 1024;
+/// Number of data chunks queued for a slow Pod. Then nothing more is read from the client.
+const QUEUE: usize = 16;
+/// Maximum size of a chunk read from a Pod.
+const CHUNK: usize = 32 * 1024;
 
-/// A Pod whose ports are forwarded.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) node: Arc<dyn Kubelet>,
@@ -29,39 +28,38 @@ pub(super) struct Target {
     pub(super) pod: String,
 }
 
-/// Serves a client until it goes away.
-pub(super) async fn converse(wire: Wire, target: Target) {
-    let Wire { mut pieces, line } = wire;
+/// Serves a client until it disconnects.
+pub(super) async fn serve_streams(wire: Transport, target: Target) {
+    let Transport { mut pieces, line } = wire;
     let mut reader = FrameReader::new();
     let mut client = Client::new(target, line.frames.clone());
     while let Some(piece) = pieces.next().await {
         reader.push(&piece);
         if let Err(problem) = client.take(&mut reader).await {
-            tracing::debug!(%problem, "a client that forwards ports cannot be understood");
+            tracing::debug!(%problem, "invalid SPDY frame from a port-forward client");
             break;
         }
     }
-    // Its connections end with it, and with them the last who write.
+    // Drops its connections, and with them the last senders of frames.
     drop(client);
     line.finish().await;
 }
 
-/// What a stream is for.
+/// The type of a stream.
 enum Purpose {
-    /// To say what went wrong with the connection of this request.
+    /// Reports errors of the connection with this request id.
     Error { request: String },
-    /// To carry data into the Pod. The sender goes when the client has said everything; the connection ends when
-    /// `_wanted` goes.
+    /// Data for the Pod. The sender is dropped when the client has closed its side; dropping `_wanted` closes the
+    /// connection.
     Data { input: Option<mpsc::Sender<Bytes>>, _wanted: oneshot::Sender<()> },
 }
 
-/// A client and its connections.
 struct Client {
     target: Target,
     writer: FrameWriter,
     frames: mpsc::Sender<Bytes>,
     streams: HashMap<u32, Purpose>,
-    /// The greatest number of a stream so far: they only grow.
+    /// The highest stream id so far: ids only grow.
     newest: u32,
     connections: JoinSet<Connection>,
 }
@@ -79,7 +77,7 @@ impl Client {
         Self { target, writer, frames, streams, newest: 0, connections }
     }
 
-    /// Does what the frames say that have come.
+    /// Handles the received frames.
     async fn take(&mut self, reader: &mut FrameReader) -> Result<(), SpdyError> {
         while let Some(frame) = reader.next()? {
             self.forget_ended();
@@ -87,9 +85,9 @@ impl Client {
                 Frame::Open { stream, headers, last } => self.open(stream, &headers, last).await,
                 Frame::Data { stream, bytes, last } => self.data(stream, bytes, last).await,
                 Frame::Reset { stream } => drop(self.streams.remove(&stream)),
-                // Even numbers are ours, and we ask nothing.
+                // Odd numbers are pings of the client.
                 Frame::Ping(id) if id % 2 == 1 => self.send(FrameWriter::pong(id)).await,
-                Frame::Ping(_) | Frame::GoAway | Frame::Unimportant => {}
+                Frame::Ping(_) | Frame::GoAway | Frame::Ignored => {}
             }
         }
         Ok(())
@@ -109,13 +107,13 @@ impl Client {
     }
 
     async fn open(&mut self, stream: u32, headers: &Headers, last: bool) {
-        // Clients use odd numbers, each once.
+        // Clients use odd ids, each once.
         if stream.is_multiple_of(2) || stream <= self.newest {
             return self.send(FrameWriter::reset(stream, Cause::Protocol)).await;
         }
         self.newest = stream;
         let accepted = match self.purpose(headers) {
-            Some(wanted) if self.streams.len() < MOST_STREAMS => wanted,
+            Some(wanted) if self.streams.len() < MAX_STREAMS => wanted,
             _ => return self.send(FrameWriter::reset(stream, Cause::Refused)).await,
         };
         let reply = self.writer.accept(stream);
@@ -123,7 +121,7 @@ impl Client {
         match accepted {
             Wanted::Error { request } => drop(self.streams.insert(stream, Purpose::Error { request })),
             Wanted::Data { port, error } => {
-                let (input, received) = mpsc::channel(WAITING);
+                let (input, received) = mpsc::channel(QUEUE);
                 let (wanted, unwanted) = oneshot::channel();
                 let connection = Connection { data: stream, error };
                 let (target, frames) = (self.target.clone(), self.frames.clone());
@@ -132,7 +130,7 @@ impl Client {
                         () = forward(&target, port, connection, received, &frames) => {}
                         _ = unwanted => {}
                     }
-                    // The client waits for the end of both, even if it did not wait for the Pod.
+                    // The client waits for the end of both streams, even if it does not wait for the Pod.
                     send(&frames, FrameWriter::data(connection.data, &[], true)).await;
                     send(&frames, FrameWriter::data(connection.error, &[], true)).await;
                     connection
@@ -143,7 +141,7 @@ impl Client {
         }
     }
 
-    /// What a new stream is for, if that can be told from its headers.
+    /// The type of a new stream according to its headers.
     fn purpose(&self, headers: &Headers) -> Option<Wanted> {
         let port: u16 = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
         let request = headers.get("requestid")?;
@@ -164,33 +162,33 @@ impl Client {
                     && !bytes.is_empty()
                     && open.send(bytes).await.is_err()
                 {
-                    // The Pod has closed the connection; the client is being told.
+                    // The Pod has closed the connection; the client is being notified.
                     *input = None;
                 }
                 if last {
                     *input = None;
                 }
             }
-            // Nobody writes there; the client only says so.
+            // The client closes its side of the error stream.
             Some(Purpose::Error { .. }) => {}
-            // Often it was on its way when the stream ended; then the client does not mind.
+            // Usually in transit when the stream was closed; the client ignores the reset.
             None => self.send(FrameWriter::reset(stream, Cause::Invalid)).await,
         }
     }
 }
 
-/// A new stream that makes sense.
+/// A valid new stream.
 enum Wanted {
     Error { request: String },
     Data { port: u16, error: u32 },
 }
 
 async fn send(frames: &mpsc::Sender<Bytes>, frame: Bytes) {
-    // If it fails the client has gone, which whoever reads from it notices.
+    // An error means that the client is gone, which the reader notices.
     drop(frames.send(frame).await);
 }
 
-/// One connection to a port, until the Pod ends it.
+/// Relays one connection until the Pod closes it.
 async fn forward(
     target: &Target,
     port: u16,
@@ -207,18 +205,18 @@ async fn forward(
                         return;
                     }
                 }
-                // The Pod may still answer.
+                // The Pod may still respond.
                 drop(writer.shutdown().await);
             };
             let outwards = async {
-                let mut buffer = vec![0; PIECE];
-                // A connection that breaks has ended, like any other.
+                let mut buffer = vec![0; CHUNK];
+                // A broken connection counts as closed.
                 while let Ok(count @ 1..) = reader.read(&mut buffer).await {
                     let piece = buffer.get(..count).unwrap_or_default();
                     send(frames, FrameWriter::data(streams.data, piece, false)).await;
                 }
             };
-            // Only the Pod's side ends it: what it has to say may come long after the last word of the client.
+            // Only the Pod's side ends the connection: its response may come long after the last byte of the client.
             tokio::pin!(inwards, outwards);
             tokio::select! {
                 () = &mut outwards => {}

@@ -1,6 +1,6 @@
-//! From what a client sent to what is stored: types, pruning, defaults, ownership, what the kind adds, validation.
+//! From a request body to a stored object: type check, pruning, defaults, field ownership, completion, validation.
 //!
-//! This is the one place that asks the `objects` crate about schemas.
+//! This is the only module that uses schemas of the `objects` crate.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::{Request, metadata, service};
 use crate::api::hex;
-use crate::body::{self, Decoded, Unreadable};
+use crate::body::{self, DecodeError, Decoded};
 use crate::kinds::{DEFINITIONS, Resource, custom};
-use crate::refusal::{Cause, Refusal};
+use crate::status_error::{Cause, StatusError};
 
-/// Why a body cannot be read as an object of the kind of the request.
-pub(super) struct Unfit {
-    /// What the body says it is.
+/// A body that is not a valid object of the requested kind.
+pub(super) struct InvalidBody {
+    /// The kind that the body names.
     kind: String,
     version: String,
     pub(super) problem: String,
@@ -39,7 +39,7 @@ impl Request {
         (!self.subresource.is_empty()).then_some(&*self.subresource)
     }
 
-    /// Runs `work` with what server-side apply knows about the kind.
+    /// Runs `work` with the server-side apply schema of the kind.
     pub(super) fn with_target<T>(&self, work: impl FnOnce(&Target<'_>) -> T) -> T {
         let api_version = self.resource.api_version();
         let open = Arc::new(Schema::default());
@@ -56,21 +56,25 @@ impl Request {
         })
     }
 
-    /// Reads the body of a write, which must be of the kind of the request.
-    pub(super) fn decode(&self, bytes: &[u8]) -> Result<Decoded, Refusal> {
+    /// Decodes the body of a write, which must be of the requested kind.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Result<Decoded, StatusError> {
         let mut decoded = body::decode(self.content_type.as_deref(), bytes).map_err(|problem| match &problem {
-            Unreadable::MediaType => problem.into(),
-            Unreadable::Malformed(sentence) => {
+            DecodeError::MediaType => problem.into(),
+            DecodeError::Malformed(sentence) => {
                 let problem = format!("couldn't get version/kind; json parse error: {sentence}");
                 self.unrecognized(&problem, bytes)
             }
-            Unreadable::Number(sentence) => {
+            DecodeError::Number(sentence) => {
                 let Resource { kind, version, .. } = &*self.resource;
-                self.not_handled(&Unfit { kind: kind.clone(), version: version.clone(), problem: sentence.to_string() })
+                self.not_handled(&InvalidBody {
+                    kind: kind.clone(),
+                    version: version.clone(),
+                    problem: sentence.to_string(),
+                })
             }
         })?;
         if decoded.value.is_null() {
-            // Go leaves what it reads into as it is when null is said.
+            // As in Go, null leaves the target unchanged.
             decoded.value = json!({});
         }
         if !decoded.value.is_object() {
@@ -80,7 +84,7 @@ impl Request {
             let problem = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
             if self.ignores_unknown_fields() {
                 let Resource { kind, version, .. } = &*self.resource;
-                return Err(self.not_handled(&Unfit { kind: kind.clone(), version: version.clone(), problem }));
+                return Err(self.not_handled(&InvalidBody { kind: kind.clone(), version: version.clone(), problem }));
             }
             return Err(self.unrecognized(&problem, bytes));
         }
@@ -88,44 +92,44 @@ impl Request {
         Ok(decoded)
     }
 
-    pub(super) fn not_handled(&self, unfit: &Unfit) -> Refusal {
-        let Unfit { kind, version, problem } = unfit;
+    pub(super) fn not_handled(&self, invalid: &InvalidBody) -> StatusError {
+        let InvalidBody { kind, version, problem } = invalid;
         let wanted = &self.resource.kind;
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {problem}"))
+        StatusError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {problem}"))
     }
 
-    /// The kind that an object says it is, if that is another one. Of custom kinds only: there the real server finds out
-    /// when it validates the object.
+    /// The kind that an object names, if it differs. Only for custom kinds, for which kube-apiserver detects it during
+    /// validation.
     fn other_kind<'a>(&self, object: &'a Value) -> Option<&'a str> {
         let kind = object["kind"].as_str().filter(|kind| !kind.is_empty() && *kind != self.resource.kind);
         kind.filter(|_| self.resource.custom.is_some())
     }
 
-    fn unrecognized(&self, problem: &str, bytes: &[u8]) -> Refusal {
+    fn unrecognized(&self, problem: &str, bytes: &[u8]) -> StatusError {
         let kind = &self.resource.kind;
         let summary = summary(bytes);
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {problem} ({summary})"
         ))
     }
 
-    /// Refuses an object that is of another kind than the request.
-    fn check_type(&self, decoded: &Decoded) -> Result<(), Refusal> {
+    /// Rejects an object of another kind.
+    fn check_type(&self, decoded: &Decoded) -> Result<(), StatusError> {
         let (resource, object) = (&self.resource, &decoded.value);
         let (api_version, kind) =
             (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
         let expected = resource.api_version();
-        // Clients may leave out what the path says anyway, but not of what only a definition describes.
+        // Clients may omit what the path implies, but not for custom kinds.
         let same_version = api_version == expected || (api_version.is_empty() && resource.custom.is_none());
         if same_version && (kind.is_empty() || kind == resource.kind || resource.custom.is_some()) {
             return Ok(());
         }
         if resource.custom.is_some() {
             let warnings = self.check_fields_of_no_version(decoded, api_version, kind)?;
-            let refusal = Refusal::bad_request(format!(
+            let error = StatusError::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({expected})"
             ));
-            return Err(refusal.with_warnings(&warnings));
+            return Err(error.with_warnings(&warnings));
         }
         let (given, kind) = (
             if api_version.is_empty() { &expected } else { api_version },
@@ -143,19 +147,19 @@ impl Request {
                 resource.kind
             )
         } else {
-            // The place in the source of the real server is part of its sentence.
+            // The source location is part of kube-apiserver's message.
             format!("no kind {kind:?} is registered for version {given:?} in scheme \"pkg/runtime/scheme.go:110\"")
         };
-        Err(self.not_handled(&Unfit { kind: kind.to_owned(), version: version.to_owned(), problem }))
+        Err(self.not_handled(&InvalidBody { kind: kind.to_owned(), version: version.to_owned(), problem }))
     }
 
-    /// Of a version that is not served no field is known, and those are complained about first.
+    /// For a version that is not served all fields are unknown, which is reported first.
     fn check_fields_of_no_version(
         &self,
         decoded: &Decoded,
         api_version: &str,
         kind: &str,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>, StatusError> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         if group != self.resource.group || kind != self.resource.kind {
             return Ok(Vec::new());
@@ -165,45 +169,45 @@ impl Request {
         unknown.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
         unknown.sort_unstable();
         let refused =
-            |problem| self.not_handled(&Unfit { kind: kind.to_owned(), version: version.to_owned(), problem });
-        self.complain(&decoded.duplicates, &unknown).map_err(refused)
+            |problem| self.not_handled(&InvalidBody { kind: kind.to_owned(), version: version.to_owned(), problem });
+        self.report_fields(&decoded.duplicates, &unknown).map_err(refused)
     }
 
-    /// Gives the object its type, and drops what the kind does not have. Returns warnings.
-    pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Unfit> {
+    /// Sets the type of the object, and prunes unknown fields. Returns warnings.
+    pub(super) fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, InvalidBody> {
         object["apiVersion"] = json!(self.resource.api_version());
         let other_kind = self.other_kind(object).map(str::to_owned);
         let kind = other_kind.as_deref().unwrap_or(&self.resource.kind);
         object["kind"] = json!(kind);
-        let unfit = |problem| Unfit { kind: kind.to_owned(), version: self.resource.version.clone(), problem };
+        let invalid = |problem| InvalidBody { kind: kind.to_owned(), version: self.resource.version.clone(), problem };
         let unknown = match self.schema() {
             Some(schema) if self.resource.custom.is_some() => {
-                // Metadata is read into a type of Go for all kinds, and all have the same.
+                // Metadata has the same schema for all kinds.
                 let metadata = builtin::schema("v1", "ConfigMap").and_then(|schema| schema.field("metadata"));
                 if let Some(problem) = metadata.and_then(|schema| decode_error(schema, &object["metadata"])) {
-                    return Err(unfit(problem));
+                    return Err(invalid(problem));
                 }
                 metadata::of(object);
-                // Nobody knows the fields of another kind.
+                // The fields of another kind are unknown.
                 let open = || Schema { preserve_unknown: true, ..Schema::default() };
                 let unknown = if other_kind.is_some() { open().prune(object) } else { schema.prune(object) };
-                // What is empty in a type of Go is not there.
-                super::create::tidy(object);
+                // Empty values are omitted, as in Go.
+                super::create::remove_empty(object);
                 unknown
             }
             Some(schema) => {
                 if let Some(problem) = decode_error(&schema, object) {
-                    return Err(unfit(problem));
+                    return Err(invalid(problem));
                 }
                 metadata::of(object);
                 schema.prune_typed(object)
             }
             None => Vec::new(),
         };
-        self.complain(duplicates, &unknown).map_err(unfit)
+        self.report_fields(duplicates, &unknown).map_err(invalid)
     }
 
-    /// The same for an object whose fields were complained about before.
+    /// The same without warnings, for an object that was checked before.
     pub(super) fn shape_quietly(&self, object: &mut Value) {
         if let Some(schema) = self.schema() {
             if self.resource.custom.is_some() {
@@ -224,15 +228,15 @@ impl Request {
         fill_builtin_defaults(&self.resource.api_version(), &self.resource.kind, object);
         let nobody_owns = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
         if let Some(schema) = self.schema() {
-            schema.settle(object);
+            schema.normalize(object);
         }
         if nobody_owns {
-            // Of all lists this is the one that says something by being empty.
+            // Unlike other lists, an empty list is meaningful here.
             object["metadata"]["managedFields"] = json!([]);
         }
     }
 
-    /// The same for an object that was applied.
+    /// The same for an applied object.
     pub(super) fn fill_applied(&self, object: &mut Value) {
         match &self.resource.custom {
             Some(version) => version.validator.schema().fill_missing(object),
@@ -240,13 +244,13 @@ impl Request {
         }
     }
 
-    /// Records who wrote what.
+    /// Updates managedFields.
     pub(super) fn with_owners(&self, before: Option<&Value>, after: Value) -> Value {
         self.with_target(|target| updated(before, after, &self.manager(), target, &self.now))
     }
 
-    /// What the server itself adds to a new object of a kind.
-    pub(super) fn complete_new(&self, object: &mut Value) -> Result<(), Refusal> {
+    /// Sets the fields that the server computes for a new object.
+    pub(super) fn complete_new(&self, object: &mut Value) -> Result<(), StatusError> {
         let keeps_status = self.resource.is("", "nodes");
         if self.resource.has_status()
             && !keeps_status
@@ -283,8 +287,8 @@ impl Request {
         Ok(())
     }
 
-    /// The same for an object that replaces another.
-    pub(super) fn complete_change(&self, object: &mut Value, old: &Value) -> Result<(), Refusal> {
+    /// The same for an update.
+    pub(super) fn complete_change(&self, object: &mut Value, old: &Value) -> Result<(), StatusError> {
         if self.resource.custom.is_some() || !self.subresource.is_empty() {
             return Ok(());
         }
@@ -298,7 +302,7 @@ impl Request {
         Ok(())
     }
 
-    /// Another definition that has the names of this one.
+    /// A conflict with the names of another definition.
     fn taken_names(&self, definition: &Value) -> Option<String> {
         let spec = &definition["spec"];
         let own = definition["metadata"]["name"].as_str();
@@ -315,19 +319,17 @@ impl Request {
         })
     }
 
-    /// Judges a new object.
-    pub(super) fn validate_new(&self, object: &Value) -> Result<(), Refusal> {
+    pub(super) fn validate_new(&self, object: &Value) -> Result<(), StatusError> {
         let found = || metadata::check_new(&self.resource, object);
         let found = match (&self.resource.custom, self.other_kind(object)) {
             (Some(version), Some(kind)) => version.validator.other_kind(object, None, vec![self.wrong_kind(kind)]),
             (Some(version), None) => version.validator.create(object, found()),
             (None, _) => self.with_builtin_rules(object, None, found()),
         };
-        self.judge(object, None, &found)
+        self.check_rules(object, None, &found)
     }
 
-    /// Judges an object that replaces `old`.
-    pub(super) fn validate_change(&self, object: &Value, old: &Value) -> Result<(), Refusal> {
+    pub(super) fn validate_change(&self, object: &Value, old: &Value) -> Result<(), StatusError> {
         let mut found = metadata::check_change(&self.resource, object, old);
         let status = self.subresource == "status";
         let found = match (&self.resource.custom, self.other_kind(object)) {
@@ -340,7 +342,7 @@ impl Request {
             (None, _) if status => found,
             (None, _) => self.with_builtin_rules(object, Some(old), found),
         };
-        self.judge(object, Some(old), &found)
+        self.check_rules(object, Some(old), &found)
     }
 
     fn wrong_kind(&self, given: &str) -> Violation {
@@ -352,7 +354,7 @@ impl Request {
         found
     }
 
-    fn judge(&self, object: &Value, old: Option<&Value>, found: &[Violation]) -> Result<(), Refusal> {
+    fn check_rules(&self, object: &Value, old: Option<&Value>, found: &[Violation]) -> Result<(), StatusError> {
         let mut causes: Vec<Cause> = found.iter().map(cause).collect();
         if causes.is_empty() && self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
             causes = custom::Definition::given(object).err().unwrap_or_default();
@@ -362,7 +364,7 @@ impl Request {
             return Ok(());
         }
         let kind = self.other_kind(object).unwrap_or(&self.resource.kind);
-        Err(Refusal::invalid(kind, &self.resource.group, metadata::text(object, "name"), &causes))
+        Err(StatusError::invalid(kind, &self.resource.group, metadata::text(object, "name"), &causes))
     }
 }
 
@@ -374,11 +376,11 @@ fn cause(violation: &Violation) -> Cause {
     }
 }
 
-/// The type that a body is first read into, as Go prints it.
+/// The Go type of the first decoding step, as in kube-apiserver's messages.
 const GO_TYPE: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Why a body that is no object is none of any kind.
+/// The error for a body that is not a JSON object.
 pub(super) fn no_object(value: &Value) -> String {
     let found = go_name(value);
     format!(

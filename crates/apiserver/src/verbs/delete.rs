@@ -1,4 +1,4 @@
-//! `delete` and `deletecollection`: preconditions, grace, finalizers, and what happens to dependents.
+//! `delete` and `deletecollection`: preconditions, grace period, finalizers and propagation.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::{Request, metadata, unsupported};
 use crate::api::{Api, now, printed};
 use crate::auth::User;
 use crate::body;
-use crate::http::{self as answers, Answer, Form};
+use crate::http::{self as responses, ApiResponse, Representation};
 use crate::kinds::{DEFINITIONS, custom};
-use crate::refusal::{Cause, Refusal};
 use crate::request::Query;
-use crate::store::{Action, Draft, Entry, Expect, WriteError};
+use crate::status_error::{Cause, StatusError};
+use crate::store::{Action, EncodedObject, Entry, Expect, WriteError};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -30,7 +30,7 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// How an object shall be deleted.
+/// The body of a deletion.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct DeleteOptions {
@@ -41,23 +41,23 @@ struct DeleteOptions {
     dry_run: Vec<String>,
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 enum Outcome {
-    /// The object is gone; this was its last state.
+    /// The object is removed; this was its last state.
     Gone(Value),
-    /// The object is marked and goes later.
+    /// The object is marked for deletion.
     Marked(Value),
 }
 
 impl Request {
-    pub(super) async fn delete(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) async fn delete(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let options = self.delete_options(bytes)?;
         let outcome = self.delete_one(&self.name, &options).await?;
         let (object, gone) = match outcome {
             Outcome::Gone(object) => (object, true),
             Outcome::Marked(object) => (object, false),
         };
-        // The old way to ask for a cascade is the only one that shows in the code.
+        // Only the deprecated `orphanDependents: false` changes the status code.
         let cascades = options.orphan_dependents == Some(false);
         let code = if !gone && cascades { StatusCode::ACCEPTED } else { StatusCode::OK };
         if gone && !self.returns_deleted() {
@@ -65,9 +65,9 @@ impl Request {
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                 "details": self.details(&object),
             });
-            return Ok(answers::json(code, status.to_string()));
+            return Ok(responses::json(code, status.to_string()));
         }
-        Ok(answers::json(code, self.present_one(&object)?))
+        Ok(responses::json(code, self.present_one(&object)?))
     }
 
     fn details(&self, object: &Value) -> Value {
@@ -80,7 +80,7 @@ impl Request {
         details
     }
 
-    /// Kinds whose deleted objects are shown; of the others a Status tells the end.
+    /// Kinds that return the deleted object instead of a Status.
     fn returns_deleted(&self) -> bool {
         self.resource.custom.is_none()
             && matches!(
@@ -90,7 +90,7 @@ impl Request {
             )
     }
 
-    pub(super) async fn delete_collection(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) async fn delete_collection(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let options = self.delete_options(bytes)?;
         let selection = self.selection()?;
         let found = self.selected(&selection)?;
@@ -101,19 +101,18 @@ impl Request {
             let one = Self { namespace, name: name.clone(), ..self.copy() };
             match one.delete_one(&name, &options).await {
                 Ok(_) => items.push(entry.bytes),
-                // Somebody else was faster, which is as good.
-                Err(refusal) if refusal.is("NotFound") => items.push(entry.bytes),
-                Err(refusal) => return Err(refusal),
+                // Deleted concurrently, with the same result.
+                Err(error) if error.is("NotFound") => items.push(entry.bytes),
+                Err(error) => return Err(error),
             }
         }
         let mut metadata = json!({"resourceVersion": self.api.store.revision().to_string()});
         if self.resource.custom.is_some() {
             metadata["continue"] = json!("");
         }
-        Ok(answers::json(StatusCode::OK, self.present_items(&metadata, &items)?))
+        Ok(responses::json(StatusCode::OK, self.present_items(&metadata, &items)?))
     }
 
-    /// The same request once more.
     pub(super) fn copy(&self) -> Self {
         Self {
             api: Arc::clone(&self.api),
@@ -133,18 +132,19 @@ impl Request {
     }
 
     /// Options come in the body or in the query.
-    fn delete_options(&self, bytes: &[u8]) -> Result<DeleteOptions, Refusal> {
+    fn delete_options(&self, bytes: &[u8]) -> Result<DeleteOptions, StatusError> {
         let mut options = DeleteOptions::default();
         if bytes.is_empty() {
             if let Some(text) = self.query.get("gracePeriodSeconds") {
-                let problem = || Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+                let problem =
+                    || StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
                 options.grace_period_seconds = Some(text.parse().map_err(|_| problem())?);
             }
             options.propagation_policy = self.query.get("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = self.query.get("orphanDependents").map(|text| text != "false");
         } else {
             let decoded = body::decode(self.content_type.as_deref(), bytes)?.value;
-            let failed = |message: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message);
+            let failed = |message: String| StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message);
             if decoded["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
                 let (kind, version) = (decoded["kind"].as_str(), decoded["apiVersion"].as_str());
                 return Err(failed(format!(
@@ -160,7 +160,7 @@ impl Request {
                     go_name(seconds)
                 )));
             }
-            options = serde_json::from_value(decoded).map_err(|error| Refusal::bad_request(error.to_string()))?;
+            options = serde_json::from_value(decoded).map_err(|error| StatusError::bad_request(error.to_string()))?;
             if let Some(value) = options.dry_run.iter().find(|value| *value != "All") {
                 let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
                 return Err(self.invalid_options(&[unsupported("dryRun", message)]));
@@ -171,7 +171,7 @@ impl Request {
         }
         let invalid = |field: &str, reason: &str, message: String| {
             let cause = Cause { reason: reason.to_owned(), message, field: field.to_owned() };
-            Refusal::invalid("DeleteOptions", "meta.k8s.io", "", &[cause])
+            StatusError::invalid("DeleteOptions", "meta.k8s.io", "", &[cause])
         };
         match options.propagation_policy.as_deref() {
             None | Some("Foreground" | "Background" | "Orphan") => {}
@@ -191,21 +191,21 @@ impl Request {
         Ok(options)
     }
 
-    async fn delete_one(&self, name: &str, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+    async fn delete_one(&self, name: &str, options: &DeleteOptions) -> Result<Outcome, StatusError> {
         for _ in 0..=RETRIES {
             let entry = self.stored()?;
             let object = self.resource.read(&entry.bytes)?;
             self.check_preconditions(&object, options)?;
             match self.try_delete(name, &entry, object, options).await {
-                // Without preconditions it does not matter which version is deleted.
-                Err(refusal) if refusal.is("Conflict") => {}
+                // Without preconditions any version can be deleted: retry.
+                Err(error) if error.is("Conflict") => {}
                 outcome => return outcome,
             }
         }
         Err(self.resource.stale(name))
     }
 
-    fn check_preconditions(&self, object: &Value, options: &DeleteOptions) -> Result<(), Refusal> {
+    fn check_preconditions(&self, object: &Value, options: &DeleteOptions) -> Result<(), StatusError> {
         let Some(preconditions) = &options.preconditions else { return Ok(()) };
         let checks = [
             ("UID", preconditions.uid.as_deref(), metadata::text(object, "uid")),
@@ -217,14 +217,14 @@ impl Request {
             if self.resource.is("", "namespaces") {
                 let why =
                     format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}");
-                return Err(Refusal::conflict(&self.resource.plural, "", name, &why));
+                return Err(StatusError::conflict(&self.resource.plural, "", name, &why));
             }
             let guess = if what == "UID" { "deleted and then recreated" } else { "modified" };
             let why = format!(
                 "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). The object \
                  might have been {guess}"
             );
-            return Err(Refusal::conflict(&self.resource.kind, &self.resource.group, name, &why));
+            return Err(StatusError::conflict(&self.resource.kind, &self.resource.group, name, &why));
         }
         Ok(())
     }
@@ -235,18 +235,18 @@ impl Request {
         entry: &Entry,
         mut object: Value,
         options: &DeleteOptions,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, StatusError> {
         let already = metadata::is_being_deleted(&object);
         let definition = self.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
         if definition && !already {
-            hold(&mut object);
+            add_cleanup_finalizer(&mut object);
         }
         if already && has_contents(&object) {
             return Ok(Outcome::Marked(object));
         }
         let grace = self.grace(&object, options);
         let namespace = self.resource.is("", "namespaces");
-        let changed_finalizers = settle_finalizers(&mut object, options, namespace);
+        let changed_finalizers = apply_propagation_policy(&mut object, options, namespace);
         let dry = options.dry_run.iter().any(|value| value == "All");
         let earlier = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
         if already {
@@ -281,7 +281,7 @@ impl Request {
             if definition {
                 custom::terminating(&mut object, &self.now);
             }
-            // These two are marked by their own rules in the real server, which leave this out.
+            // kube-apiserver marks these two kinds with their own rules, which skip this.
             if (definition || self.resource.is("", "namespaces"))
                 && let Some(metadata) = metadata::of(&mut object)
             {
@@ -297,12 +297,12 @@ impl Request {
         if dry {
             return Ok(Outcome::Marked(object));
         }
-        let draft = self.resource.draft(&object)?;
+        let encoded = self.resource.encode(&object)?;
         let key = self.resource.key(&self.namespace, name);
         let written = self
             .api
             .store
-            .write(&self.resource.shelf, &key, Expect::Revision(entry.revision), Action::Put(draft))
+            .write(&self.resource.storage_key, &key, Expect::Revision(entry.revision), Action::Put(encoded))
             .await;
         let written = written.map_err(|error| self.race(name, error))?;
         object["metadata"]["resourceVersion"] = json!(written.revision.to_string());
@@ -312,12 +312,12 @@ impl Request {
         Ok(Outcome::Marked(object))
     }
 
-    async fn remove(&self, name: &str, entry: &Entry, mut object: Value, dry: bool) -> Result<Outcome, Refusal> {
+    async fn remove(&self, name: &str, entry: &Entry, mut object: Value, dry: bool) -> Result<Outcome, StatusError> {
         if !self.resource.is("", "pods") {
-            // It goes as it was stored last, whatever the request took off it.
+            // Removed in its last stored state, without changes of the request.
             object = self.resource.read(&entry.bytes)?;
         } else if !metadata::is_being_deleted(&object) {
-            // Pods always leave gracefully, be it within no time.
+            // Pods always get a deletion timestamp, even with a grace period of zero.
             object["metadata"]["deletionTimestamp"] = json!(after(0));
             object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
             let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -326,23 +326,23 @@ impl Request {
         if dry {
             return Ok(Outcome::Gone(object));
         }
-        let draft = self.resource.draft(&object)?;
+        let encoded = self.resource.encode(&object)?;
         let key = self.resource.key(&self.namespace, name);
         let expect = Expect::Revision(entry.revision);
-        let written = self.api.store.write(&self.resource.shelf, &key, expect, Action::Remove(draft)).await;
+        let written = self.api.store.write(&self.resource.storage_key, &key, expect, Action::Remove(encoded)).await;
         let written = written.map_err(|error| self.race(name, error))?;
         object["metadata"]["resourceVersion"] = json!(written.revision.to_string());
         Ok(Outcome::Gone(object))
     }
 
-    fn race(&self, name: &str, error: WriteError) -> Refusal {
+    fn race(&self, name: &str, error: WriteError) -> StatusError {
         match error {
             WriteError::Unexpected(_) => self.resource.stale(name),
-            error => Refusal::internal(error),
+            error => StatusError::internal(error),
         }
     }
 
-    /// How many seconds an object has left. Only Pods on a node need any: their processes have to end.
+    /// The grace period in seconds. Only Pods on a node have one: their processes must terminate.
     fn grace(&self, object: &Value, options: &DeleteOptions) -> i64 {
         if !self.resource.is("", "pods") {
             return 0;
@@ -353,14 +353,14 @@ impl Request {
             return 0;
         }
         let own = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
-        // A negative grace has always meant the shortest one.
+        // A negative grace period means the shortest one.
         let grace = options.grace_period_seconds.unwrap_or(own);
         if grace < 0 { 1 } else { grace }
     }
 }
 
-/// Keeps a definition until its instances are gone.
-fn hold(definition: &mut Value) {
+/// Adds the cleanup finalizer.
+fn add_cleanup_finalizer(definition: &mut Value) {
     let mut finalizers: Vec<String> = metadata::finalizers(definition).into_iter().map(str::to_owned).collect();
     if !finalizers.iter().any(|name| name == custom::CLEANUP) {
         finalizers.push(custom::CLEANUP.to_owned());
@@ -375,17 +375,17 @@ fn after(seconds: i64) -> String {
     printed(end)
 }
 
-/// Records in the finalizers what shall happen to dependents. Returns whether they changed.
+/// Translates the propagation policy into finalizers. Returns whether they changed.
 ///
-/// Namespaces have rules of their own in the real server: there, whoever does not want orphans waits for the dependents.
-fn settle_finalizers(object: &mut Value, options: &DeleteOptions, namespace: bool) -> bool {
+/// As in kube-apiserver, the deletion of a Namespace without orphaning waits for the dependents.
+fn apply_propagation_policy(object: &mut Value, options: &DeleteOptions, namespace: bool) -> bool {
     let before: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     let wanted = match (options.orphan_dependents, options.propagation_policy.as_deref()) {
         (Some(true), _) | (_, Some("Orphan")) => Some(ORPHAN),
         (_, Some("Foreground")) => Some(FOREGROUND),
         (Some(false), _) if namespace => Some(FOREGROUND),
         (Some(false), _) | (_, Some(_)) => None,
-        // Whoever says nothing does not change what the object says.
+        // Without a policy the finalizers are kept.
         (None, None) => return false,
     };
     let mut after: Vec<String> =
@@ -407,7 +407,7 @@ fn settle_finalizers(object: &mut Value, options: &DeleteOptions, namespace: boo
     true
 }
 
-/// Goes on with definitions that were being deleted when the server stopped.
+/// Resumes the cleanup of definitions that were being deleted when the server stopped.
 pub(super) fn resume(api: &Arc<Api>) {
     for (name, entry) in api.store.list(DEFINITIONS, "").items {
         let marked =
@@ -418,23 +418,24 @@ pub(super) fn resume(api: &Arc<Api>) {
     }
 }
 
-/// Deletes the instances of a definition, then lets the definition go. Boxed, because deleting can begin this again.
+/// Deletes the instances of a definition, then the definition. Boxed because the deletion can start another cleanup.
 fn clean_up(api: Arc<Api>, definition: String) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         delete_instances(&api, &definition).await;
         if let Err(message) = release(&api, &definition).await {
-            tracing::warn!(definition, message, "a definition cannot be removed");
+            tracing::warn!(definition, message, "cannot remove a definition");
         }
     })
 }
 
 async fn delete_instances(api: &Arc<Api>, definition: &str) {
     loop {
-        let shelf = definition;
+        let storage_key = definition;
         let registry = api.registry();
-        let resource = registry.all().find(|resource| resource.custom.is_some() && *resource.shelf == *shelf).cloned();
+        let resource =
+            registry.all().find(|resource| resource.custom.is_some() && *resource.storage_key == *storage_key).cloned();
         let Some(resource) = resource else { break };
-        let Ok(mut watcher) = api.store.watch(shelf, "", api.store.revision()) else { break };
+        let Ok(mut watcher) = api.store.watch(storage_key, "", api.store.revision()) else { break };
         let request = Request {
             api: Arc::clone(api),
             registry: Arc::clone(&registry),
@@ -443,27 +444,27 @@ async fn delete_instances(api: &Arc<Api>, definition: &str) {
             name: String::new(),
             subresource: String::new(),
             query: Query::default(),
-            form: Form::Whole,
+            form: Representation::Whole,
             user: User::master(),
             content_type: None,
             user_agent: "kube-apiserver".to_owned(),
             now: now(),
             options_kind: "CreateOptions",
         };
-        if let Err(refusal) = request.delete_collection(b"").await {
-            tracing::warn!(definition, message = refusal.message(), "instances cannot be deleted");
+        if let Err(error) = request.delete_collection(b"").await {
+            tracing::warn!(definition, message = error.message(), "cannot delete instances");
         }
-        if !api.store.any(shelf, "") {
+        if !api.store.any(storage_key, "") {
             break;
         }
-        // Something keeps an instance: its finalizers. The next change may be the last.
+        // An instance still has finalizers; wait for the next change.
         if watcher.next().await.is_err() {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }
     }
 }
 
-/// Takes the cleanup finalizer off a definition.
+/// Removes the cleanup finalizer of a definition.
 async fn release(api: &Arc<Api>, definition: &str) -> Result<(), String> {
     for _ in 0..=RETRIES {
         let Some(entry) = api.store.get(DEFINITIONS, definition) else { return Ok(()) };
@@ -477,15 +478,15 @@ async fn release(api: &Arc<Api>, definition: &str) -> Result<(), String> {
         if let Some(metadata) = metadata::of(&mut object) {
             metadata.insert("finalizers".to_owned(), json!(left));
         }
-        let draft = Draft::new(&object).map_err(|error| error.to_string())?;
-        let action = if left.is_empty() { Action::Remove(draft) } else { Action::Put(draft) };
+        let encoded = EncodedObject::new(&object).map_err(|error| error.to_string())?;
+        let action = if left.is_empty() { Action::Remove(encoded) } else { Action::Put(encoded) };
         match api.store.write(DEFINITIONS, definition, Expect::Revision(entry.revision), action).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Unexpected(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
     }
-    Err("somebody else keeps changing it".to_owned())
+    Err("too many concurrent changes".to_owned())
 }
 
 #[cfg(test)]
@@ -503,7 +504,7 @@ mod tests {
             orphan_dependents: orphan,
             ..DeleteOptions::default()
         };
-        settle_finalizers(&mut object, &options, namespace);
+        apply_propagation_policy(&mut object, &options, namespace);
         assert_eq!(metadata::finalizers(&object), expected);
     }
 

@@ -1,4 +1,4 @@
-//! `list`: selectors, revisions, pages.
+//! `list`: selectors, revisions, pagination.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Request;
-use crate::http::{self as answers, Answer, Form};
-use crate::refusal::{Cause, Refusal};
+use crate::http::{self as responses, ApiResponse, Representation};
+use crate::status_error::{Cause, StatusError};
 use crate::store::{Entry, PastError, Snapshot};
 
-/// How long a request for a revision that is not there yet waits for it.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a request waits for a future revision.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which objects are wanted.
 pub(super) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
@@ -30,7 +29,7 @@ impl Selection {
         self.labels.is_everything() && self.fields.terms().is_empty()
     }
 
-    /// Whether an object is wanted. What cannot be read is not.
+    /// Whether an object matches. An unreadable object does not.
     pub(super) fn matches(&self, request: &Request, stored: &[u8]) -> bool {
         if self.is_everything() {
             return true;
@@ -38,37 +37,38 @@ impl Selection {
         request.resource.read(stored).is_ok_and(|object| self.labels.matches(&object) && self.fields.matches(&object))
     }
 
-    /// The only name that can match, if there is one.
+    /// The name in a field selector on metadata.name.
     pub(super) fn name(&self) -> Option<&str> {
         self.fields.name()
     }
 }
 
-/// Where a list goes on. The client hands it back unread.
+/// A continue token; opaque for clients.
 #[derive(Serialize, Deserialize)]
 struct Continue {
-    /// The revision of the first page; 0 goes on with the present.
+    /// The revision of the first page; 0 continues with the present state.
     #[serde(rename = "rv")]
     revision: u64,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     start: String,
 }
 
 impl Continue {
-    fn token(&self) -> Result<String, Refusal> {
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).map_err(Refusal::internal)?))
+    fn token(&self) -> Result<String, StatusError> {
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).map_err(StatusError::internal)?))
     }
 
-    fn read(token: &str) -> Result<Self, Refusal> {
+    fn read(token: &str) -> Result<Self, StatusError> {
         let problem = || {
-            Refusal::bad_request("invalid continue token: continue key is not valid: it was not made by this server")
+            StatusError::bad_request(
+                "invalid continue token: continue key is not valid: it was not created by this server",
+            )
         };
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| problem())?;
         serde_json::from_slice(&bytes).map_err(|_| problem())
     }
 }
 
-/// A page of a list.
 struct Page {
     revision: u64,
     items: Vec<Bytes>,
@@ -77,9 +77,9 @@ struct Page {
 }
 
 impl Request {
-    /// The objects that the client wants.
-    pub(super) fn selection(&self) -> Result<Selection, Refusal> {
-        let refused = |error: objects::selector::SelectorError| Refusal::bad_request(error.to_string());
+    /// Parses the selectors of the request.
+    pub(super) fn selection(&self) -> Result<Selection, StatusError> {
+        let refused = |error: objects::selector::SelectorError| StatusError::bad_request(error.to_string());
         let labels = LabelSelector::parse(self.query.get("labelSelector").unwrap_or_default()).map_err(refused)?;
         let fields = FieldSelector::parse(self.query.get("fieldSelector").unwrap_or_default()).map_err(refused)?;
         let custom = self.resource.custom.as_ref();
@@ -93,22 +93,22 @@ impl Request {
         (!self.namespace.is_empty()).then_some(&*self.namespace)
     }
 
-    /// The keys that can match.
+    /// The key prefix of possible matches.
     pub(super) fn prefix(&self, selection: &Selection) -> String {
         let prefix = self.resource.prefix(self.scope());
         match selection.name() {
-            // Shorter than the whole key, never longer: other names that begin the same are sorted out later.
+            // A prefix of the whole key: other names with the same beginning are filtered later.
             Some(name) if !self.resource.namespaced || !self.namespace.is_empty() => format!("{prefix}{name}"),
             _ => prefix,
         }
     }
 
-    pub(super) async fn list(&self) -> Result<Answer, Refusal> {
+    pub(super) async fn list(&self) -> Result<ApiResponse, StatusError> {
         self.check_list_options()?;
         let selection = self.selection()?;
         let page = self.page(&selection).await?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
-        if self.resource.custom.is_some() && self.form == Form::Whole {
+        if self.resource.custom.is_some() && self.form == Representation::Whole {
             metadata["continue"] = json!("");
         }
         if let Some(next) = page.next {
@@ -117,10 +117,10 @@ impl Request {
                 metadata["remainingItemCount"] = json!(remaining);
             }
         }
-        Ok(answers::json(StatusCode::OK, self.present_items(&metadata, &page.items)?))
+        Ok(responses::json(StatusCode::OK, self.present_items(&metadata, &page.items)?))
     }
 
-    fn check_list_options(&self) -> Result<(), Refusal> {
+    fn check_list_options(&self) -> Result<(), StatusError> {
         let Some(match_) = self.query.get("resourceVersionMatch") else { return Ok(()) };
         let version = self.query.get("resourceVersion");
         let mut causes = Vec::new();
@@ -150,27 +150,28 @@ impl Request {
         if causes.is_empty() {
             return Ok(());
         }
-        Err(Refusal::invalid("ListOptions", "meta.k8s.io", "", &causes))
+        Err(StatusError::invalid("ListOptions", "meta.k8s.io", "", &causes))
     }
 
-    /// The revision that a client names.
-    pub(super) fn asked_revision(&self) -> Result<Option<u64>, Refusal> {
+    pub(super) fn asked_revision(&self) -> Result<Option<u64>, StatusError> {
         let Some(text) = self.query.get("resourceVersion") else { return Ok(None) };
         let problem = || {
             let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            Refusal::bad_request(format!(
+            StatusError::bad_request(format!(
                 "invalid resource version: resourceVersion: Invalid value: {text:?}: {detail}"
             ))
         };
         text.parse().map(Some).map_err(|_| problem())
     }
 
-    async fn page(&self, selection: &Selection) -> Result<Page, Refusal> {
+    async fn page(&self, selection: &Selection) -> Result<Page, StatusError> {
         let limit = self.query.number("limit")?.filter(|limit| *limit > 0);
         let (snapshot, start) = match self.query.get("continue") {
             Some(token) => {
                 if !matches!(self.query.get("resourceVersion"), None | Some("0")) {
-                    return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
+                    return Err(StatusError::bad_request(
+                        "specifying resource version is not allowed when using continue",
+                    ));
                 }
                 let position = Continue::read(token)?;
                 (self.snapshot_of_page(selection, &position)?, Some(position.start))
@@ -202,21 +203,21 @@ impl Request {
             Some(start) if more => Some(Continue { revision: snapshot.revision, start: start.to_string() }.token()?),
             _ => None,
         };
-        // With a selector nobody has counted what matches.
+        // With a selector the remaining matches are not counted.
         let remaining = selection.is_everything().then_some(total - seen);
         Ok(Page { revision: snapshot.revision, items, next, remaining })
     }
 
-    fn snapshot_of_page(&self, selection: &Selection, position: &Continue) -> Result<Snapshot, Refusal> {
+    fn snapshot_of_page(&self, selection: &Selection, position: &Continue) -> Result<Snapshot, StatusError> {
         let prefix = self.prefix(selection);
         if position.revision == 0 {
-            return Ok(self.api.store.list(&self.resource.shelf, &prefix));
+            return Ok(self.api.store.list(&self.resource.storage_key, &prefix));
         }
-        match self.api.store.list_at(&self.resource.shelf, &prefix, position.revision) {
+        match self.api.store.list_at(&self.resource.storage_key, &prefix, position.revision) {
             Ok(snapshot) => Ok(snapshot),
-            Err(PastError::Future { .. }) => {
-                Err(Refusal::bad_request("invalid continue token: continue key is not valid: it is from the future"))
-            }
+            Err(PastError::Future { .. }) => Err(StatusError::bad_request(
+                "invalid continue token: continue key is not valid: it is from the future",
+            )),
             Err(PastError::TooOld { .. }) => {
                 let inconsistent = Continue { revision: 0, start: position.start.clone() }.token()?;
                 let message = "The provided continue parameter is too old to display a consistent list result. You can \
@@ -224,12 +225,12 @@ impl Request {
                                response to retrieve the remainder of the results. Continuing with the provided token \
                                results in an inconsistent list - objects that were created, modified, or deleted \
                                between the time the first chunk was returned and now may show up in the list.";
-                Err(Refusal::expired(message).with_continue(inconsistent))
+                Err(StatusError::expired(message).with_continue(inconsistent))
             }
         }
     }
 
-    async fn snapshot(&self, selection: &Selection, paged: bool) -> Result<Snapshot, Refusal> {
+    async fn snapshot(&self, selection: &Selection, paged: bool) -> Result<Snapshot, StatusError> {
         let prefix = self.prefix(selection);
         let exact = match (self.query.get("resourceVersionMatch"), self.asked_revision()?) {
             (_, None | Some(0)) => None,
@@ -245,11 +246,11 @@ impl Request {
             }
         };
         match exact {
-            None => Ok(self.api.store.list(&self.resource.shelf, &prefix)),
+            None => Ok(self.api.store.list(&self.resource.storage_key, &prefix)),
             Some(revision) => {
-                self.api.store.list_at(&self.resource.shelf, &prefix, revision).map_err(|error| match error {
-                    PastError::Future { asked, current } => Refusal::revision_from_the_future(asked, current),
-                    PastError::TooOld { .. } => Refusal::expired(
+                self.api.store.list_at(&self.resource.storage_key, &prefix, revision).map_err(|error| match error {
+                    PastError::Future { asked, current } => StatusError::future_revision(asked, current),
+                    PastError::TooOld { .. } => StatusError::expired(
                         "The provided resource version is too old to display a consistent list result. You must \
                          start a new list without the resourceVersion.",
                     ),
@@ -258,24 +259,24 @@ impl Request {
         }
     }
 
-    /// Waits until the store has reached a revision that the client saw somewhere.
-    pub(super) async fn wait_for(&self, revision: u64) -> Result<(), Refusal> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+    /// Waits until the store has reached a revision that the client has seen.
+    pub(super) async fn wait_for(&self, revision: u64) -> Result<(), StatusError> {
+        let deadline = tokio::time::Instant::now() + REVISION_TIMEOUT;
         loop {
             let current = self.api.store.revision();
             if current >= revision {
                 return Ok(());
             }
             if tokio::time::Instant::now() >= deadline {
-                return Err(Refusal::revision_from_the_future(revision, current));
+                return Err(StatusError::future_revision(revision, current));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Every stored object that a selection matches.
-    pub(super) fn selected(&self, selection: &Selection) -> Result<Vec<(Value, Entry)>, Refusal> {
-        let snapshot = self.api.store.list(&self.resource.shelf, &self.prefix(selection));
+    /// Every stored object that matches.
+    pub(super) fn selected(&self, selection: &Selection) -> Result<Vec<(Value, Entry)>, StatusError> {
+        let snapshot = self.api.store.list(&self.resource.storage_key, &self.prefix(selection));
         snapshot
             .items
             .into_iter()

@@ -1,29 +1,28 @@
-//! What must be right about the metadata of every object.
+//! Validation of metadata.
 
 use objects::schema::{Violation, name_rule, names};
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
 
-/// The most bytes that all annotations of an object may have.
-const LARGEST_ANNOTATIONS: i64 = 256 * 1024;
+/// Maximum total size of annotations, in bytes.
+const MAX_ANNOTATIONS: i64 = 256 * 1024;
 
-/// A text of the metadata; empty if it is not there.
+/// A string field of the metadata; empty if missing.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// The finalizers of an object.
 pub(super) fn finalizers(object: &Value) -> Vec<&str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Whether somebody asked for the end of an object.
+/// Whether the object has a deletion timestamp.
 pub(super) fn is_being_deleted(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The metadata, made if there is none.
+/// The metadata, created if missing.
 pub(super) fn of(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let fields = object.as_object_mut()?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
@@ -33,7 +32,6 @@ pub(super) fn of(object: &mut Value) -> Option<&mut Map<String, Value>> {
     metadata.as_object_mut()
 }
 
-/// What is wrong with the name of an object.
 fn wrong_name(resource: &Resource, name: &str) -> Vec<String> {
     match &resource.custom {
         Some(_) => names::dns_1123_subdomain(name),
@@ -41,13 +39,13 @@ fn wrong_name(resource: &Resource, name: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with the metadata of a new object.
+/// Validates the metadata of a new object.
 pub(super) fn check_new(resource: &Resource, object: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let invalid = |field: &str, value: &str, wrong: &str| Violation::invalid_text(field, value, wrong);
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {
-        // The generated part follows, so a trailing dash is not the end of the name.
+        // The suffix follows, so a trailing dash is not the end of the name.
         let name = prefix.strip_suffix('-').map_or(prefix.to_owned(), |prefix| format!("{prefix}a"));
         found.extend(wrong_name(resource, &name).iter().map(|wrong| invalid("metadata.generateName", prefix, wrong)));
     }
@@ -71,7 +69,7 @@ pub(super) fn check_new(resource: &Resource, object: &Value) -> Vec<Violation> {
     found
 }
 
-/// What is wrong with the metadata of an object that replaces `old`.
+/// Validates the metadata of an update.
 pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     if is_being_deleted(old) {
@@ -86,7 +84,7 @@ pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> 
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 list.join(", ")
             );
-            // Built-in kinds are checked twice in the real server, and it says so twice.
+            // kube-apiserver checks built-in kinds twice, and reports the error twice.
             for _ in 0..if resource.custom.is_some() { 1 } else { 2 } {
                 found.push(Violation::forbidden("metadata.finalizers", &detail));
             }
@@ -105,7 +103,7 @@ pub(super) fn check_change(resource: &Resource, object: &Value, old: &Value) -> 
     found
 }
 
-/// Labels, annotations and owners.
+/// Labels, annotations and owner references.
 fn check_fields(object: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let metadata = &object["metadata"];
@@ -122,8 +120,8 @@ fn check_fields(object: &Value) -> Vec<Violation> {
         check("metadata.annotations", key, names::qualified_name(&key.to_lowercase()));
         size += key.len() + value.as_str().unwrap_or_default().len();
     }
-    if i64::try_from(size).is_ok_and(|size| size > LARGEST_ANNOTATIONS) {
-        found.push(Violation::too_long("metadata.annotations", LARGEST_ANNOTATIONS));
+    if i64::try_from(size).is_ok_and(|size| size > MAX_ANNOTATIONS) {
+        found.push(Violation::too_long("metadata.annotations", MAX_ANNOTATIONS));
     }
     found.extend(check_owners(&metadata["ownerReferences"]));
     found
@@ -160,7 +158,7 @@ fn check_owners(owners: &Value) -> Vec<Violation> {
     found
 }
 
-/// Owners with their fields in the order of Go's type, because a sentence shows them.
+/// Owner references with the field order of Go's type, because a message prints them.
 fn in_order(owners: &Value) -> Value {
     const FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let sorted = |owner: &Value| -> Value {
@@ -186,7 +184,7 @@ fn check_finalizers(object: &Value) -> Vec<Violation> {
     found
 }
 
-/// Custom kinds take every new finalizer, with a word of advice about short ones.
+/// Custom kinds accept every new finalizer, with a warning for unqualified names.
 pub(super) fn finalizer_warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     if resource.custom.is_none() {
         return Vec::new();
@@ -204,12 +202,12 @@ pub(super) fn finalizer_warnings(resource: &Resource, object: &Value, old: Optio
         .collect()
 }
 
-/// Leases and definitions are judged by the rules that custom kinds have too.
+/// Leases and definitions follow the rules of custom kinds.
 fn knows_short_finalizers(resource: &Resource) -> bool {
     resource.custom.is_none() && !matches!(&*resource.group, "coordination.k8s.io" | "apiextensions.k8s.io")
 }
 
-/// Most built-in kinds know which finalizers need no domain.
+/// Most built-in kinds accept only standard unqualified finalizers.
 fn check_short_finalizers(object: &Value) -> Vec<Violation> {
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     finalizers(object)

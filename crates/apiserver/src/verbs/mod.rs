@@ -1,4 +1,4 @@
-//! What can be done with objects.
+//! The verbs of objects.
 
 mod admission;
 mod create;
@@ -22,39 +22,39 @@ pub(crate) use tokens::token_user;
 use std::sync::Arc;
 
 use http::StatusCode;
-use objects::schema::{complaints, strict_error};
+use objects::schema::{field_warnings, strict_error};
 use serde_json::Value;
 
 use crate::api::{Api, Call};
 use crate::auth::User;
-use crate::http::{self as answers, Answer, Form};
+use crate::http::{self as responses, ApiResponse, Representation};
 use crate::kinds::{Registry, Resource};
-use crate::refusal::{Cause, Refusal};
 use crate::request::Query;
+use crate::status_error::{Cause, StatusError};
 use crate::store::{Entry, WriteError};
 
-/// A request to a kind, with everything that is known about it.
+/// A request to a kind.
 pub(crate) struct Request {
     pub(crate) api: Arc<Api>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) resource: Arc<Resource>,
-    /// Empty if the kind has none, or for all of them.
+    /// Empty for cluster-scoped kinds, and for all namespaces.
     pub(crate) namespace: String,
     /// Empty for the collection.
     pub(crate) name: String,
     /// Empty for the object itself.
     pub(crate) subresource: String,
     pub(crate) query: Query,
-    pub(crate) form: Form,
+    pub(crate) form: Representation,
     pub(crate) user: User,
     pub(crate) content_type: Option<String>,
     pub(crate) user_agent: String,
     pub(crate) now: String,
-    /// How the real server calls the options of the verb.
+    /// The name of the options type of the verb, for messages.
     pub(crate) options_kind: &'static str,
 }
 
-/// What happens to fields that a kind does not have.
+/// The `fieldValidation` parameter: how unknown fields are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldValidation {
     Ignore,
@@ -62,7 +62,6 @@ enum FieldValidation {
     Strict,
 }
 
-/// The result of a write.
 struct Written {
     object: Value,
     code: StatusCode,
@@ -70,8 +69,7 @@ struct Written {
 }
 
 impl Request {
-    /// Carries out `verb`.
-    pub(crate) async fn answer(self, verb: &str, call: Call) -> Result<Answer, Refusal> {
+    pub(crate) async fn answer(self, verb: &str, call: Call) -> Result<ApiResponse, StatusError> {
         match (&*self.subresource, verb) {
             ("log", _) => return self.log().await,
             ("exec" | "attach" | "portforward", _) => return self.stream(call),
@@ -94,17 +92,16 @@ impl Request {
             "patch" => self.patch(&call.body).await,
             "delete" => self.delete(&call.body).await,
             "deletecollection" => self.delete_collection(&call.body).await,
-            _ => Err(Refusal::method_not_allowed()),
+            _ => Err(StatusError::method_not_allowed()),
         }
     }
 
-    /// The stored object.
-    fn stored(&self) -> Result<Entry, Refusal> {
+    fn stored(&self) -> Result<Entry, StatusError> {
         let key = self.resource.key(&self.namespace, &self.name);
-        self.api.store.get(&self.resource.shelf, &key).ok_or_else(|| self.resource.not_found(&self.name))
+        self.api.store.get(&self.resource.storage_key, &key).ok_or_else(|| self.resource.not_found(&self.name))
     }
 
-    fn is_dry_run(&self) -> Result<bool, Refusal> {
+    fn is_dry_run(&self) -> Result<bool, StatusError> {
         self.dry_run().map_err(|cause| self.invalid_options(&[cause]))
     }
 
@@ -123,7 +120,7 @@ impl Request {
     fn field_validation(&self) -> Result<FieldValidation, Cause> {
         match self.query.get("fieldValidation") {
             Some("Ignore") => Ok(FieldValidation::Ignore),
-            // What clients get that say nothing.
+            // The default.
             None | Some("Warn") => Ok(FieldValidation::Warn),
             Some("Strict") => Ok(FieldValidation::Strict),
             Some(other) => {
@@ -138,58 +135,56 @@ impl Request {
         matches!(self.field_validation(), Ok(FieldValidation::Ignore))
     }
 
-    /// Judges the parameters that every write has, before anybody looks at the body.
-    fn check_write_options(&self) -> Result<(), Refusal> {
+    /// Validates the parameters of a write, before the body is read.
+    fn check_write_options(&self) -> Result<(), StatusError> {
         self.check_options(None)
     }
 
-    /// The same, together with what else is wrong with them.
-    fn check_options(&self, wrong: Option<Cause>) -> Result<(), Refusal> {
+    /// The same, together with other invalid parameters.
+    fn check_options(&self, wrong: Option<Cause>) -> Result<(), StatusError> {
         let (dry_run, validation) = (self.dry_run().err(), self.field_validation().err());
         let causes: Vec<Cause> = wrong.into_iter().chain(dry_run).chain(validation).collect();
         if causes.is_empty() { Ok(()) } else { Err(self.invalid_options(&causes)) }
     }
 
-    fn invalid_options(&self, causes: &[Cause]) -> Refusal {
-        Refusal::invalid(self.options_kind, "meta.k8s.io", "", causes)
+    fn invalid_options(&self, causes: &[Cause]) -> StatusError {
+        StatusError::invalid(self.options_kind, "meta.k8s.io", "", causes)
     }
 
-    /// Complains about fields that a kind does not have, as loudly as the client asked for: with warnings, or with the
-    /// sentence of a refusal.
-    fn complain(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, String> {
+    /// Reports unknown and duplicate fields according to `fieldValidation`: as warnings, or as an error message.
+    fn report_fields(&self, duplicates: &[String], unknown: &[String]) -> Result<Vec<String>, String> {
         if duplicates.is_empty() && unknown.is_empty() {
             return Ok(Vec::new());
         }
         match self.field_validation() {
             Ok(FieldValidation::Ignore) => Ok(Vec::new()),
             Ok(FieldValidation::Strict) => Err(strict_error(duplicates, unknown)),
-            // Whatever else a client says was refused before its body was read.
-            Ok(FieldValidation::Warn) | Err(_) => Ok(complaints(duplicates, unknown)),
+            // Invalid values were rejected before the body was read.
+            Ok(FieldValidation::Warn) | Err(_) => Ok(field_warnings(duplicates, unknown)),
         }
     }
 
-    /// The manager to which a write is ascribed.
+    /// The field manager of a write.
     fn manager(&self) -> String {
         objects::apply::manager_name(self.query.get("fieldManager"), &self.user_agent)
     }
 
-    fn written(&self, written: &Written) -> Result<Answer, Refusal> {
+    fn written(&self, written: &Written) -> Result<ApiResponse, StatusError> {
         let body = self.present_one(&written.object)?;
-        let mut answer = answers::json(written.code, body);
-        answers::warn(&mut answer, &written.warnings);
+        let mut answer = responses::json(written.code, body);
+        responses::warn(&mut answer, &written.warnings);
         Ok(answer)
     }
 
-    fn write_failed(&self, name: &str, error: &WriteError) -> Refusal {
+    fn write_failed(&self, name: &str, error: &WriteError) -> StatusError {
         match error {
             WriteError::Unexpected(None) => self.resource.not_found(name),
             WriteError::Unexpected(Some(_)) => self.resource.stale(name),
-            WriteError::Disk(_) | WriteError::Closed => Refusal::internal(error),
+            WriteError::Disk(_) | WriteError::Closed => StatusError::internal(error),
         }
     }
 }
 
-/// What is wrong with a parameter that has a value nobody knows.
 fn unsupported(parameter: &str, message: String) -> Cause {
     Cause { reason: "FieldValueNotSupported".to_owned(), message, field: parameter.to_owned() }
 }

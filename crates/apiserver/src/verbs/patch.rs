@@ -1,7 +1,7 @@
-//! `patch`: three kinds of patches, and server-side apply.
+//! `patch`: JSON patch, merge patch, strategic merge patch and server-side apply.
 
 use http::StatusCode;
-use objects::apply::{Applied, Refused, apply};
+use objects::apply::{Applied, ApplyError, apply};
 use objects::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use objects::schema::{conversion_error, go_name, go_value, quoted};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use super::admission::no_object;
 use super::update::RETRIES;
 use super::{Request, Written, metadata};
 use crate::body;
-use crate::http::Answer;
-use crate::refusal::{Cause, Refusal};
+use crate::http::ApiResponse;
+use crate::status_error::{Cause, StatusError};
 use crate::store::Entry;
 
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 impl Request {
-    pub(super) async fn patch(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) async fn patch(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let kind = self.patch_kind()?;
         if kind == Kind::Apply {
             return self.apply(bytes).await;
@@ -36,48 +36,48 @@ impl Request {
             field: "force".to_owned(),
         };
         self.check_options(self.query.flag("force").then_some(force))?;
-        let decoded =
-            body::json(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
+        let decoded = body::json(bytes)
+            .map_err(|problem| StatusError::bad_request(format!("error decoding patch: {problem}")))?;
         let patch = decoded.value;
         let mut attempt = 0;
         loop {
             let entry = self.stored()?;
             let old = self.resource.read(&entry.bytes)?;
             if kind == Kind::Merge && patch.is_array() && self.ignores_unknown_fields() {
-                // Then nobody looks at the patch before it is taken for the object.
+                // As in kube-apiserver, such a patch is taken for the patched object.
                 return Err(Self::unreadable(&patch.to_string(), &no_object(&patch)));
             }
             if kind == Kind::Json && !patch.is_array() && !patch.is_null() && self.ignores_unknown_fields() {
                 let found = go_name(&patch);
                 let problem = format!("json: cannot unmarshal {found} into Go value of type jsonpatch.Patch");
-                return Err(Refusal::bad_request(problem));
+                return Err(StatusError::bad_request(problem));
             }
             let patched = match kind {
                 Kind::Json => json_patch(&old, &patch),
                 Kind::Merge | Kind::Apply => merge_patch(&old, &patch),
                 Kind::Strategic => strategic_merge_patch(&old, &patch, self.schema().as_deref()),
             };
-            let mut new = patched.map_err(|error| Self::patch_refusal(&error))?;
-            // A patch that names a version is meant for that one only.
+            let mut new = patched.map_err(|error| Self::patch_error(&error))?;
+            // A patch with a resourceVersion applies to that version only.
             let conditional = metadata::text(&new, "resourceVersion") != metadata::text(&old, "resourceVersion");
-            let warnings = self.shape(&mut new, &decoded.duplicates).map_err(|unfit| {
+            let warnings = self.shape(&mut new, &decoded.duplicates).map_err(|invalid| {
                 if kind == Kind::Strategic {
-                    Self::unreadable(&go_value(&patch), &conversion_error(unfit.problem))
+                    Self::unreadable(&go_value(&patch), &conversion_error(invalid.problem))
                 } else {
-                    Self::unreadable(&new.to_string(), &unfit.problem)
+                    Self::unreadable(&new.to_string(), &invalid.problem)
                 }
             })?;
-            self.check_identity(&mut new).map_err(|refusal| refusal.with_warnings(&warnings))?;
+            self.check_identity(&mut new).map_err(|error| error.with_warnings(&warnings))?;
             self.fill_defaults(&mut new);
             let new = self.with_owners(Some(&old), new);
             match self.store_change(&entry, &old, new, warnings.clone()).await {
-                Err(refusal) if refusal.is("Conflict") && !conditional && attempt < RETRIES => attempt += 1,
-                outcome => return self.written(&outcome.map_err(|refusal| refusal.with_warnings(&warnings))?),
+                Err(error) if error.is("Conflict") && !conditional && attempt < RETRIES => attempt += 1,
+                outcome => return self.written(&outcome.map_err(|error| error.with_warnings(&warnings))?),
             }
         }
     }
 
-    fn patch_kind(&self) -> Result<Kind, Refusal> {
+    fn patch_kind(&self) -> Result<Kind, StatusError> {
         let given = self.content_type.as_deref().unwrap_or_default();
         let builtin = self.resource.custom.is_none();
         match given.split(';').next().unwrap_or_default().trim() {
@@ -87,58 +87,58 @@ impl Request {
             "application/apply-patch+yaml" => Ok(Kind::Apply),
             _ => {
                 if builtin {
-                    let refusal = Refusal::unsupported_media_type("415: Unsupported Media Type");
-                    return Err(refusal.with_details(json!({})));
+                    let error = StatusError::unsupported_media_type("415: Unsupported Media Type");
+                    return Err(error.with_details(json!({})));
                 }
                 let message = format!(
                     "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
                 );
-                Err(Refusal::unsupported_media_type(message))
+                Err(StatusError::unsupported_media_type(message))
             }
         }
     }
 
-    fn patch_refusal(error: &PatchError) -> Refusal {
-        tracing::debug!(?error, "a patch does not fit");
+    fn patch_error(error: &PatchError) -> StatusError {
+        tracing::debug!(?error, "cannot apply a patch");
         let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
-        let refusal = Refusal::new(code, error.reason(), error.to_string());
+        let status = StatusError::new(code, error.reason(), error.to_string());
         match error {
-            PatchError::Inapplicable { .. } => refusal.with_details(json!({})),
-            _ => refusal,
+            PatchError::Inapplicable { .. } => status.with_details(json!({})),
+            _ => status,
         }
     }
 
-    /// What the patch makes is no object of its kind.
-    fn unreadable(shown: &str, problem: &str) -> Refusal {
+    /// The patched result is not a valid object of its kind.
+    fn unreadable(shown: &str, problem: &str) -> StatusError {
         let message = format!("Invalid value: {}: {problem}", quoted(shown));
         let cause = Cause { reason: "FieldValueInvalid".to_owned(), message, field: "patch".to_owned() };
-        Refusal::invalid("", "", "", &[cause])
+        StatusError::invalid("", "", "", &[cause])
     }
 
-    /// A patch can rename or move an object as little as anything else can.
-    fn check_identity(&self, object: &mut Value) -> Result<(), Refusal> {
-        self.settle_namespace(object)?;
+    /// A patch cannot change name or namespace.
+    fn check_identity(&self, object: &mut Value) -> Result<(), StatusError> {
+        self.set_namespace(object)?;
         self.check_name(object)
     }
 
     /// Server-side apply.
-    async fn apply(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    async fn apply(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let manager = self.query.get("fieldManager");
-        let nobody = Cause {
+        let missing_manager = Cause {
             reason: "FieldValueRequired".to_owned(),
             message: "Required value: is required for apply patch".to_owned(),
             field: "fieldManager".to_owned(),
         };
-        self.check_options(manager.is_none().then_some(nobody))?;
+        self.check_options(manager.is_none().then_some(missing_manager))?;
         let manager = manager.unwrap_or_default();
         let decoded =
-            body::yaml(bytes).map_err(|problem| Refusal::bad_request(format!("error decoding YAML: {problem}")))?;
+            body::yaml(bytes).map_err(|problem| StatusError::bad_request(format!("error decoding YAML: {problem}")))?;
         let configuration = decoded.value;
         if !configuration.is_object() {
             if !self.subresource.is_empty() {
                 self.stored()?;
             }
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go \
                  value of type map[string]interface {{}}",
                 go_name(&configuration)
@@ -149,15 +149,15 @@ impl Request {
         loop {
             let outcome = self.apply_once(&configuration, manager, force, &decoded.duplicates).await;
             match outcome {
-                Err(refusal) if is_race(&refusal) && attempt < RETRIES => attempt += 1,
+                Err(error) if is_race(&error) && attempt < RETRIES => attempt += 1,
                 outcome => return self.written(&outcome?),
             }
         }
     }
 
-    /// What of the configuration the kind does not have. The configuration itself stays as it is.
-    fn unknown_fields(&self, configuration: &Value, duplicates: &[String]) -> Result<Vec<String>, Refusal> {
-        self.shape(&mut configuration.clone(), duplicates).map_err(|unfit| self.not_handled(&unfit))
+    /// The unknown fields of an applied configuration, which itself is not changed.
+    fn unknown_fields(&self, configuration: &Value, duplicates: &[String]) -> Result<Vec<String>, StatusError> {
+        self.shape(&mut configuration.clone(), duplicates).map_err(|invalid| self.not_handled(&invalid))
     }
 
     async fn apply_once(
@@ -166,25 +166,25 @@ impl Request {
         manager: &str,
         force: bool,
         duplicates: &[String],
-    ) -> Result<Written, Refusal> {
+    ) -> Result<Written, StatusError> {
         let entry = match self.stored() {
             Ok(entry) => Some(entry),
-            Err(refusal) if self.subresource.is_empty() && refusal.is("NotFound") => None,
-            Err(refusal) => return Err(refusal),
+            Err(error) if self.subresource.is_empty() && error.is("NotFound") => None,
+            Err(error) => return Err(error),
         };
         let old = entry.as_ref().map(|entry| self.resource.read(&entry.bytes)).transpose()?;
         if old.is_none() && !metadata::text(configuration, "uid").is_empty() {
             let uid = metadata::text(configuration, "uid");
             let why =
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-            return Err(Refusal::conflict(&self.resource.plural, &self.resource.group, &self.name, &why));
+            return Err(StatusError::conflict(&self.resource.plural, &self.resource.group, &self.name, &why));
         }
         let applied = self
             .with_target(|target| apply(old.as_ref(), configuration, manager, force, target, &self.now))
-            .map_err(|refused| Self::apply_refusal(&refused))?;
+            .map_err(|refused| Self::apply_error(&refused))?;
         let warnings = self.unknown_fields(configuration, duplicates)?;
         let stored = self.store_applied(entry, old, applied, warnings.clone()).await;
-        stored.map_err(|refusal| refusal.with_warnings(&warnings))
+        stored.map_err(|error| error.with_warnings(&warnings))
     }
 
     async fn store_applied(
@@ -193,14 +193,14 @@ impl Request {
         old: Option<Value>,
         applied: Applied,
         warnings: Vec<String>,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<Written, StatusError> {
         let mut object = applied.object;
         self.check_identity(&mut object)?;
         let (Some(entry), Some(old)) = (entry, old) else {
             self.shape_quietly(&mut object);
             self.fill_applied(&mut object);
             if let Some(metadata) = metadata::of(&mut object) {
-                // A version that is gone with its object keeps nobody from making another.
+                // The version refers to a deleted object; create a new one.
                 metadata.shift_remove("resourceVersion");
             }
             return self.store_new(object, warnings).await;
@@ -213,18 +213,17 @@ impl Request {
         self.store_change(&entry, &old, object, warnings).await
     }
 
-    fn apply_refusal(refused: &Refused) -> Refusal {
+    fn apply_error(refused: &ApplyError) -> StatusError {
         let code = StatusCode::from_u16(refused.code()).unwrap_or(StatusCode::BAD_REQUEST);
-        let refusal = Refusal::new(code, refused.reason(), refused.to_string());
+        let error = StatusError::new(code, refused.reason(), refused.to_string());
         match refused {
-            Refused::Conflict(conflicts) => refusal.with_details(json!({"causes": conflicts.causes()})),
-            _ => refusal,
+            ApplyError::Conflict(conflicts) => error.with_details(json!({"causes": conflicts.causes()})),
+            _ => error,
         }
     }
 }
 
-/// Somebody else wrote in between; a conflict about fields is another matter, and says so.
-fn is_race(refusal: &Refusal) -> bool {
-    refusal.is("AlreadyExists")
-        || (refusal.is("Conflict") && refusal.message().contains("the object has been modified"))
+/// Whether the error is a write race; a field ownership conflict is not.
+fn is_race(error: &StatusError) -> bool {
+    error.is("AlreadyExists") || (error.is("Conflict") && error.message().contains("the object has been modified"))
 }

@@ -1,4 +1,4 @@
-//! What Pods have besides being objects: a place to run, logs, streams, evictions.
+//! Pods: defaults, binding, eviction, logs and streams.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -8,15 +8,15 @@ use super::update::RETRIES;
 use super::{Request, metadata};
 use crate::api::Call;
 use crate::body;
-use crate::http::{self as answers, Answer};
+use crate::http::{self as responses, ApiResponse};
 use crate::kubelet::{Attach, Exec, Kubelet, KubeletError, LogRequest};
-use crate::refusal::Refusal;
-use crate::store::{Action, Draft, Expect, WriteError};
+use crate::status_error::StatusError;
+use crate::store::{Action, EncodedObject, Expect, WriteError};
 use crate::streams;
 
 use std::sync::Arc;
 
-/// What the server adds to a new Pod.
+/// Sets the fields that the server computes for a new Pod.
 pub(super) fn complete_new(pod: &mut Value) {
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
     let account = if account.is_empty() { "default" } else { account }.to_owned();
@@ -25,7 +25,7 @@ pub(super) fn complete_new(pod: &mut Value) {
     pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
 }
 
-/// What the server settles whenever a Pod is written: its rank, and how long it stays on a node that is not well.
+/// Sets QoS class and default tolerations, as admission plugins do.
 pub(super) fn admit(pod: &mut Value, old: Option<&Value>) {
     for (field, value) in [("priority", json!(0)), ("preemptionPolicy", json!("PreemptLowerPriority"))] {
         if pod["spec"][field].is_null() {
@@ -74,32 +74,32 @@ fn quality(pod: &Value) -> &'static str {
     }
 }
 
-fn node_refusal(error: &KubeletError) -> Refusal {
+fn node_error(error: &KubeletError) -> StatusError {
     match error {
-        KubeletError::BadRequest(text) => Refusal::bad_request(text.clone()),
-        KubeletError::NotFound(text) => Refusal::new(StatusCode::NOT_FOUND, "NotFound", text.clone()),
-        KubeletError::Failed(text) => Refusal::internal(text),
+        KubeletError::BadRequest(text) => StatusError::bad_request(text.clone()),
+        KubeletError::NotFound(text) => StatusError::new(StatusCode::NOT_FOUND, "NotFound", text.clone()),
+        KubeletError::Failed(text) => StatusError::internal(text),
     }
 }
 
 impl Request {
-    /// `pods/binding` and `bindings`: the Pod goes to a node.
-    pub(super) async fn bind(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    /// `pods/binding` and `bindings`.
+    pub(super) async fn bind(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let binding = body::decode(self.content_type.as_deref(), bytes)?.value;
         let name = if self.name.is_empty() { metadata::text(&binding, "name") } else { &self.name };
         let node = binding["target"]["name"].as_str().unwrap_or_default();
         let key = format!("{}/{name}", self.namespace);
-        let missing = || Refusal::not_found("pods", "", name);
+        let missing = || StatusError::not_found("pods", "", name);
         for _ in 0..=RETRIES {
             let entry = self.api.store.get("pods", &key).ok_or_else(missing)?;
-            let mut pod: Value = serde_json::from_slice(&entry.bytes).map_err(Refusal::internal)?;
+            let mut pod: Value = serde_json::from_slice(&entry.bytes).map_err(StatusError::internal)?;
             if metadata::is_being_deleted(&pod) {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
-                return Err(Refusal::conflict("pods/binding", "", name, &why));
+                return Err(StatusError::conflict("pods/binding", "", name, &why));
             }
             if let Some(before) = pod["spec"]["nodeName"].as_str().filter(|before| !before.is_empty()) {
                 let why = format!("pod {name} is already assigned to node {before:?}");
-                return Err(Refusal::conflict("pods/binding", "", name, &why));
+                return Err(StatusError::conflict("pods/binding", "", name, &why));
             }
             pod["spec"]["nodeName"] = json!(node);
             let condition = json!({
@@ -112,29 +112,29 @@ impl Request {
                 conditions.retain(|condition| condition["type"] != "PodScheduled");
                 conditions.push(condition);
             }
-            let draft = Draft::new(&pod).map_err(Refusal::internal)?;
-            match self.api.store.write("pods", &key, Expect::Revision(entry.revision), Action::Put(draft)).await {
+            let encoded = EncodedObject::new(&pod).map_err(StatusError::internal)?;
+            match self.api.store.write("pods", &key, Expect::Revision(entry.revision), Action::Put(encoded)).await {
                 Ok(_) => {
                     let status = json!({
                         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
                     });
-                    return Ok(answers::json(StatusCode::CREATED, status.to_string()));
+                    return Ok(responses::json(StatusCode::CREATED, status.to_string()));
                 }
                 Err(WriteError::Unexpected(_)) => {}
-                Err(error) => return Err(Refusal::internal(error)),
+                Err(error) => return Err(StatusError::internal(error)),
             }
         }
-        Err(Refusal::stale("pods", "", name))
+        Err(StatusError::stale("pods", "", name))
     }
 
-    /// `pods/eviction`: a deletion that a PodDisruptionBudget can refuse.
-    pub(super) async fn evict(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    /// `pods/eviction`: a deletion that respects PodDisruptionBudgets.
+    pub(super) async fn evict(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let eviction = body::decode(self.content_type.as_deref(), bytes)?.value;
         let pod = self.resource.read(&self.stored()?.bytes)?;
         let running = matches!(pod["status"]["phase"].as_str(), Some("Running"));
         if running && self.is_protected(&pod)? {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            return Err(Refusal::too_many_requests(message, 10));
+            return Err(StatusError::too_many_requests(message, 10));
         }
         let options = match &eviction["deleteOptions"] {
             Value::Null => Bytes::new(),
@@ -143,13 +143,13 @@ impl Request {
         let deletion = Self { content_type: None, subresource: String::new(), ..self.copy() };
         deletion.delete(&options).await?;
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(answers::json(StatusCode::CREATED, status.to_string()))
+        Ok(responses::json(StatusCode::CREATED, status.to_string()))
     }
 
-    fn is_protected(&self, pod: &Value) -> Result<bool, Refusal> {
+    fn is_protected(&self, pod: &Value) -> Result<bool, StatusError> {
         let budgets = self.api.store.list("poddisruptionbudgets.policy", &format!("{}/", self.namespace));
         for (_, entry) in budgets.items {
-            let budget: Value = serde_json::from_slice(&entry.bytes).map_err(Refusal::internal)?;
+            let budget: Value = serde_json::from_slice(&entry.bytes).map_err(StatusError::internal)?;
             let selector = objects::selector::LabelSelector::from_object(budget["spec"].get("selector"));
             let selects = selector.is_ok_and(|selector| selector.matches(pod));
             if selects && budget["status"]["disruptionsAllowed"].as_i64().unwrap_or_default() <= 0 {
@@ -159,12 +159,12 @@ impl Request {
         Ok(false)
     }
 
-    fn node(&self) -> Result<Arc<dyn Kubelet>, Refusal> {
-        self.api.node().ok_or_else(|| Refusal::internal("no node is attached to this server"))
+    fn node(&self) -> Result<Arc<dyn Kubelet>, StatusError> {
+        self.api.node().ok_or_else(|| StatusError::internal("no node is attached to this server"))
     }
 
-    /// The Pod, and the container that is meant.
-    fn pod_and_container(&self, what: &str) -> Result<(Value, String), Refusal> {
+    /// The Pod, and the requested or only container.
+    fn pod_and_container(&self, what: &str) -> Result<(Value, String), StatusError> {
         let pod = self.resource.read(&self.stored()?.bytes)?;
         let names = |list: &str| -> Vec<String> {
             let containers = pod["spec"][list].as_array().into_iter().flatten();
@@ -175,11 +175,11 @@ impl Request {
             Some(name) if main.iter().chain(&init).any(|known| known == name) => name.to_owned(),
             Some(name) => {
                 let message = format!("container {name} is not valid for pod {}", self.name);
-                return Err(Refusal::bad_request(message));
+                return Err(StatusError::bad_request(message));
             }
             None => match main.as_slice() {
                 [only] => only.clone(),
-                [] => return Err(Refusal::bad_request(format!("pod {} has no containers", self.name))),
+                [] => return Err(StatusError::bad_request(format!("pod {} has no containers", self.name))),
                 several => {
                     let message = format!(
                         "a container name must be specified for pod {}, choose one of: [{}]{}",
@@ -191,25 +191,25 @@ impl Request {
                             format!(" or one of the init containers: [{}]", init.join(" "))
                         }
                     );
-                    return Err(Refusal::bad_request(message));
+                    return Err(StatusError::bad_request(message));
                 }
             },
         };
         let bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
         if !bound && what != "log" {
-            return Err(Refusal::bad_request(format!("pod {} does not have a host assigned", self.name)));
+            return Err(StatusError::bad_request(format!("pod {} does not have a host assigned", self.name)));
         }
         Ok((pod, container))
     }
 
     /// `pods/log`.
-    pub(super) async fn log(&self) -> Result<Answer, Refusal> {
+    pub(super) async fn log(&self) -> Result<ApiResponse, StatusError> {
         let (pod, container) = self.pod_and_container("log")?;
-        // A Pod that no node has, has said nothing yet.
+        // A Pod that is not bound has an empty log.
         if pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty() {
-            return Ok(answers::empty(StatusCode::NO_CONTENT));
+            return Ok(responses::empty(StatusCode::NO_CONTENT));
         }
-        let number = |name: &str| -> Result<Option<i64>, Refusal> {
+        let number = |name: &str| -> Result<Option<i64>, StatusError> {
             Ok(self.query.number(name)?.and_then(|number| i64::try_from(number).ok()))
         };
         let request = LogRequest {
@@ -224,12 +224,12 @@ impl Request {
             tail_lines: number("tailLines")?,
             limit_bytes: number("limitBytes")?,
         };
-        let chunks = self.node()?.logs(request).await.map_err(|error| node_refusal(&error))?;
-        Ok(answers::stream("text/plain", chunks))
+        let chunks = self.node()?.logs(request).await.map_err(|error| node_error(&error))?;
+        Ok(responses::stream("text/plain", chunks))
     }
 
     /// `pods/exec`, `pods/attach` and `pods/portforward`.
-    pub(super) fn stream(&self, call: Call) -> Result<Answer, Refusal> {
+    pub(super) fn stream(&self, call: Call) -> Result<ApiResponse, StatusError> {
         if self.subresource == "portforward" {
             self.stored()?;
             let node = self.node()?;
@@ -242,7 +242,7 @@ impl Request {
         let job = if self.subresource == "exec" {
             let command: Vec<String> = self.query.all("command").map(str::to_owned).collect();
             if command.is_empty() {
-                return Err(Refusal::bad_request("you must specify at least 1 command for the container"));
+                return Err(StatusError::bad_request("you must specify at least 1 command for the container"));
             }
             streams::Job::Exec(Exec { namespace, pod, container, command, tty })
         } else {

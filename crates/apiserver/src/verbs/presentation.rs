@@ -1,4 +1,4 @@
-//! Objects in the form that a client asked for.
+//! Serializes objects in the requested representation.
 
 use std::fmt::Display;
 
@@ -8,11 +8,11 @@ use objects::table::{Columns, IncludeObject, columns, custom_columns, table};
 use serde_json::{Value, json, value::RawValue};
 
 use super::Request;
-use crate::http::{Form, Include};
-use crate::refusal::Refusal;
+use crate::http::{Include, Representation};
+use crate::status_error::StatusError;
 
 impl Request {
-    /// The beginning of every object of this kind.
+    /// The leading `apiVersion` and `kind` of every object of this kind.
     pub(super) fn type_prefix(&self) -> String {
         let resource = &self.resource;
         if resource.custom.is_some() {
@@ -22,7 +22,7 @@ impl Request {
         }
     }
 
-    /// Stored bytes with the type that was asked for. They begin with a bracket, and always have metadata.
+    /// Adds the requested type to stored bytes, which begin with a brace and always have metadata.
     pub(super) fn with_type(&self, stored: &[u8]) -> Bytes {
         if self.resource.is_stored_differently()
             && let Ok(object) = self.resource.read(stored)
@@ -43,12 +43,11 @@ impl Request {
         }
     }
 
-    /// One object.
-    pub(super) fn present_one(&self, object: &Value) -> Result<String, Refusal> {
+    pub(super) fn present_one(&self, object: &Value) -> Result<String, StatusError> {
         match self.form {
-            Form::Whole => serde_json::to_string(object).map_err(Refusal::internal),
-            Form::Partial => Ok(partial(&object["metadata"])),
-            Form::Table(include) => {
+            Representation::Whole => serde_json::to_string(object).map_err(StatusError::internal),
+            Representation::Partial => Ok(partial(&object["metadata"])),
+            Representation::Table(include) => {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let objects = std::slice::from_ref(object);
                 Ok(table(objects, metadata, &self.columns(), included(include), true, Timestamp::now()).to_string())
@@ -56,7 +55,7 @@ impl Request {
         }
     }
 
-    /// A list of objects that are already written.
+    /// A list of serialized objects.
     pub(super) fn present_list(&self, metadata: &Value, items: &[Bytes]) -> Bytes {
         let resource = &self.resource;
         let prefix = if resource.custom.is_some() { self.type_prefix() } else { "{".to_owned() };
@@ -92,11 +91,11 @@ impl Request {
         whole.freeze()
     }
 
-    /// The same in the form that was asked for.
-    pub(super) fn present_items(&self, metadata: &Value, items: &[Bytes]) -> Result<Bytes, Refusal> {
+    /// A list in the requested representation.
+    pub(super) fn present_items(&self, metadata: &Value, items: &[Bytes]) -> Result<Bytes, StatusError> {
         match self.form {
-            Form::Whole => Ok(self.present_list(metadata, items)),
-            Form::Partial => {
+            Representation::Whole => Ok(self.present_list(metadata, items)),
+            Representation::Partial => {
                 let mut whole = format!(
                     "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\
                      \"metadata\":{metadata},\"items\":["
@@ -107,7 +106,7 @@ impl Request {
                 whole.push_str("]}");
                 Ok(whole.into())
             }
-            Form::Table(include) => {
+            Representation::Table(include) => {
                 let objects = items.iter().map(|bytes| self.resource.read(bytes)).collect::<Result<Vec<_>, _>>()?;
                 let included = included(include);
                 let table = table(&objects, metadata.clone(), &self.columns(), included, true, Timestamp::now());
@@ -116,12 +115,12 @@ impl Request {
         }
     }
 
-    /// One object of a watch event. Of the tables only the first has headers.
-    pub(super) fn present_event(&self, stored: &[u8], columns: &Columns, first: bool) -> Result<Bytes, Refusal> {
+    /// One object of a watch event. Only the first table of a watch has column definitions.
+    pub(super) fn present_event(&self, stored: &[u8], columns: &Columns, first: bool) -> Result<Bytes, StatusError> {
         match self.form {
-            Form::Whole => Ok(self.with_type(stored)),
-            Form::Partial => Ok(partial(metadata_of(stored)?).into()),
-            Form::Table(include) => {
+            Representation::Whole => Ok(self.with_type(stored)),
+            Representation::Partial => Ok(partial(metadata_of(stored)?).into()),
+            Representation::Table(include) => {
                 let object = self.resource.read(stored)?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let table = table(&[object], metadata, columns, included(include), first, Timestamp::now());
@@ -139,15 +138,14 @@ fn included(include: Include) -> IncludeObject {
     }
 }
 
-/// The metadata of a stored object, as they are stored. The rest is skipped, which is most of the work in a list of
-/// thousands.
-fn metadata_of(stored: &[u8]) -> Result<&RawValue, Refusal> {
+/// The stored metadata of an object. Skipping the rest is most of the saving in a list of thousands.
+fn metadata_of(stored: &[u8]) -> Result<&RawValue, StatusError> {
     #[derive(serde::Deserialize)]
     struct Stored<'a> {
         #[serde(borrow)]
         metadata: &'a RawValue,
     }
-    serde_json::from_slice::<Stored<'_>>(stored).map(|stored| stored.metadata).map_err(Refusal::internal)
+    serde_json::from_slice::<Stored<'_>>(stored).map(|stored| stored.metadata).map_err(StatusError::internal)
 }
 
 fn partial(metadata: impl Display) -> String {

@@ -1,23 +1,23 @@
-//! Kinds that are questions: they are answered and not stored.
+//! Review kinds (TokenReview, SubjectAccessReview …): evaluated, never stored.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Request;
 use super::tokens::{asked_audiences, token_user};
-use crate::auth::{Attributes, MASTERS, Question, User, review as printed_rules};
-use crate::http::{self as answers, Answer};
-use crate::refusal::{Cause, Refusal};
+use crate::auth::{AccessCheck, Attributes, MASTERS, User, review as printed_rules};
+use crate::http::{self as responses, ApiResponse};
+use crate::status_error::{Cause, StatusError};
 
 impl Request {
-    pub(super) async fn review(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) async fn review(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         if self.resource.is("", "bindings") {
             return self.bind(bytes).await;
         }
         self.check_write_options()?;
         let decoded = self.decode(bytes)?;
         let mut review = decoded.value;
-        self.shape(&mut review, &decoded.duplicates).map_err(|unfit| self.not_handled(&unfit))?;
+        self.shape(&mut review, &decoded.duplicates).map_err(|invalid| self.not_handled(&invalid))?;
         let mut review = self.with_owners(None, review);
         if review["spec"].is_null() {
             review["spec"] = json!({});
@@ -26,19 +26,19 @@ impl Request {
             review["metadata"]["creationTimestamp"] = json!(self.now);
         }
         let status = match &*self.resource.kind {
-            "TokenReview" => self.whose_token(&review["spec"])?,
+            "TokenReview" => self.review_token(&review["spec"])?,
             "SelfSubjectReview" => json!({"userInfo": user_info(&self.user)}),
-            "SelfSubjectRulesReview" => self.own_rules(&review["spec"])?,
-            "SelfSubjectAccessReview" => self.may(&self.user, &review["spec"])?,
+            "SelfSubjectRulesReview" => self.review_rules(&review["spec"])?,
+            "SelfSubjectAccessReview" => self.review_access(&self.user, &review["spec"])?,
             _ => {
                 let spec = &review["spec"];
                 if self.resource.kind == "LocalSubjectAccessReview"
                     && spec["resourceAttributes"]["namespace"].as_str() != Some(&self.namespace)
                 {
                     let message = format!("spec.resourceAttributes.namespace must match namespace: {}", self.namespace);
-                    return Err(Refusal::bad_request(message));
+                    return Err(StatusError::bad_request(message));
                 }
-                self.may(&asked_user(spec), spec)?
+                self.review_access(&asked_user(spec), spec)?
             }
         };
         if self.resource.kind == "SelfSubjectReview"
@@ -50,13 +50,13 @@ impl Request {
             review["metadata"]["namespace"] = json!(self.namespace);
         }
         review["status"] = status;
-        Ok(answers::json(StatusCode::CREATED, review.to_string()))
+        Ok(responses::json(StatusCode::CREATED, review.to_string()))
     }
 
-    fn whose_token(&self, spec: &Value) -> Result<Value, Refusal> {
+    fn review_token(&self, spec: &Value) -> Result<Value, StatusError> {
         let token = spec["token"].as_str().unwrap_or_default();
         if token.is_empty() {
-            return Err(Refusal::bad_request("token is required for TokenReview in authentication"));
+            return Err(StatusError::bad_request("token is required for TokenReview in authentication"));
         }
         Ok(match token_user(&self.api, token, &asked_audiences(spec)) {
             Some((user, audiences)) => {
@@ -66,15 +66,15 @@ impl Request {
         })
     }
 
-    fn may(&self, user: &User, spec: &Value) -> Result<Value, Refusal> {
+    fn review_access(&self, user: &User, spec: &Value) -> Result<Value, StatusError> {
         let invalid = |field: &str, detail: &str| {
             let message = format!("Invalid value: null: {detail}");
             let cause = Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.to_owned() };
-            Refusal::invalid("", &self.resource.group, "", &[cause])
+            StatusError::invalid("", &self.resource.group, "", &[cause])
         };
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        let question = match (resource.is_object(), path.is_object()) {
+        let check = match (resource.is_object(), path.is_object()) {
             (true, true) => {
                 return Err(invalid(
                     "spec.nonResourceAttributes",
@@ -87,7 +87,7 @@ impl Request {
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified",
                 ));
             }
-            (true, false) => Question {
+            (true, false) => AccessCheck {
                 verb: text(resource, "verb"),
                 attributes: Attributes::Resource {
                     group: text(resource, "group"),
@@ -97,16 +97,16 @@ impl Request {
                     name: text(resource, "name"),
                 },
             },
-            (false, true) => Question { verb: text(path, "verb"), attributes: Attributes::Path(text(path, "path")) },
+            (false, true) => AccessCheck { verb: text(path, "verb"), attributes: Attributes::Path(text(path, "path")) },
         };
-        let allowed = self.api.allows(user, &question);
+        let allowed = self.api.allows(user, &check);
         Ok(if allowed { json!({"allowed": true}) } else { json!({"allowed": false}) })
     }
 
-    fn own_rules(&self, spec: &Value) -> Result<Value, Refusal> {
+    fn review_rules(&self, spec: &Value) -> Result<Value, StatusError> {
         let namespace = spec["namespace"].as_str().unwrap_or_default();
         if namespace.is_empty() {
-            return Err(Refusal::bad_request("no namespace on request"));
+            return Err(StatusError::bad_request("no namespace on request"));
         }
         let access = self.api.access();
         let rules: Vec<_> = access.rules(&self.user, namespace).collect();
@@ -119,7 +119,7 @@ impl Request {
     }
 }
 
-/// The user that a review asks about.
+/// The user that a review is about.
 fn asked_user(spec: &Value) -> User {
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! `scale`: the number of replicas of anything that has one.
+//! The `scale` subresource.
 
 use http::StatusCode;
 use objects::patch::{json_patch, merge_patch};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use super::update::RETRIES;
 use super::{Request, metadata};
 use crate::body;
-use crate::http::{self as answers, Answer};
+use crate::http::{self as responses, ApiResponse};
 use crate::kinds::ScalePaths;
-use crate::refusal::{Cause, Refusal};
+use crate::status_error::{Cause, StatusError};
 
 impl Request {
-    pub(super) async fn scale(&self, verb: &str, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) async fn scale(&self, verb: &str, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let paths = self.scale_paths();
         if verb == "get" {
             let object = self.resource.read(&self.stored()?.bytes)?;
             if self.resource.custom.is_some() && object.pointer(&paths.spec).is_none() {
                 let path = paths.spec.replace('/', ".");
-                return Err(Refusal::internal(format!("the spec replicas field {path:?} does not exist")));
+                return Err(StatusError::internal(format!("the spec replicas field {path:?} does not exist")));
             }
-            return Ok(answers::json(StatusCode::OK, Self::scale_of(&object, &paths).to_string()));
+            return Ok(responses::json(StatusCode::OK, Self::scale_of(&object, &paths).to_string()));
         }
         for _ in 0..=RETRIES {
             let entry = self.stored()?;
@@ -28,14 +28,14 @@ impl Request {
             let before = Self::scale_of(&old, &paths);
             let (wanted, conditional) = self.wanted_scale(verb, bytes, &before)?;
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
-            // Of a custom kind the object itself is judged, as after any other change.
+            // Custom kinds validate the object itself, as after any other change.
             if replicas < 0 && self.resource.custom.is_none() {
                 let cause = Cause {
                     reason: "FieldValueInvalid".to_owned(),
                     message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
                     field: "spec.replicas".to_owned(),
                 };
-                return Err(Refusal::invalid("Scale", "autoscaling", &self.name, &[cause]));
+                return Err(StatusError::invalid("Scale", "autoscaling", &self.name, &[cause]));
             }
             let mut new = old.clone();
             set(&mut new, &paths.spec, json!(replicas));
@@ -43,23 +43,23 @@ impl Request {
                 new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
             }
             let mut new = self.with_owners(Some(&old), new);
-            // A scale leaves zero out, and nobody begins to own the number of an object where nobody did.
+            // `scale` omits zero, and does not add an owner of a field that had none.
             if replicas == 0 || !is_owned(&old, &paths.spec) {
-                self.disown(&mut new);
+                self.remove_ownership(&mut new);
             }
             match self.store_change(&entry, &old, new, Vec::new()).await {
-                Err(refusal) if refusal.is("Conflict") && !conditional => {}
+                Err(error) if error.is("Conflict") && !conditional => {}
                 outcome => {
                     let scale = Self::scale_of(&outcome?.object, &paths);
-                    return Ok(answers::json(StatusCode::OK, scale.to_string()));
+                    return Ok(responses::json(StatusCode::OK, scale.to_string()));
                 }
             }
         }
         Err(self.resource.stale(&self.name))
     }
 
-    /// Takes back what the writer of a scale would own.
-    fn disown(&self, object: &mut Value) {
+    /// Removes the ownership that a write to `scale` would add.
+    fn remove_ownership(&self, object: &mut Value) {
         let manager = self.manager();
         if let Some(owners) = object["metadata"]["managedFields"].as_array_mut() {
             owners.retain(|owner| owner["subresource"] != "scale" || owner["manager"] != manager.as_str());
@@ -100,8 +100,8 @@ impl Request {
         scale
     }
 
-    /// The scale that the client wants, and whether it names a version.
-    fn wanted_scale(&self, verb: &str, bytes: &[u8], before: &Value) -> Result<(Value, bool), Refusal> {
+    /// The requested scale, and whether it has a resourceVersion.
+    fn wanted_scale(&self, verb: &str, bytes: &[u8], before: &Value) -> Result<(Value, bool), StatusError> {
         if verb == "update" {
             let scale = body::decode(self.content_type.as_deref(), bytes)?.value;
             let conditional = Self::is_conditional(&scale);
@@ -114,13 +114,13 @@ impl Request {
         } else {
             merge_patch(before, &patch)
         };
-        let scale = patched.map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let scale = patched.map_err(|error| StatusError::bad_request(error.to_string()))?;
         let conditional = metadata::text(&scale, "resourceVersion") != metadata::text(before, "resourceVersion");
         Ok((scale, conditional))
     }
 }
 
-/// The labels that a workload selects, as text. Requirements with verbs are left to the object itself.
+/// The matchLabels of a selector as text; matchExpressions are not included.
 fn selector_of(object: &Value) -> String {
     let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let mut pairs: Vec<String> = labels
@@ -132,7 +132,7 @@ fn selector_of(object: &Value) -> String {
     pairs.join(",")
 }
 
-/// Whether somebody owns the field at the end of a path.
+/// Whether a manager owns the field at the end of a path.
 fn is_owned(object: &Value, pointer: &str) -> bool {
     let fields = pointer.replace('/', "/f:");
     let owners = object["metadata"]["managedFields"].as_array();

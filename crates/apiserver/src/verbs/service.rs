@@ -1,4 +1,4 @@
-//! Addresses of Services: each has its own in the loopback network.
+//! Allocates addresses of Services in a loopback network.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::refusal::{Cause, Refusal};
+use crate::status_error::{Cause, StatusError};
 
-/// How many addresses there are for Services.
+/// Size of the Service network.
 const ADDRESSES: u32 = 65_000;
 
-/// Gives a Service its address, unless it has one, wants none, or is only a name.
-pub(super) fn allocate(api: &Api, service: &mut Value, old: Option<&Value>) -> Result<(), Refusal> {
+/// Allocates the address of a Service, unless it has one, is headless, or has type ExternalName.
+pub(super) fn allocate(api: &Api, service: &mut Value, old: Option<&Value>) -> Result<(), StatusError> {
     if !service["spec"].is_object() {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub(super) fn allocate(api: &Api, service: &mut Value, old: Option<&Value>) -> R
     let spec = &mut service["spec"];
     spec["clusterIPs"] = json!([address]);
     spec["clusterIP"] = json!(address);
-    // Without address and selector, whoever writes the endpoints decides about families.
+    // A headless Service without a selector accepts all address families.
     let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
     let open = address == "None" && !selects;
     if spec["ipFamilies"].is_null() {
@@ -56,14 +56,14 @@ pub(super) fn allocate(api: &Api, service: &mut Value, old: Option<&Value>) -> R
     Ok(())
 }
 
-fn refused(service: &Value, address: &str, detail: &str) -> Refusal {
+fn refused(service: &Value, address: &str, detail: &str) -> StatusError {
     let cause = Cause {
         reason: "FieldValueInvalid".to_owned(),
         message: format!("Invalid value: {address:?}: {detail}"),
         field: "spec.clusterIPs[0]".to_owned(),
     };
     let name = service["metadata"]["name"].as_str().unwrap_or_default();
-    Refusal::invalid("Service", "", name, &[cause])
+    StatusError::invalid("Service", "", name, &[cause])
 }
 
 fn taken(api: &Api) -> HashSet<String> {
@@ -77,17 +77,16 @@ fn taken(api: &Api) -> HashSet<String> {
         address: String,
     }
     let services = api.store.list("services", "").items;
-    // One without an address takes none.
+    // A headless Service has no address.
     let address = |bytes: &[u8]| Some(serde_json::from_slice::<Service>(bytes).ok()?.spec.address);
     services.iter().filter_map(|(_, entry)| address(&entry.bytes)).collect()
 }
 
-/// An address that no Service has.
-fn next_free(api: &Api) -> Result<Ipv4Addr, Refusal> {
+fn next_free(api: &Api) -> Result<Ipv4Addr, StatusError> {
     let taken = taken(api);
     let first = u32::from(api.options.service_addresses);
     let address = |place: u32| Ipv4Addr::from(first + place);
-    api.take_service_address(ADDRESSES, |place| !taken.contains(&address(place).to_string()))
+    api.allocate_service_address(ADDRESSES, |place| !taken.contains(&address(place).to_string()))
         .map(address)
-        .ok_or_else(|| Refusal::internal("every address for Services is in use"))
+        .ok_or_else(|| StatusError::internal("no free Service address"))
 }

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts: requests for them, and whose they are.
+//! ServiceAccount tokens: TokenRequest and token authentication.
 
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
@@ -8,30 +8,30 @@ use super::{Request, metadata};
 use crate::api::{Api, hex, printed};
 use crate::auth::{Bound, Claims, ISSUER, Identity, User};
 use crate::body;
-use crate::http::{self as answers, Answer};
-use crate::refusal::{Cause, Refusal};
+use crate::http::{self as responses, ApiResponse};
+use crate::status_error::{Cause, StatusError};
 
 const DEFAULT_SECONDS: i64 = 3600;
-const SHORTEST_SECONDS: i64 = 600;
-/// A token for a Pod that lives an hour can be used a year longer by clients that never read it again.
-const LONGEST_SECONDS: i64 = 1 << 32;
+const MIN_SECONDS: i64 = 600;
+/// Maximum lifetime in Kubernetes.
+const MAX_SECONDS: i64 = 1 << 32;
 
 impl Request {
     /// `serviceaccounts/token`.
-    pub(super) fn request_token(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
+    pub(super) fn request_token(&self, bytes: &[u8]) -> Result<ApiResponse, StatusError> {
         let mut review = body::decode(self.content_type.as_deref(), bytes)?.value;
         let account = self.resource.read(&self.stored()?.bytes)?;
         let spec = review["spec"].clone();
         let seconds = spec["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
-        if !(SHORTEST_SECONDS..=LONGEST_SECONDS).contains(&seconds) {
-            let (detail, field) = if seconds < SHORTEST_SECONDS {
+        if !(MIN_SECONDS..=MAX_SECONDS).contains(&seconds) {
+            let (detail, field) = if seconds < MIN_SECONDS {
                 ("may not specify a duration less than 10 minutes", "spec.expirationSeconds")
             } else {
                 ("may not specify a duration larger than 2^32 seconds", "spec.expirationSeconds")
             };
             let message = format!("Invalid value: {seconds}: {detail}");
             let cause = Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.to_owned() };
-            return Err(Refusal::invalid("TokenRequest", "authentication.k8s.io", &self.name, &[cause]));
+            return Err(StatusError::invalid("TokenRequest", "authentication.k8s.io", &self.name, &[cause]));
         }
         let audiences: Vec<String> =
             spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -44,7 +44,7 @@ impl Request {
         let now = Timestamp::now();
         let id = hex(&self.api.random::<16>()?);
         let claims = Claims::new(identity, audiences, now.as_second(), seconds, id);
-        let token = self.api.pki.tokens.sign(&claims).map_err(Refusal::internal)?;
+        let token = self.api.pki.tokens.sign(&claims).map_err(StatusError::internal)?;
         let end = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
         review["apiVersion"] = json!("authentication.k8s.io/v1");
         review["kind"] = json!("TokenRequest");
@@ -52,40 +52,40 @@ impl Request {
         review["spec"]["audiences"] = json!(claims.aud);
         review["spec"]["expirationSeconds"] = json!(seconds);
         review["status"] = json!({"token": token, "expirationTimestamp": printed(end)});
-        Ok(answers::json(StatusCode::CREATED, review.to_string()))
+        Ok(responses::json(StatusCode::CREATED, review.to_string()))
     }
 
-    /// The object that a token shall live and die with.
-    fn bound(&self, reference: &Value, kind: &str, plural: &str) -> Result<Option<Bound>, Refusal> {
+    /// The object that a token is bound to.
+    fn bound(&self, reference: &Value, kind: &str, plural: &str) -> Result<Option<Bound>, StatusError> {
         if reference["kind"] != kind {
             return Ok(None);
         }
         let name = reference["name"].as_str().unwrap_or_default();
-        let uid =
-            stored_uid(&self.api, plural, &self.namespace, name).ok_or_else(|| Refusal::not_found(plural, "", name))?;
+        let uid = stored_uid(&self.api, plural, &self.namespace, name)
+            .ok_or_else(|| StatusError::not_found(plural, "", name))?;
         if let Some(expected) = reference["uid"].as_str().filter(|expected| !expected.is_empty() && *expected != uid) {
             let why = format!(
                 "the UID in the bound object reference ({expected}) does not match the UID in record. The object might \
                  have been deleted and then recreated"
             );
-            return Err(Refusal::conflict(plural, "", name, &why));
+            return Err(StatusError::conflict(plural, "", name, &why));
         }
         Ok(Some(Bound { name: name.to_owned(), uid }))
     }
 }
 
-fn stored_uid(api: &Api, shelf: &str, namespace: &str, name: &str) -> Option<String> {
-    let entry = api.store.get(shelf, &format!("{namespace}/{name}"))?;
+fn stored_uid(api: &Api, storage_key: &str, namespace: &str, name: &str) -> Option<String> {
+    let entry = api.store.get(storage_key, &format!("{namespace}/{name}"))?;
     let object: Value = serde_json::from_slice(&entry.bytes).ok()?;
     Some(metadata::text(&object, "uid").to_owned())
 }
 
-/// Whose token this is, and for which of `audiences`; none if it is not valid (any more).
+/// The user of a token, and which of `audiences` it is for; `None` if it is not valid.
 pub(crate) fn token_user(api: &Api, token: &str, audiences: &[String]) -> Option<(User, Vec<String>)> {
     let claims = api.pki.tokens.verify(token, audiences, Timestamp::now().as_second()).ok()?;
     let identity = claims.identity;
-    let alive = |shelf: &str, bound: &Bound| {
-        stored_uid(api, shelf, &identity.namespace, &bound.name).as_ref() == Some(&bound.uid)
+    let alive = |storage_key: &str, bound: &Bound| {
+        stored_uid(api, storage_key, &identity.namespace, &bound.name).as_ref() == Some(&bound.uid)
     };
     if !alive("serviceaccounts", &identity.serviceaccount)
         || identity.pod.as_ref().is_some_and(|pod| !alive("pods", pod))
@@ -108,7 +108,7 @@ pub(crate) fn token_user(api: &Api, token: &str, audiences: &[String]) -> Option
     Some((user, shared))
 }
 
-/// The audiences that a review asks about; this server's own if it names none.
+/// The audiences of a review; by default that of this server.
 pub(super) fn asked_audiences(spec: &Value) -> Vec<String> {
     let list: Vec<String> =
         spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();

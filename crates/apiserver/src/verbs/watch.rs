@@ -11,22 +11,21 @@ use tokio::time::Instant;
 
 use super::Request;
 use super::list::Selection;
-use crate::http::{self as answers, Answer, Form};
-use crate::refusal::{Cause, Refusal};
+use crate::http::{self as responses, ApiResponse, Representation};
+use crate::status_error::{Cause, StatusError};
 use crate::store::{Change, PastError, Watcher};
 
-/// How often a client hears how far the server is, if it asked for that.
-const BOOKMARKS: Duration = Duration::from_mins(1);
-/// How long a watch lasts if the client does not say, between this and twice this.
-const DEFAULT_LIFE: Duration = Duration::from_mins(30);
+/// Interval of bookmarks, if requested.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// Default lifetime of a watch: between this and twice this.
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(30);
 
-/// A running watch.
 struct Watch {
     request: Request,
     selection: Selection,
     columns: Columns,
     watcher: Watcher,
-    /// What is ready to be sent.
+    /// Encoded events to be sent.
     ready: VecDeque<Bytes>,
     started: bool,
     bookmarks: bool,
@@ -36,16 +35,16 @@ struct Watch {
 }
 
 impl Request {
-    pub(super) async fn watch(self) -> Result<Answer, Refusal> {
+    pub(super) async fn watch(self) -> Result<ApiResponse, StatusError> {
         let initial = self.initial_events()?;
         let selection = self.selection()?;
         let asked = self.asked_revision()?;
         let prefix = self.prefix(&selection);
         let mut start = Vec::new();
         let revision = match asked {
-            // From nowhere in particular: what is there comes first, as if it had just been made.
+            // Without a revision the watch begins with synthetic events for existing objects.
             None | Some(0) => {
-                let snapshot = self.api.store.list(&self.resource.shelf, &prefix);
+                let snapshot = self.api.store.list(&self.resource.storage_key, &prefix);
                 if initial != Some(false) {
                     start = snapshot.items;
                 }
@@ -53,7 +52,7 @@ impl Request {
             }
             Some(asked) if initial == Some(true) => {
                 self.wait_for(asked).await?;
-                let snapshot = self.api.store.list(&self.resource.shelf, &prefix);
+                let snapshot = self.api.store.list(&self.resource.storage_key, &prefix);
                 start = snapshot.items;
                 snapshot.revision
             }
@@ -62,21 +61,21 @@ impl Request {
         let life = match self.query.number("timeoutSeconds")? {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
             _ => {
-                // Not all at once, if many began together.
+                // Random jitter, so that watches that began together do not end together.
                 let [byte] = self.api.random::<1>()?;
-                DEFAULT_LIFE + DEFAULT_LIFE * u32::from(byte) / 256
+                DEFAULT_LIFETIME + DEFAULT_LIFETIME * u32::from(byte) / 256
             }
         };
         let now = Instant::now();
         let columns = self.columns();
         let bookmarks = self.query.flag("allowWatchBookmarks");
-        let opened = self.api.store.watch(&self.resource.shelf, &prefix, revision);
+        let opened = self.api.store.watch(&self.resource.storage_key, &prefix, revision);
         let watcher = match opened {
             Ok(watcher) => watcher,
-            // As Kubernetes has it: a watch may be asked for, and its first event says that it is over.
+            // As in Kubernetes, an expired revision is reported as the first event.
             Err(error @ PastError::TooOld { .. }) => {
                 let last = event("ERROR", gone(error).to_status().to_string().as_bytes());
-                return Ok(answers::stream("application/json", stream::iter([last])));
+                return Ok(responses::stream("application/json", stream::iter([last])));
             }
             Err(error) => return Err(gone(error)),
         };
@@ -88,7 +87,7 @@ impl Request {
             ready: VecDeque::new(),
             started: false,
             bookmarks,
-            next_bookmark: now + BOOKMARKS,
+            next_bookmark: now + BOOKMARK_INTERVAL,
             end: now + life,
             over: false,
         };
@@ -105,11 +104,11 @@ impl Request {
             let event = watch.next().await?;
             Some((event, watch))
         });
-        Ok(answers::stream("application/json", events))
+        Ok(responses::stream("application/json", events))
     }
 
-    /// Whether the client wants what is there already, if it says so.
-    fn initial_events(&self) -> Result<Option<bool>, Refusal> {
+    /// Whether the client requests initial events.
+    fn initial_events(&self) -> Result<Option<bool>, StatusError> {
         let match_ = self.query.get("resourceVersionMatch");
         let initial = self.query.get("sendInitialEvents").map(|text| !matches!(text, "false" | "0"));
         let mut causes = Vec::new();
@@ -126,23 +125,27 @@ impl Request {
         if initial.is_none() && match_.is_some() {
             forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
         }
-        if causes.is_empty() { Ok(initial) } else { Err(Refusal::invalid("ListOptions", "meta.k8s.io", "", &causes)) }
+        if causes.is_empty() {
+            Ok(initial)
+        } else {
+            Err(StatusError::invalid("ListOptions", "meta.k8s.io", "", &causes))
+        }
     }
 }
 
-fn gone(error: PastError) -> Refusal {
+fn gone(error: PastError) -> StatusError {
     match error {
-        PastError::TooOld { .. } => Refusal::expired(error.to_string()),
-        PastError::Future { asked, current } => Refusal::revision_from_the_future(asked, current),
+        PastError::TooOld { .. } => StatusError::expired(error.to_string()),
+        PastError::Future { asked, current } => StatusError::future_revision(asked, current),
     }
 }
 
 impl Watch {
-    /// The next events, or none when the watch is over.
+    /// The next events; `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if !self.ready.is_empty() {
-                // One frame for all that is ready: most clients read faster than they are woken.
+                // One chunk for all ready events: fewer wakeups of the client.
                 let size = self.ready.iter().map(Bytes::len).sum();
                 if self.ready.len() == 1 {
                     return self.ready.pop_front();
@@ -165,7 +168,7 @@ impl Watch {
         }
     }
 
-    /// Time for a bookmark, or for the end, before which a client likes to know how far it came.
+    /// Sends a bookmark when it is due, and before the watch ends.
     fn tick(&mut self) {
         let now = Instant::now();
         self.over = now >= self.end;
@@ -175,25 +178,25 @@ impl Watch {
             let event = self.bookmark(revision, false);
             self.ready.push_back(event);
         }
-        self.next_bookmark = now + BOOKMARKS;
+        self.next_bookmark = now + BOOKMARK_INTERVAL;
     }
 
     fn take(&mut self, changes: Result<Vec<Change>, PastError>) {
         match changes {
             Ok(changes) => {
                 for change in changes {
-                    if let Err(refusal) = self.tell(&change) {
-                        return self.fail(&refusal);
+                    if let Err(error) = self.push_change(&change) {
+                        return self.fail(&error);
                     }
                 }
             }
-            // Slower than history is remembered.
+            // Slower than the history is kept.
             Err(error) => self.fail(&gone(error)),
         }
     }
 
-    /// A change as those see it who only see what matches.
-    fn tell(&mut self, change: &Change) -> Result<(), Refusal> {
+    /// Converts a change to an event of the filtered view.
+    fn push_change(&mut self, change: &Change) -> Result<(), StatusError> {
         let before = change.before.as_ref();
         let was = before.is_some_and(|entry| self.selection.matches(&self.request, &entry.bytes));
         let is = !change.removed && self.selection.matches(&self.request, &change.object);
@@ -202,25 +205,25 @@ impl Watch {
             (false, true) => self.push("ADDED", &change.object),
             (true, true) => self.push("MODIFIED", &change.object),
             (true, false) if change.removed => self.push("DELETED", &change.object),
-            // It no longer matches. What the client gets is what matched last, with the revision of the change.
+            // The object no longer matches: the event has its last matching state with the revision of the change.
             (true, false) => {
                 let Some(entry) = before else { return Ok(()) };
-                let mut last: Value = serde_json::from_slice(&entry.bytes).map_err(Refusal::internal)?;
+                let mut last: Value = serde_json::from_slice(&entry.bytes).map_err(StatusError::internal)?;
                 last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 self.push("DELETED", last.to_string().as_bytes())
             }
         }
     }
 
-    fn push(&mut self, kind: &str, stored: &[u8]) -> Result<(), Refusal> {
+    fn push(&mut self, kind: &str, stored: &[u8]) -> Result<(), StatusError> {
         let object = self.request.present_event(stored, &self.columns, !self.started)?;
         self.started = true;
         self.ready.push_back(event(kind, &object));
         Ok(())
     }
 
-    fn fail(&mut self, refusal: &Refusal) {
-        self.ready.push_back(event("ERROR", refusal.to_status().to_string().as_bytes()));
+    fn fail(&mut self, error: &StatusError) {
+        self.ready.push_back(event("ERROR", error.to_status().to_string().as_bytes()));
         self.over = true;
     }
 
@@ -231,11 +234,13 @@ impl Watch {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.request.form {
-            Form::Whole => json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata}),
-            Form::Partial => {
+            Representation::Whole => {
+                json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata})
+            }
+            Representation::Partial => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Form::Table(_) => json!({
+            Representation::Table(_) => json!({
                 "kind": "Table", "apiVersion": "meta.k8s.io/v1",
                 "metadata": {"resourceVersion": revision.to_string()},
                 "columnDefinitions": null,

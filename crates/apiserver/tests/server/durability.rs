@@ -1,4 +1,4 @@
-//! What is left after the process ends, one way or another.
+//! The stored objects after the process ends, in order or not.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ async fn objects_versions_and_keys_survive_a_restart() {
     assert_eq!(list.items[0].resource_version(), created.resource_version());
 }
 
-/// A power failure: of what was not yet synchronised, any part may be missing or torn.
+/// A power failure: any part of the writes that were not synchronised may be missing or torn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_torn_end_of_the_log_takes_nothing_that_was_acknowledged() {
     const LATER: usize = 12;
@@ -85,7 +85,7 @@ async fn a_torn_end_of_the_log_takes_nothing_that_was_acknowledged() {
         fs::copy(directory.path().join("objects.db"), torn.path().join("objects.db")).unwrap();
         let mut rest = whole[..cut].to_vec();
         if step % 2 == 1 {
-            // The room was taken, and what was to be there is not.
+            // The file was extended, but its content was not written.
             rest.resize(whole.len(), 0xa5);
         }
         fs::write(log(torn.path()), rest).unwrap();
@@ -100,7 +100,7 @@ async fn a_torn_end_of_the_log_takes_nothing_that_was_acknowledged() {
         let (first, later) = names.split_at(19.min(names.len()));
         let expected: Vec<String> = (0..19).map(|number| format!("acknowledged-{number:02}")).collect();
         assert_eq!(first, expected, "cut at {cut} of {}", whole.len());
-        // What comes after it is there up to some point, and nothing of what came after that.
+        // Later writes are there up to some point, and none after it.
         let expected: Vec<String> = (0..later.len()).map(|number| format!("later-{number:02}")).collect();
         assert_eq!(later, expected, "cut at {cut} of {}", whole.len());
         // And it goes on.

@@ -1,7 +1,7 @@
 //! A server that is killed at any moment, again and again.
 //!
-//! The child is the server with clients that write and one that watches. It says on its standard output what it tries
-//! and what was acknowledged; whatever it said before it died must be true of the server that comes after it.
+//! The child is the server with clients that write and one that watches. It prints each attempt
+//! and each acknowledgement; everything printed before it died must hold for the next server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
@@ -44,28 +44,28 @@ impl Chance {
     }
 }
 
-/// What must be true of the next server.
+/// The state that the next server must have.
 #[derive(Default)]
 struct Model {
-    /// What was acknowledged, or found by the server before.
+    /// Objects that were acknowledged, or found by the server before.
     objects: BTreeMap<String, Seen>,
     /// By writer, the object that it was writing, and the content that it was giving it; none to remove it.
     under_way: BTreeMap<String, (String, Option<u64>)>,
-    /// The newest version that anybody was told of.
+    /// The newest version that a client received.
     newest: u64,
     given: BTreeSet<u64>,
-    /// What the watch shows, and up to which version.
+    /// Objects as the watch shows them, and up to which version.
     view: BTreeMap<String, Seen>,
     seen: u64,
     writes: u64,
     /// How often a watch showed something.
     watches: u64,
-    /// How often it had to begin with what there was, as the first one does.
+    /// How often the watch had to begin with a list, as the first one does.
     listed_again: u64,
 }
 
 impl Model {
-    /// Takes in what a child says, and checks what a new one found.
+    /// Reads a line of a child, and checks the objects that a new one found.
     fn hear(&mut self, line: &str, found: &mut BTreeMap<String, Seen>) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
@@ -107,12 +107,12 @@ impl Model {
                     self.view.insert((*name).to_owned(), (number(content), version));
                 }
             }
-            // The harness of the tests says something, too.
+            // The test harness prints lines of its own.
             _ => {}
         }
     }
 
-    /// Checks what a server found, which may have finished what was under way, and goes on from there.
+    /// Checks the objects that a server found, which may include writes that were under way, and continues from there.
     fn check(&mut self, found: &BTreeMap<String, Seen>, version: u64) {
         assert!(version >= self.newest, "the server is at {version}, and gave out {} before", self.newest);
         let mut expected = std::mem::take(&mut self.objects);
@@ -249,7 +249,7 @@ async fn write(maps: Api<ConfigMap>, writer: usize, last: Option<u64>) {
     }
 }
 
-/// Goes on where the watch before ended, or with what there is now if that is too long ago.
+/// Continues where the previous watch ended, or with a list if that version is too old.
 async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
     let params = WatchParams::default();
     let mut events = match maps.watch(&params, seen).await {
@@ -263,7 +263,7 @@ async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
     let mut resumed = false;
     loop {
         let event = events.try_next().await.unwrap().unwrap();
-        // A version that the server has forgotten is told by an event, too.
+        // An expired version is reported by an event, too.
         if let WatchEvent::Error(status) = &event {
             assert_eq!(status.code, 410, "{status:?}");
             say(&format!("stale {version}"));
@@ -285,7 +285,7 @@ async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
     }
 }
 
-/// A line in one piece: what is in the pipe survives the process.
+/// Writes a line in one piece: the content of the pipe survives the process.
 fn say(line: &str) {
     println!("{line}");
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::world::{World, things_definition};
 
-/// Runs kubectl and expects `text` in what it says.
+/// Runs kubectl and expects `text` in its output.
 async fn check(world: &World, arguments: &[&str], text: &str) {
     let said = world.kubectl(arguments).await.unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
     assert!(said.contains(text), "{arguments:?}: {said}");

@@ -1,4 +1,4 @@
-//! The whole server from outside: kubectl, kube's client in process and over TLS, and what is left after a crash.
+//! The whole server from outside: kubectl, kube's client in process and over TLS, and the state after a crash.
 
 #![allow(
     clippy::unwrap_used,

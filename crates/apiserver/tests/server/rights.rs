@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authorization.
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};

@@ -66,12 +66,12 @@ async fn a_revision_that_is_forgotten_is_gone() {
     let maps = maps(&client);
     let version = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     maps.create(&PostParams::default(), &map("a", "x")).await.unwrap();
-    // Large objects use up what is remembered sooner than many changes do.
+    // Large objects fill the history sooner than many changes do.
     for round in 0..40 {
         let change = Patch::Merge(json!({"data": {"k": round.to_string().repeat(200 * 1024)}}));
         maps.patch("a", &PatchParams::default(), &change).await.unwrap();
     }
-    // The request is fine, as with Kubernetes: clients know what to do about an event.
+    // The request is fine, as with Kubernetes: clients handle the error in an event.
     let events = maps.watch(&WatchParams::default(), &version).await.unwrap();
     match Box::pin(events).next().await.unwrap().unwrap() {
         WatchEvent::Error(status) => assert_eq!((status.code, status.reason.as_str()), (410, "Expired")),

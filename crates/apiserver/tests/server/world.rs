@@ -56,7 +56,7 @@ impl World {
         Client::try_from(config).unwrap()
     }
 
-    /// What kubectl prints, or what it complains about.
+    /// The output of kubectl, or its error output.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         self.run(arguments, &[]).await
     }
@@ -76,7 +76,7 @@ impl World {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
-    /// Applies a manifest and says what kubectl says.
+    /// Applies a manifest and returns kubectl's output.
     pub(crate) async fn apply(&self, manifest: &Value, arguments: &[&str]) -> Result<String, String> {
         let file = self.directory.path().join("manifest.json");
         std::fs::write(&file, manifest.to_string()).unwrap();

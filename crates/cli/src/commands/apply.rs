@@ -28,20 +28,20 @@ pub struct Args {
     /// Files or directories with manifests, or `-` for standard input.
     #[arg(short, long, required = true, value_name = "FILE", num_args = 1..)]
     filename: Vec<PathBuf>,
-    /// Also look into directories in directories.
+    /// Read subdirectories too.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Take fields over that somebody else applied.
+    /// Take ownership of fields that another manager applied.
     #[arg(long)]
     force_conflicts: bool,
-    /// Only ask the cluster what would happen.
+    /// Validate on the server without changing anything.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
 }
 
-/// Applies every object, and goes on with the others if one is refused.
+/// Applies every object; a refused one does not stop the others.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     // Everything is read before anything is sent: a broken file changes nothing.
     let manifests = manifest::read(&args.filename, args.recursive)?;
@@ -64,7 +64,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     all_told(refused)
 }
 
-/// Success, or the last problem; those before it are told here. Different problems end with the code for a failure.
+/// Success, or the last problem; earlier ones are printed here. Different problems exit with the code for a failure.
 pub fn all_told(mut problems: Vec<Problem>) -> Answer<Exit> {
     let Some(last) = problems.pop() else { return Ok(Exit::Success) };
     let differ = problems.iter().any(|problem| problem.exit() != last.exit());

@@ -1,4 +1,4 @@
-//! Which cluster a command speaks to, and as whom.
+//! Which cluster and credentials a command uses.
 
 use std::{
     env,
@@ -56,7 +56,7 @@ impl From<RunClusterArgs> for ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// These, and `earlier` where these say nothing: flags may also stand before the command.
+    /// These flags, then `earlier` ones: flags are also allowed before the subcommand.
     #[must_use]
     pub fn or(self, earlier: &Self) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl ClusterArgs {
     }
 }
 
-/// A cluster that a command speaks to.
+/// The cluster of a command.
 #[derive(Clone)]
 pub struct Cluster {
     /// The connection.
@@ -122,7 +122,7 @@ impl Cluster {
 /// Where the address of a cluster and the credentials come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From these files, the first word winning.
+    /// From these files; the first value of a setting wins.
     Files(Vec<PathBuf>),
     /// From the Pod that this process runs in.
     Pod,
@@ -157,7 +157,7 @@ fn choose(flag: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, exists: &dy
     if let Some(list) = env("KUBECONFIG") {
         let listed: Vec<PathBuf> = env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
         let there: Vec<_> = listed.iter().filter(|file| exists(file)).cloned().collect();
-        // Of a list, kubectl ignores what is not there; if nothing is, the person should hear of it.
+        // kubectl ignores missing files of a list; if all are missing, report it.
         return Ok(Source::Files(if there.is_empty() { listed } else { there }));
     }
     let home = env("HOME").map(PathBuf::from);

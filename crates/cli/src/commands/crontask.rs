@@ -17,17 +17,16 @@ use super::{
     output::{note, print},
     problem::{Answer, Problem},
 };
-use crate::later::Later;
 
 /// A command about CronTasks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create a Task now, besides the schedule.
-    Trigger(Later<Args>),
+    Trigger(Args),
     /// Create no further Tasks.
-    Suspend(Later<Args>),
+    Suspend(Args),
     /// Create Tasks by the schedule again.
-    Resume(Later<Args>),
+    Resume(Args),
 }
 
 /// Arguments of the commands about CronTasks.
@@ -44,19 +43,19 @@ impl Command {
     /// The flags about the cluster.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
-            Self::Trigger(Later(args)) | Self::Suspend(Later(args)) | Self::Resume(Later(args)) => &args.cluster,
+            Self::Trigger(args) | Self::Suspend(args) | Self::Resume(args) => &args.cluster,
         }
     }
 }
 
-/// Does it.
+/// Executes the command.
 pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
     let (args, patch, done) = match command {
-        Command::Trigger(Later(args)) => {
+        Command::Trigger(args) => {
             (args, json!({ "metadata": { "annotations": { annotations::TRIGGER: "true" } } }), "triggered")
         }
-        Command::Suspend(Later(args)) => (args, suspend(true), "suspended"),
-        Command::Resume(Later(args)) => (args, suspend(false), "resumed"),
+        Command::Suspend(args) => (args, suspend(true), "suspended"),
+        Command::Resume(args) => (args, suspend(false), "resumed"),
     };
     let api = cluster.api::<CronTask>();
     let found = api.get_opt(&args.name).await?.ok_or_else(|| {

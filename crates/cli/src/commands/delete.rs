@@ -29,7 +29,7 @@ pub struct Args {
     /// Delete what these files, directories or `-` (standard input) name.
     #[arg(short, long, value_name = "FILE", num_args = 1..)]
     filename: Vec<PathBuf>,
-    /// Also look into directories in directories.
+    /// Read subdirectories too.
     #[arg(short = 'R', long, requires = "filename")]
     recursive: bool,
     /// Every object of the kind with these labels.
@@ -38,7 +38,7 @@ pub struct Args {
     /// Every object of the kind in the namespace.
     #[arg(long, conflicts_with = "filename")]
     all: bool,
-    /// It is fine if something does not exist.
+    /// Do not fail if an object does not exist.
     #[arg(long)]
     ignore_not_found: bool,
     /// Do not wait until the objects are gone. A running Task is stopped first, which takes a moment.
@@ -57,7 +57,7 @@ struct Doomed {
     shown: String,
 }
 
-/// Deletes objects, and goes on with the others if one cannot be.
+/// Deletes objects; one that cannot be deleted does not stop the others.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let doomed =
         if args.filename.is_empty() { chosen(&args, &cluster).await? } else { of_files(&args, cluster).await? };
@@ -83,7 +83,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
             let gone = await_condition(object.api.clone(), &object.name, is_deleted(&uid));
             if tokio::time::timeout(args.timeout, gone).await.is_err() {
                 problems.push(Problem::new(format!("{} is not gone after {:?}", object.shown, args.timeout)).next(
-                    "it goes when a controller has cleaned up after it; `kubeopencode doctor` tells whether one works",
+                    "it is removed when a controller has cleaned up; check the controllers with `kubeopencode doctor`",
                 ));
                 continue;
             }

@@ -48,7 +48,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// What happened to an object, oldest first. Whoever may not read Events sees none.
+/// Events of an object, oldest first; empty without the right to read Events.
 pub async fn events(cluster: &Cluster, uid: Option<&str>) -> Vec<Event> {
     let Some(uid) = uid else { return Vec::new() };
     let api: Api<Event> = cluster.api();
@@ -79,7 +79,7 @@ fn describe(kind: &Kind, object: &Value, events: &[Event], now: Timestamp, scree
         fact("Created:", &age.map_or_else(|_| created.to_owned(), |age| format!("{created} ({age} ago)")));
     }
     if let Some(deleted) = metadata["deletionTimestamp"].as_str() {
-        fact("Deleted:", &format!("since {deleted}; it goes when what it still does has ended"));
+        fact("Deleted:", &format!("since {deleted}; removed when its work has stopped"));
     }
     for (heading, key) in [("Labels:", "labels"), ("Annotations:", "annotations")] {
         let pairs = metadata[key].as_object().into_iter().flatten();

@@ -6,43 +6,43 @@ use api::{
     Task, TaskPhase,
     conditions::{reasons, types},
 };
-use kubeopencode_core::status::holds;
+use domain::status::holds;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked; a Task that was waited for succeeded.
+    /// Success; a Task that was waited for succeeded.
     Success,
     /// It did not; a Task that was waited for failed.
     Failed,
-    /// The arguments make no sense. Also what the argument parser itself exits with.
+    /// Invalid arguments. Also what the argument parser itself exits with.
     Usage,
     /// The Task was stopped.
     Stopped,
     /// The Task reached its timeout.
     Timeout,
-    /// What was named does not exist.
+    /// A named object does not exist.
     NotFound,
     /// The cluster does not allow it.
     Forbidden,
     /// No cluster is configured, or it cannot be reached.
     Unreachable,
-    /// Ctrl-C, as shells tell it.
+    /// Ctrl-C, as shells report it.
     Interrupted,
 }
 
-/// The codes as `--help` tells them.
+/// The codes as `--help` lists them.
 pub const HELP: &str = "\
 Exit codes:
   0    done; a Task that was waited for succeeded
   1    failed; a Task that was waited for failed
-  2    the arguments make no sense
+  2    invalid arguments
   3    the Task was stopped
   4    the Task reached its timeout
-  5    what was named does not exist
-  6    the cluster does not allow it
+  5    a named object does not exist
+  6    forbidden by the cluster
   7    no cluster is configured, or it cannot be reached
-  130  interrupted by Ctrl-C; a Task that was started goes on";
+  130  interrupted by Ctrl-C; a started Task continues";
 
 impl Exit {
     /// The number.
@@ -60,7 +60,7 @@ impl Exit {
         }
     }
 
-    /// How a command ends that waited for this Task; `None` while it goes on.
+    /// Exit code of a command that waited for this Task; `None` while it runs.
     pub fn of_task(task: &Task) -> Option<Self> {
         let status = task.status.as_ref()?;
         match status.phase? {

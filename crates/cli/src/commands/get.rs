@@ -44,7 +44,7 @@ pub struct Args {
     /// The same as `--output wide`.
     #[arg(long, conflicts_with = "output")]
     wide: bool,
-    /// Go on and print what changes.
+    /// Keep watching and print changes.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ async fn fetch(
     }
 }
 
-/// The object as data. Elements of a list do not tell their kind.
+/// The object as data. Elements of a list do not contain their kind.
 fn data(kind: &Kind, mut object: DynamicObject) -> Answer<Value> {
     let resource = kind.resource();
     object.types = Some(kube::core::TypeMeta { api_version: resource.api_version, kind: resource.kind });
@@ -222,14 +222,14 @@ async fn watch(
                 started = true;
                 continue;
             }
-            // The watch goes on by itself where that can help.
+            // The watch retries by itself where that can help.
             Err(error) if started => {
                 note(&format!("the watch was interrupted: {}", Problem::from(error)));
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        // After an interruption everything is told again.
+        // After an interruption all objects are delivered again.
         let version = object.resource_version();
         if seen.insert((object.namespace(), object.name_any()), version.clone()) == Some(version) {
             continue;

@@ -1,4 +1,4 @@
-//! Our kinds, by any name that a person may use for them, as the definitions tell.
+//! Our kinds, by any name that their definitions allow.
 
 use std::sync::LazyLock;
 

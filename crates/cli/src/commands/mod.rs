@@ -37,58 +37,56 @@ use connect::{Cluster, ClusterArgs};
 use exit::Exit;
 use problem::{Answer, Problem};
 
-use crate::later::Later;
-
 /// A command for people and scripts.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Give an agent something to do, show its log, and end as it ends.
+    /// Run a Task, stream its log and exit with its result.
     #[command(after_long_help = exit::HELP)]
-    Run(Later<task::run::Args>),
+    Run(task::run::Args),
     /// Show objects: Tasks, Agents, and every other kind.
-    Get(Later<get::Args>),
+    Get(get::Args),
     /// Show everything about an object, with its conditions and events.
-    Describe(Later<describe::Args>),
-    /// Create or change what manifests say.
-    Apply(Later<apply::Args>),
+    Describe(describe::Args),
+    /// Create or update objects from manifests.
+    Apply(apply::Args),
     /// Delete objects.
-    Delete(Later<delete::Args>),
+    Delete(delete::Args),
     /// Show the log of a Task.
-    Logs(Later<task::logs::Args>),
-    /// Tell why a Task waits or failed, and where its settings come from.
-    Explain(Later<explain::Args>),
+    Logs(task::logs::Args),
+    /// Explain why a Task waits or failed, and where its settings come from.
+    Explain(explain::Args),
     /// Show how each run of a Task ended.
-    Runs(Later<task::runs::Args>),
-    /// Show what Agents do right now, and what it costs.
-    Top(Later<top::Args>),
+    Runs(task::runs::Args),
+    /// Show the current load and cost of Agents.
+    Top(top::Args),
     /// Stop Tasks. Their logs stay.
-    Stop(Later<task::stop::Args>),
-    /// Run a Task that has ended once more.
+    Stop(task::stop::Args),
+    /// Run a finished Task again.
     #[command(after_long_help = exit::HELP)]
-    Rerun(Later<task::rerun::Args>),
-    /// Allow what an agent asks for.
-    Approve(Later<permission::ApproveArgs>),
-    /// Refuse what an agent asks for.
-    Deny(Later<permission::DenyArgs>),
+    Rerun(task::rerun::Args),
+    /// Approve an agent's permission request.
+    Approve(permission::ApproveArgs),
+    /// Deny an agent's permission request.
+    Deny(permission::DenyArgs),
     /// Work with Agents.
     #[command(subcommand, visible_alias = "agents")]
     Agent(agent::Command),
     /// Work with CronTasks.
     #[command(subcommand, visible_aliases = ["ct", "crontasks"])]
     Crontask(crontask::Command),
-    /// Work with Tasks; each of these is also a command of its own.
+    /// Work with Tasks; each subcommand is also a top-level command.
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
-    /// Check everything that the platform needs, and tell how to fix what is missing.
-    Doctor(Later<doctor::Args>),
+    /// Check what the platform needs and how to fix what is missing.
+    Doctor(doctor::Args),
     /// Print the completion script of a shell.
-    Completion(Later<completion::Args>),
+    Completion(completion::Args),
     /// Print the versions of this program and of the cluster.
-    Version(Later<version::Args>),
+    Version(version::Args),
 }
 
 impl Command {
-    /// Does what was asked. `before` are the flags that stand before the command.
+    /// Executes the command. `before` are the flags before the subcommand.
     pub fn run(self, before: &ClusterArgs) -> ExitCode {
         let done = match super::runtime() {
             Ok(runtime) => {
@@ -115,14 +113,14 @@ impl Command {
     async fn execute(self, before: &ClusterArgs) -> Answer<Exit> {
         let connect = async |args: &ClusterArgs| -> Answer<Cluster> { args.clone().or(before).connect().await };
         match self {
-            Self::Run(Later(args)) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
-            Self::Get(Later(args)) => get::run(connect(&args.cluster).await?, args).await,
-            Self::Describe(Later(args)) => describe::run(connect(&args.cluster).await?, args).await,
-            Self::Apply(Later(args)) => apply::run(connect(&args.cluster).await?, args).await,
-            Self::Delete(Later(args)) => delete::run(connect(&args.cluster).await?, args).await,
-            Self::Top(Later(args)) => top::run(connect(&args.cluster).await?, args).await,
-            Self::Approve(Later(args)) => permission::approve(connect(&args.common.cluster).await?, args).await,
-            Self::Deny(Later(args)) => permission::deny(connect(&args.common.cluster).await?, args).await,
+            Self::Run(args) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
+            Self::Get(args) => get::run(connect(&args.cluster).await?, args).await,
+            Self::Describe(args) => describe::run(connect(&args.cluster).await?, args).await,
+            Self::Apply(args) => apply::run(connect(&args.cluster).await?, args).await,
+            Self::Delete(args) => delete::run(connect(&args.cluster).await?, args).await,
+            Self::Top(args) => top::run(connect(&args.cluster).await?, args).await,
+            Self::Approve(args) => permission::approve(connect(&args.common.cluster).await?, args).await,
+            Self::Deny(args) => permission::deny(connect(&args.common.cluster).await?, args).await,
             Self::Agent(command) => Box::pin(agent::run(connect(command.cluster()).await?, command)).await,
             Self::Crontask(command) => crontask::run(connect(command.cluster()).await?, command).await,
             Self::Logs(args) => Box::pin(task::Command::Logs(args).run(before)).await,
@@ -131,9 +129,9 @@ impl Command {
             Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
             Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
             Self::Task(command) => Box::pin(command.run(before)).await,
-            Self::Doctor(Later(args)) => doctor::run(before, args).await,
-            Self::Completion(Later(args)) => completion::run(&args),
-            Self::Version(Later(args)) => version::run(before, args).await,
+            Self::Doctor(args) => doctor::run(before, args).await,
+            Self::Completion(args) => completion::run(&args),
+            Self::Version(args) => version::run(before, args).await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked, and what to do about it.
+//! Errors of commands, with a suggestion for the next step.
 
 use std::{fmt, io};
 
@@ -24,7 +24,7 @@ impl Problem {
         Self { message: message.into(), next: None, exit: Exit::Failed, broken_pipe: false }
     }
 
-    /// Arguments that make no sense together.
+    /// Arguments that contradict each other.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::new(message) }
     }
@@ -51,7 +51,7 @@ impl Problem {
         if self.next.is_some() { self } else { self.next(step) }
     }
 
-    /// The same, with what was tried in front.
+    /// The same, prefixed with the attempted action.
     #[must_use]
     pub fn while_doing(self, what: &str) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
@@ -145,7 +145,7 @@ impl Problem {
             }
             404 => Self { exit: Exit::NotFound, ..problem }.next("check the name, and the namespace (-n)"),
             409 if status.reason == "AlreadyExists" => problem.next("choose another name, or delete that one first"),
-            409 => problem.next("somebody else changed it; try again, or use --force-conflicts with apply"),
+            409 => problem.next("the object was changed meanwhile; try again, or use --force-conflicts with apply"),
             422 => problem.next("correct the named field and try again"),
             _ => problem,
         }

@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal as _},
 };
 
-/// What is known of the place that the output goes to.
+/// Properties of the terminal or file that receives the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
     /// Columns; any number when unset, as in a file.
@@ -22,9 +22,9 @@ pub enum Tone {
     /// As it is.
     #[default]
     Plain,
-    /// All is well.
+    /// A passed check.
     Good,
-    /// Something goes on or is waited for.
+    /// Something is in progress or waiting.
     Busy,
     /// Something is wrong.
     Bad,

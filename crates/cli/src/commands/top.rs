@@ -1,4 +1,4 @@
-//! `top`: what Agents do right now, and what it costs.
+//! `top`: current load and cost of Agents.
 
 use std::{
     collections::BTreeMap,
@@ -7,6 +7,7 @@ use std::{
 };
 
 use api::{Agent, AgentTemplate, Task, TaskPhase};
+use domain::{agent::standby::Suspension, platform::Platform, run::resolve::resolve_agent};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::{
@@ -17,7 +18,6 @@ use kube::{
         watcher::{self, watcher},
     },
 };
-use kubeopencode_core::{platform::Platform, resolve::resolve_agent, standby::Suspension};
 
 use super::{
     columns::tone,
@@ -59,7 +59,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         print(&frame(&load, args.all_namespaces, Timestamp::now(), &screen))?;
         return Ok(Exit::Success);
     }
-    // A screen of its own, which leaves what was there before as it was.
+    // The alternate screen leaves the previous content untouched.
     print("\x1b[?1049h\x1b[?25l")?;
     let ended = live(&cluster, &args, load).await;
     print("\x1b[?25h\x1b[?1049l")?;

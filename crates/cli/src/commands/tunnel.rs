@@ -1,11 +1,14 @@
-//! A way to the OpenCode server of an Agent: a local port that leads through the API server into its Pod.
+//! A tunnel to the OpenCode server of an Agent: a local port forwarded through the API server to its Pod.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use api::{Agent, names::defaults, refs::SecretKeyRef};
+use domain::{
+    platform::Platform,
+    run::{resolve, resolved::Place},
+};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::{Api, ResourceExt, api::ListParams};
-use kubeopencode_core::{platform::Platform, resolve, resolved::Place};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -18,7 +21,7 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// An open way to a server. It closes when this is dropped.
+/// An open tunnel to a server. Dropping it closes it.
 pub struct Tunnel {
     /// Where it can be reached on this machine.
     pub address: SocketAddr,
@@ -32,7 +35,7 @@ impl Drop for Tunnel {
 }
 
 impl Tunnel {
-    /// Opens a way to `port` of a Pod, at `local` or at any free port.
+    /// Opens a tunnel to `port` of a Pod, at `local` or at any free port.
     pub async fn open(pods: Api<Pod>, pod: String, port: u16, local: Option<u16>) -> Answer<Self> {
         let wanted = local.unwrap_or(0);
         let listener = TcpListener::bind(("127.0.0.1", wanted)).await.map_err(|error| {
@@ -40,7 +43,7 @@ impl Tunnel {
                 .next("choose another with --local-port, or leave it out for any free one")
         })?;
         let address = listener.local_addr()?;
-        // The first connection is tried at once, so that a person hears here and not from another program that it fails.
+        // The first connection is tried at once, so that an error is reported here and not by another program.
         pods.portforward(&pod, &[port])
             .await
             .map_err(|error| Problem::from(error).while_doing(&format!("cannot open a way to Pod '{pod}'")))?;
@@ -131,8 +134,8 @@ fn password_secret(agent: &Agent) -> Option<SecretKeyRef> {
     alone.spec.template_ref = None;
     alone.spec.settings = api::settings::AgentSettings::default();
     let task = api::Task::new("", api::TaskSpec::default());
-    let target = resolve::Target::Agent { agent: &alone, template: None, url: "" };
-    match resolve::resolve_task(&task, target, &Platform::default()).ok()?.0.place {
+    let sources = resolve::Sources::Agent { agent: &alone, template: None, url: "" };
+    match resolve::resolve_task(&task, sources, &Platform::default()).ok()?.0.place {
         Place::Agent { password_secret, .. } => password_secret,
         Place::Template { .. } => None,
     }

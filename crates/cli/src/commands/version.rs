@@ -11,7 +11,7 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// A cluster that does not answer must not keep anybody from hearing which version this is.
+/// A cluster that does not answer must not prevent printing the version of this program.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Arguments of `version`.

@@ -1,4 +1,4 @@
-//! Which cluster is used, what is said when it does not answer or allow it, and doctor.
+//! The choice of the cluster, errors when it does not answer or refuses, and doctor.
 
 use std::fs;
 

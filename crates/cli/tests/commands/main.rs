@@ -1,5 +1,5 @@
 //! Whole commands, as a person or a script calls them, against a real API server. Statuses are written by the tests:
-//! no controller is needed to show what is there.
+//! no controller is needed to show objects.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod clusters;

@@ -108,12 +108,12 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     let world = World::start().await;
     let mut child = spawn(&world, &["run", "do this", "--agent", "dev", "--name", "goes-on"]);
     world.only_task().await;
-    // Its handlers are there once it tells of the Task.
+    // Its signal handlers are installed once it reports the Task.
     wait_for(&mut child, "was accepted");
     interrupt(&child);
     let (code, told) = finish(child);
     assert_eq!(code, Some(130), "{told}");
-    assert!(told.contains("task goes-on goes on; stop it with: kubeopencode stop goes-on"), "{told}");
+    assert!(told.contains("task goes-on continues; stop it with: kubeopencode stop goes-on"), "{told}");
     assert!(world.tasks().get("goes-on").await.unwrap().metadata.annotations.is_none());
 
     let world = World::start().await;
@@ -131,7 +131,7 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     assert_eq!(finish(child).0, Some(3));
 }
 
-/// Reads what a command tells until `words` come.
+/// Reads the error output of a command until it contains `words`.
 fn wait_for(child: &mut Child, words: &str) {
     let mut told = Vec::new();
     let stderr = child.stderr.as_mut().unwrap();

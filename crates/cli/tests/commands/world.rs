@@ -1,4 +1,4 @@
-//! What a test works in: a namespace of a real API server that serves our kinds, and the program as a person calls it.
+//! The fixture of a test: a namespace of a real API server that serves our kinds, and the program as a user calls it.
 
 use std::{
     path::{Path, PathBuf},
@@ -156,7 +156,7 @@ impl Ran {
     }
 }
 
-/// Compares a whole command with its snapshot. What differs from run to run is left out.
+/// Compares a whole command with its snapshot, without the parts that differ from run to run.
 #[macro_export]
 macro_rules! check {
     ($name:expr, $ran:expr) => {
@@ -167,7 +167,7 @@ macro_rules! check {
     };
 }
 
-/// Moments, ages at the end of a line and in a column, addresses, versions; and what doctor says of controllers, as it
+/// Moments, ages at the end of a line and in a column, addresses, versions; and doctor's findings about controllers, as it
 /// looks at the Tasks of all tests.
 pub const FILTERS: [(&str, &str); 9] = [
     (r"(?m)^(ok  |warn|fail)  controllers: .*\n(      fix: .*\n)?", "[controllers]\n"),

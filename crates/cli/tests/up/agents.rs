@@ -1,11 +1,11 @@
-//! An Agent with a real OpenCode: what its Tasks are given, and what they ask a person.
+//! An Agent with a real OpenCode: the files of its Tasks, and their permission requests.
 
 use std::{
     path::Path,
     process::{Command, Output},
 };
 
-use local::scripted_model::ScriptedModel;
+use demo::scripted_model::ScriptedModel;
 use serde_json::{Value, json};
 
 use crate::command::Up;
@@ -27,7 +27,7 @@ fn wait(up: &Up, object: &str, condition: &str) {
     up.kubectl(&["wait", object, &format!("--for={condition}"), "--timeout=2m"]);
 }
 
-/// A Task whose command nobody may run without asking.
+/// A Task whose command needs a permission.
 fn asks(up: &Up, dir: &Path, name: &str) {
     let contexts = json!([{"type": "Text", "mountPath": "docs/a.md", "text": format!("{name} is heliotrope")}]);
     let script = format!(
@@ -53,7 +53,7 @@ fn ours(up: &Up, words: &[&str]) -> Output {
     Command::new(program).args(words).env("KUBECONFIG", &up.kubeconfig).output().unwrap()
 }
 
-/// Where the permissions of a Task are, and a token of somebody who may do everything.
+/// Where the permissions of a Task are, and a token of an administrator.
 fn permissions(up: &Up, task: &str) -> (String, String) {
     up.kubectl(&["create", "serviceaccount", "tester"]);
     let words =
@@ -84,14 +84,14 @@ async fn what_an_agent_asks_reaches_a_person_by_command_and_by_rest() {
 
     asks(&up, dir.path(), "by-rest");
     let (url, token) = permissions(&up, "by-rest");
-    let http = pod::trust::Trust::default().http_client().unwrap().no_proxy().build().unwrap();
+    let http = egress::Authorities::default().http_client().unwrap().no_proxy().build().unwrap();
     let asked: Value = http.get(&url).bearer_auth(&token).send().await.unwrap().json().await.unwrap();
     let id = asked["permissions"][0]["id"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
     let answer = http.post(format!("{url}/{id}")).bearer_auth(&token).json(&json!({"reply": "reject"}));
     assert_eq!(answer.send().await.unwrap().status().as_u16(), 204);
     answered(&up, "by-rest", "Failed PermissionRejected");
 
-    // What they were given goes with them.
+    // Their files are removed with them.
     let list = ["exec", "deployment/dev-server", "-c", "opencode-server", "--", "ls", "/workspace/.kubeopencode/tasks"];
     assert_eq!(up.kubectl(&list), "by-command\nby-rest\n");
     up.kubectl(&["delete", "task", "by-command"]);

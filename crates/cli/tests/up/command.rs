@@ -31,7 +31,7 @@ pub fn run(words: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What a command that must fail says; it must be one line.
+/// The error of a command that must fail; it must be one line.
 pub fn refusal(words: &[&str]) -> String {
     let output = run(words);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -54,17 +54,14 @@ fn wait(child: &mut Child) {
 /// A platform that was started with `up`. It is killed when this value goes.
 pub struct Up {
     child: Child,
-    /// What it printed.
+    /// Its output until it was ready.
     pub greeting: Vec<String>,
-    /// How long it took to print it.
-    pub took: Duration,
     pub kubeconfig: PathBuf,
 }
 
 impl Up {
     pub fn start(state: &Path, more: &[&str]) -> Self {
         let words = [&["up", "--state-dir", state.to_str().unwrap(), "--api-port", "0"], more].concat();
-        let started = Instant::now();
         let mut child =
             program(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -80,10 +77,9 @@ impl Up {
             };
             greeting.push(line);
         }
-        let took = started.elapsed();
         let line = greeting.iter().find_map(|line| line.split_once("export KUBECONFIG=")).unwrap();
         let kubeconfig = PathBuf::from(line.1);
-        Self { child, greeting, took, kubeconfig }
+        Self { child, greeting, kubeconfig }
     }
 
     pub fn kubectl(&self, words: &[&str]) -> String {
@@ -97,7 +93,7 @@ impl Up {
         Command::new(kubectl).args(words).env("KUBECONFIG", &self.kubeconfig).output().unwrap()
     }
 
-    /// Repeats a kubectl command until what it says is as wanted.
+    /// Repeats a kubectl command until its output is as wanted.
     pub fn until(&self, words: &[&str], wanted: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {

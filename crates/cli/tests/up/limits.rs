@@ -1,10 +1,10 @@
-//! What `up` does at its limits: runtimes that are not there, a kernel that does not allow it, a state that goes on.
+//! `up` without a runtime, with a kernel that does not allow isolation, and after a crash.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use crate::command::Up;
 
-/// Runs the program with only these directories to find others in, and answers what it said as it failed.
+/// Runs the program with only these directories to find others in, and returns its error output.
 fn refusal_with(path: &Path, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
     let output = command.args(words).env("PATH", path).output().unwrap();
@@ -21,13 +21,13 @@ fn a_runtime_that_is_missing_or_does_not_answer_is_named_before_anything_starts(
     fs::create_dir(&programs).unwrap();
     let words = ["up", "--state-dir", state.to_str().unwrap(), "--runtime"];
     let said = refusal_with(&programs, &[&words[..], &["podman"]].concat());
-    assert!(said.contains("podman is not on this machine") && said.contains("--runtime"), "{said}");
+    assert!(said.contains("podman is not installed") && said.contains("--runtime"), "{said}");
     // As Docker's own command does it when its daemon is down.
     let docker = programs.join("docker");
     fs::write(&docker, "#!/bin/sh\necho 'Cannot connect to the Docker daemon. Is it running?' >&2; exit 1\n").unwrap();
     fs::set_permissions(&docker, fs::Permissions::from_mode(0o755)).unwrap();
     let said = refusal_with(&programs, &[&words[..], &["docker"]].concat());
-    assert!(said.contains("docker does not answer (Cannot connect to the Docker daemon"), "{said}");
+    assert!(said.contains("docker does not respond (Cannot connect to the Docker daemon"), "{said}");
     assert!(!state.exists());
 }
 
@@ -42,7 +42,7 @@ fn a_kernel_that_keeps_nothing_apart_is_named_with_what_to_change() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    assert!(said.contains("containers cannot be kept apart") && said.contains("CAP_SYS_ADMIN"), "{said}");
+    assert!(said.contains("containers cannot be isolated") && said.contains("CAP_SYS_ADMIN"), "{said}");
 }
 
 /// One Task at a time, each with a command that needs no agent. The first one sleeps, the second one does not.

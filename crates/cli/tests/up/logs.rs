@@ -74,7 +74,7 @@ impl Printing {
         self.dir.join("state/logs/default").join(self.field(task, ".metadata.uid"))
     }
 
-    /// What the command line shows.
+    /// The log as the command line shows it.
     fn command(&self, words: &[&str]) -> String {
         let kubeconfig = self.dir.join("state/kubeconfig");
         // Read while it runs: a long log does not fit into a pipe.
@@ -91,7 +91,7 @@ impl Printing {
         self.up.kubectl(&["create", "token", "reader"])
     }
 
-    /// What the REST API answers: its head and its body.
+    /// The log from the REST API: head and body.
     fn rest(&self, token: &str, path: &str) -> (String, String) {
         let page = self.up.greeting.iter().find_map(|line| line.split_once("http://")).unwrap().1;
         let address = page.split_once('/').unwrap().0;
@@ -109,7 +109,7 @@ impl Printing {
         (head.to_owned(), body.to_owned())
     }
 
-    /// What the stream tells: ids and messages.
+    /// The log from the event stream: ids and messages.
     fn stream(&self, token: &str, path: &str) -> Vec<(String, Value)> {
         let (_, body) = self.rest(token, path);
         let field = |message: &str, name: &str| {
@@ -235,7 +235,7 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
     let file = folder.join("k8s-1.log");
     archived(&file, 20);
     it.up.kill();
-    // What is on disk was acknowledged, but for what a write that died in the middle leaves behind.
+    // Everything on disk was acknowledged, except for the rest of a write that died in the middle.
     let kept = fs::read_to_string(&file).unwrap();
     let mut torn = fs::OpenOptions::new().append(true).open(&file).unwrap();
     torn.write_all(b"2026-01-01T00:00:00Z line of which only a par").unwrap();

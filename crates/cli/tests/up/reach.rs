@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
+use demo::scripted_model::ScriptedModel;
+use egress::Authorities;
 use futures::{SinkExt as _, StreamExt as _};
-use local::scripted_model::ScriptedModel;
-use pod::trust::Trust;
 use reqwest::{Client, Method, redirect::Policy};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, time::timeout};
@@ -20,7 +20,7 @@ use crate::command::Up;
 type Socket = WebSocketStream<TcpStream>;
 
 /// Nothing here takes longer, even on a machine that builds at the same time.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(1);
 const AGENT: &str = "/api/v1/namespaces/default/agents/helper";
 const CTRL_C: u8 = 3;
 /// A program that takes over the whole screen begins with this.
@@ -39,8 +39,8 @@ impl Browser {
     async fn log_in(up: &Up) -> Self {
         let mut words = up.greeting.iter().flat_map(|line| line.split_whitespace());
         let link = words.find(|word| word.contains("/login?code=")).unwrap();
-        let http = Trust::default().http_client().unwrap();
-        let http = http.redirect(Policy::none()).no_proxy().timeout(PATIENCE).build().unwrap();
+        let http = Authorities::default().http_client().unwrap();
+        let http = http.redirect(Policy::none()).no_proxy().timeout(LIMIT).build().unwrap();
         let entered = http.get(link).send().await.unwrap();
         let cookie = entered.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
         let host = link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
@@ -83,10 +83,10 @@ async fn until(what: &str, mut check: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    assert!(timeout(PATIENCE, done).await.is_ok(), "not in time: {what}");
+    assert!(timeout(LIMIT, done).await.is_ok(), "not in time: {what}");
 }
 
-/// Reads what a terminal shows until it shows `wanted`.
+/// Reads the output of a terminal until it contains `wanted`.
 async fn until_shown(socket: &mut Socket, wanted: &str) {
     let mut shown = String::new();
     let reading = async {
@@ -103,7 +103,7 @@ async fn until_shown(socket: &mut Socket, wanted: &str) {
         }
         panic!("it ended without {wanted}");
     };
-    let done = timeout(PATIENCE, reading).await;
+    let done = timeout(LIMIT, reading).await;
     assert!(done.is_ok(), "it does not show {wanted:?}: {shown:?}");
 }
 
@@ -117,7 +117,7 @@ async fn closed(socket: &mut Socket) -> u16 {
         }
         panic!("it broke off");
     };
-    timeout(PATIENCE, closing).await.expect("still open")
+    timeout(LIMIT, closing).await.expect("still open")
 }
 
 /// All of it on one platform: to start one costs more than to use it.
@@ -146,7 +146,7 @@ async fn a_terminal_shows_opencode_and_follows_its_size(browser: &Browser) {
     let mut socket = browser.open(&path, &[cookie, ("origin", &origin)]).await.unwrap();
     until_shown(&mut socket, WHOLE_SCREEN).await;
     socket.send(Message::text(json!({ "type": "resize", "cols": 60, "rows": 20 }).to_string())).await.unwrap();
-    // What is drawn at the new size ends at its last line.
+    // The screen at the new size ends at its last line.
     until_shown(&mut socket, "\u{1b}[20;").await;
     // A program that still draws does not listen yet.
     let ending = async {
@@ -157,7 +157,7 @@ async fn a_terminal_shows_opencode_and_follows_its_size(browser: &Browser) {
             }
         }
     };
-    assert_eq!(timeout(PATIENCE, ending).await.expect("still open"), 1000);
+    assert_eq!(timeout(LIMIT, ending).await.expect("still open"), 1000);
 }
 
 async fn the_proxy_reaches_opencode(browser: &Browser) {
@@ -179,7 +179,7 @@ async fn a_link_opens_a_terminal_for_whoever_holds_it(browser: &Browser) {
     let mut socket = browser.open(&format!("{path}/terminal"), &[]).await.unwrap();
     until_shown(&mut socket, WHOLE_SCREEN).await;
     assert_eq!(browser.send(Method::DELETE, &share, &Value::Null).await.0, 204);
-    // Whoever sits there already is sent away.
+    // An open terminal is closed.
     assert_eq!(closed(&mut socket).await, 1008);
     until("the link is closed", async || browser.as_guest(&format!("{path}/info")).await == 404).await;
 }
@@ -196,7 +196,7 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
         .unwrap();
     let output = attached.stdout.take().unwrap();
     let url = tokio::task::spawn_blocking(move || BufReader::new(output).lines().next().unwrap().unwrap());
-    let url = timeout(PATIENCE, url).await;
+    let url = timeout(LIMIT, url).await;
     let health = async |url: &str| browser.http.get(format!("{url}/global/health")).send().await.unwrap().status();
     let answered = match &url {
         Ok(Ok(url)) => Some(health(url).await.as_u16()),

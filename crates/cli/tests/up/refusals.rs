@@ -33,7 +33,7 @@ fn a_directory_or_a_kubeconfig_of_somebody_else_is_left_alone() {
     fs::write(&thesis, "years of work").unwrap();
     let state = dir.path().to_str().unwrap();
     let said = refusal(&["up", "--state-dir", state]);
-    assert!(said.contains("was not made by kubeopencode"), "{said}");
+    assert!(said.contains("was not created by kubeopencode"), "{said}");
     let said = refusal(&["down", "--purge", "--state-dir", state]);
     assert!(said.contains("nothing was removed"), "{said}");
     let other = tempfile::tempdir().unwrap();

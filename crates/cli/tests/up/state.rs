@@ -13,8 +13,6 @@ fn it_says_what_one_needs_and_down_stops_it() {
     {
         assert!(text.contains(word), "{text}");
     }
-    // In two seconds on a machine with nothing else to do.
-    assert!(up.took < Duration::from_secs(20), "{:?}", up.took);
     let said = up.kubectl(&["get", "nodes"]);
     assert!(said.contains("local") && said.contains(" Ready "), "{said}");
     let said = up.kubectl(&["get", "crds", "-o", "name"]);
@@ -95,7 +93,8 @@ fn no_task_runs_twice_whenever_the_platform_is_killed() {
     let up = Up::start(&state, &["--host-images"]);
     up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     up.kill();
-    // Milliseconds after the greeting: while it finds out what there is, while Pods start, run and end.
+    // Milliseconds after the start: while it lists objects, while Pods start, run and end. These choose the moment of the
+    // kill; the case waits for nothing here.
     for moment in [0, 90, 250, 400, 550, 700, 850, 1000, 1300] {
         let up = Up::start(&state, &["--host-images"]);
         thread::sleep(Duration::from_millis(moment));

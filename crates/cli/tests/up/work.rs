@@ -52,7 +52,7 @@ fn a_deployment_runs_as_processes_which_end_with_the_platform() {
     run(&["down", "--state-dir", state.to_str().unwrap()]);
     assert_eq!(up.ended(), Some(0));
     assert_eq!(processes(&mark), 0);
-    // The next start takes up what was there.
+    // The next start continues with the stored state.
     let up = Up::start(&state, &["--host-images"]);
     up.until(&["get", "deployment", "sleeper", "-o", "jsonpath={.status.readyReplicas}"], |said| said == "2");
     assert_eq!(processes(&mark), 2);

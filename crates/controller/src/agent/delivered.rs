@@ -1,61 +1,56 @@
-//! What Tasks delivered to the workspace of their Agent goes away with them.
+//! Removes files that Tasks delivered to the workspace of their Agent, once the Tasks are gone.
 //!
-//! Nobody remembers what is there: it is looked at, and what has no Task is removed. That happens when a Task on the
+//! There is no record of the files: the workspace is listed, and what has no Task is removed. That happens when a Task on the
 //! Agent is gone, when the Agent's server becomes ready, and when the controllers begin to work, so nothing stays for
-//! good that was missed while the Agent slept or nobody watched. It costs the API server no write.
+//! good that was missed while the Agent slept or no controller ran. It costs the API server no write.
 
 use std::time::Duration;
 
 use api::{Task, names::labels};
+use domain::{
+    agent::delivered::{left_over, removals},
+    contract::paths::DELIVERIES,
+    run::{resolve::resolve_agent, target::Target},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kubeopencode_core::{
-    delivered::{DIRECTORY, left_over, removals},
-    resolve::resolve_agent,
-};
 use observe::{Change, Key, Next};
 use tokio::time::Instant;
 
 use super::server::Error;
-use crate::{
-    context::Context,
-    task::{
-        still_runs,
-        target::{Target, TargetKind},
-    },
-};
+use crate::{shared::Shared, task::still_runs};
 
-/// Many Tasks that are deleted at once get one look.
+/// Tasks that are deleted within this time share one sweep.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How the session is called in which our helper runs, for whoever sees it.
+/// Title of the session in which our helper runs, as people see it.
 const TITLE: &str = "KubeOpenCode: removal of contexts";
 
 /// A Task changed: if it is gone, so is what it delivered.
-pub fn task_changed(ctx: &Context, change: &Change<'_, Task>) {
+pub fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
     if change.now.is_none()
         && let Some(target) = change.was().and_then(Target::of)
     {
-        left(ctx, &target);
+        left(shared, &target);
     }
 }
 
-/// Somebody who could deliver to `target` is gone.
-pub fn left(ctx: &Context, target: &Target) {
-    if target.kind == TargetKind::Agent {
-        ctx.work.sweeps.add_at(target.key.clone(), Instant::now() + PAUSE);
+/// A Task or Pod that could deliver to `target` is gone.
+pub fn left(shared: &Shared, target: &Target) {
+    if let Some(agent) = target.agent_key() {
+        shared.work.sweeps.add_at(agent, Instant::now() + PAUSE);
     }
 }
 
 /// Removes from the workspace of an Agent what Tasks delivered that are gone.
-pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
-    let Some(agent) = ctx.seen.agents.object(key) else { return Ok(Next::Wait) };
-    let Ok(resolved) = resolve_agent(&agent, ctx.template_of(&agent).as_deref(), &ctx.platform()) else {
+pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
+    let Some(agent) = shared.cache.agents.object(key) else { return Ok(Next::Wait) };
+    let Ok(resolved) = resolve_agent(&agent, shared.template_of(&agent).as_deref(), &shared.platform()) else {
         return Ok(Next::Wait);
     };
     // One that is not ready brings us back when it is.
-    let Some(server) = ctx.servers.of(ctx, &agent).await? else { return Ok(Next::Wait) };
-    let found = server.directories(DIRECTORY).await?;
-    let names = left_over(found, |name| still_needed(ctx, key, name));
+    let Some(server) = shared.agents.servers.of(shared, &agent).await? else { return Ok(Next::Wait) };
+    let found = server.directories(DELIVERIES).await?;
+    let names = left_over(found, |name| still_needed(shared, key, name));
     if names.is_empty() {
         return Ok(Next::Wait);
     }
@@ -71,9 +66,9 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
 }
 
 /// Whether a Task of this name is on the Agent, or a Pod of one that is gone may still deliver.
-fn still_needed(ctx: &Context, agent: &Key, name: &str) -> bool {
+fn still_needed(shared: &Shared, agent: &Key, name: &str) -> bool {
     let on = Target::agent(agent.clone());
-    let task = ctx.seen.tasks.object(&Key::new(&agent.namespace, name));
+    let task = shared.cache.tasks.object(&Key::new(&agent.namespace, name));
     if task.is_some_and(|task| Target::of(&task).as_ref() == Some(&on)) {
         return true;
     }
@@ -82,5 +77,5 @@ fn still_needed(ctx: &Context, agent: &Key, name: &str) -> bool {
             && Target::of_pod(pod).as_ref() == Some(&on)
             && still_runs(pod)
     };
-    !ctx.seen.pods.all(delivers).is_empty()
+    !shared.cache.pods.all(delivers).is_empty()
 }

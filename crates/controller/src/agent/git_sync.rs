@@ -1,4 +1,4 @@
-//! Repositories that an Agent follows by roll-out: look at them as often as was asked, and no oftener.
+//! Repositories that an Agent follows by roll-out, polled at the interval of the spec.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,21 +10,19 @@ use api::{
     conditions::{reasons, types},
     kinds::agent::GitSyncStatus,
 };
-use jiff::Timestamp;
-use kubeopencode_core::{
-    contexts::{ContextPlan, GitMount},
-    git_sync::{LastLook, Place, may_take, next_look, recall, rolls_out, take},
-    resolved::ResolvedAgent,
+use domain::{
+    agent::git_sync::{LastLook, Place, may_take, next_look, recall, rolls_out, take},
+    run::{resolved::ResolvedAgent, target::Target},
     status,
+    workload::contexts::{ContextPlan, GitMount},
 };
+use jiff::Timestamp;
 use observe::Key;
 
 use crate::{
-    context::{Context, now},
-    registry::git_login,
-    remote::Error,
-    task::target::Target,
-    way::Way,
+    lookup::{Error, route},
+    registry::git_credentials,
+    shared::{Shared, now},
 };
 
 /// How the last looks at the repositories of all Agents ended. What a restart forgets is found by the next look.
@@ -92,7 +90,7 @@ impl Followed {
 }
 
 /// Looks at the repositories whose time has come.
-pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: &ContextPlan) -> Followed {
+pub async fn look(shared: &Shared, agent: &Agent, resolved: &ResolvedAgent, plan: &ContextPlan) -> Followed {
     let key = Key::of(agent);
     let status = agent.status.clone().unwrap_or_default();
     let pending = status
@@ -103,17 +101,17 @@ pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: 
     let waiting_since = pending.map(|condition| condition.last_transition_time.0);
     // What the process before us saw is in the condition.
     let remembered = if pending.is_some() { LastLook::Waits } else { LastLook::Taken };
-    let busy = ctx.queues.load(&Target::agent(key.clone())) > 0;
+    let busy = shared.tasks.queues.with(|index| index.load(&Target::agent(key.clone()))) > 0;
     let begun = now();
     let may_take = may_take(busy, waiting_since, begun);
     let mut followed = Followed::default();
     let mut looks = BTreeMap::new();
     for mount in plan.git.iter().filter(|mount| rolls_out(mount)) {
         let known = status.git_sync_statuses.iter().flatten().find(|known| known.name == mount.name);
-        let (known, mut last) = recall(mount, known, ctx.looks.of(&key, &mount.name), &remembered);
+        let (known, mut last) = recall(mount, known, shared.agents.looks.of(&key, &mount.name), &remembered);
         let mut seen = known.cloned();
         if next_look(mount, known, &last, may_take, begun) <= begun {
-            match newest(ctx, &key, resolved, mount).await {
+            match newest(shared, &key, resolved, mount).await {
                 Ok(found) => {
                     let (status, taken) = take(&mount.name, known, &found, may_take, now());
                     (seen, last) = (Some(status), taken);
@@ -133,13 +131,13 @@ pub async fn look(ctx: &Context, agent: &Agent, resolved: &ResolvedAgent, plan: 
         followed.statuses.extend(seen);
         looks.insert(mount.name.clone(), (Place::of(mount), last));
     }
-    ctx.looks.note(&key, looks);
+    shared.agents.looks.note(&key, looks);
     followed
 }
 
-/// The commit that a repository has now, asked in the way that the Agent's Pods would.
-async fn newest(ctx: &Context, key: &Key, agent: &ResolvedAgent, mount: &GitMount) -> Result<String, Error> {
-    let login = git_login(ctx, key, mount.secret.as_ref()).await?;
-    let way = Way::of_agent(ctx, key, agent).await?;
-    ctx.remote.through(&way)?.commit(&mount.repository, &mount.reference, &login).await
+/// The commit that a repository has now, looked up by the route of the Agent's Pods.
+async fn newest(shared: &Shared, key: &Key, agent: &ResolvedAgent, mount: &GitMount) -> Result<String, Error> {
+    let credentials = git_credentials(shared, key, mount.secret.as_ref()).await?;
+    let route = route::of_agent(shared, key, agent).await?;
+    shared.lookup.through(&route)?.commit(&mount.repository, &mount.reference, &credentials).await
 }

@@ -11,11 +11,27 @@ mod secrets;
 pub mod server;
 mod share;
 pub mod standby;
+pub mod template;
 
 use api::{
     Agent,
     conditions::{reasons, types},
     names::labels,
+};
+use domain::{
+    agent::{rollout, share::ShareLink, standby::StandbyPlan},
+    opencode::{CompiledConfig, ConfigError},
+    run::{
+        resolve::{ResolveError, resolve_agent},
+        resolved::ResolvedAgent,
+        target::Target,
+    },
+    workload::{
+        agent::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
+        build::BuildError,
+        contexts::{self, ContextError, ContextInput, ContextPlan},
+        names,
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -23,32 +39,19 @@ use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams},
 };
-use kubeopencode_core::{
-    agent_workload::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
-    build::BuildError,
-    contexts::{self, ContextError, ContextInput, ContextPlan},
-    names,
-    opencode::{CompiledConfig, ConfigError},
-    resolve::{ResolveError, resolve_agent},
-    resolved::ResolvedAgent,
-    rollout,
-    share::ShareLink,
-    standby::StandbyPlan,
-};
-use observe::{Key, Next, Seen};
+use observe::{Cached, Key, Next};
 use serde_json::json;
 
 use self::{
     git_sync::Followed,
-    objects::{Made, ensure_password, make_true},
+    objects::{AppliedObjects, ensure_password, make_true},
     report::report,
 };
-use crate::{
-    apply,
+use crate::shared::{
+    Shared, apply,
     bindings::{self, Bindings},
-    context::{Context, instant, now},
-    parts::{Part, User, Uses},
-    task::target::Target,
+    dependents::{Part, User, Uses},
+    instant, now,
 };
 
 /// Why an Agent is not as it should be.
@@ -59,7 +62,7 @@ pub enum Error {
     Resolve(#[from] ResolveError),
     /// Its contexts cannot be delivered.
     #[error(transparent)]
-    Context(#[from] ContextError),
+    Contexts(#[from] ContextError),
     /// Something that it refers to cannot be used.
     #[error(transparent)]
     Bindings(#[from] bindings::Error),
@@ -78,11 +81,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// Stable word for conditions, events and metrics.
+    /// Reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Resolve(error) => error.reason(),
-            Self::Context(error) => error.reason(),
+            Self::Contexts(error) => error.reason(),
             Self::Bindings(error) => error.reason(),
             Self::Config(error) => error.reason(),
             Self::Build(error) => error.reason(),
@@ -91,7 +94,7 @@ impl Error {
         }
     }
 
-    /// The condition that tells of it.
+    /// The condition that reports it.
     fn condition(&self) -> &'static str {
         match self {
             Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => types::REFERENCES_RESOLVED,
@@ -103,7 +106,7 @@ impl Error {
     /// Whether something that it refers to is not there yet.
     fn is_missing(&self) -> bool {
         match self {
-            Self::Context(error) => error.is_missing(),
+            Self::Contexts(error) => error.is_missing(),
             Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => true,
             _ => false,
         }
@@ -114,7 +117,7 @@ impl Error {
         match self {
             Self::Bindings(error) => error.waits_for_change(),
             Self::Resolve(_)
-            | Self::Context(_)
+            | Self::Contexts(_)
             | Self::Config(_)
             | Self::Build(_)
             | Self::Apply(apply::Error::Json { .. }) => true,
@@ -124,31 +127,31 @@ impl Error {
 }
 
 /// One pass over an Agent.
-pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
-    let agent = match ctx.seen.agents.get(key) {
+pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
+    let agent = match shared.cache.agents.get(key) {
         None => {
-            ctx.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
-            ctx.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
-            ctx.looks.forget(key);
-            ctx.parts.forget_user(&User::Agent(key.clone()));
+            shared.agents.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
+            shared.agents.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
+            shared.agents.looks.forget(key);
+            shared.dependents.forget_user(&User::Agent(key.clone()));
             return Ok(Next::Wait);
         }
-        Some(Seen::Unreadable(why)) => {
-            ctx.report_unreadable::<Agent>(key, &why).await?;
+        Some(Cached::Unreadable(why)) => {
+            shared.report_unreadable::<Agent>(key, &why).await?;
             return Ok(Next::Wait);
         }
-        Some(Seen::Object(agent)) => agent,
+        Some(Cached::Object(agent)) => agent,
     };
     if agent.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Wait);
     }
-    let tracked = track_template(ctx, &agent).await;
-    let slept = standby::pass(ctx, &agent).await;
-    let mut uses = ctx.parts.uses(&User::Agent(key.clone()));
-    let mut done = Box::pin(reconcile(ctx, &agent, &mut uses)).await;
-    let shared = share::pass(ctx, &agent, is_ready(ctx, &agent), &mut uses).await;
+    let tracked = track_template(shared, &agent).await;
+    let slept = standby::pass(shared, &agent).await;
+    let mut uses = shared.dependents.uses(&User::Agent(key.clone()));
+    let mut done = Box::pin(reconcile(shared, &agent, &mut uses)).await;
+    let link = share::pass(shared, &agent, is_ready(shared, &agent), &mut uses).await;
     uses.done();
-    // Whatever was refused is told, and keeps nothing else from being done.
+    // A refused object is reported, and does not keep the others from being applied.
     let mut failed = |error: Error| {
         if done.is_ok() {
             done = Err(error);
@@ -162,7 +165,7 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         let since = agent.status.as_ref().and_then(|status| status.idle_since.as_ref());
         StandbyPlan::unchanged(since.map(|time| time.0))
     });
-    let link = shared.unwrap_or_else(|error| {
+    let link = link.unwrap_or_else(|error| {
         failed(error);
         ShareLink::Off
     });
@@ -174,10 +177,10 @@ pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
         _ => wake.map_or(Next::Wait, |wake| Next::At(instant(wake))),
     };
     if let Err(error) = &done {
-        ctx.metrics.failed("agent", error.reason());
-        ctx.events.warning(&*agent, error.reason(), error.to_string());
+        shared.telemetry.metrics.failed("agent", error.reason());
+        shared.telemetry.events.warning(&*agent, error.reason(), error.to_string());
     }
-    report(ctx, &agent, done, &idle, link).await?;
+    report(shared, &agent, done, &idle, link).await?;
     Ok(next)
 }
 
@@ -188,9 +191,9 @@ fn drains_from(agent: &Agent) -> Option<Timestamp> {
 }
 
 /// Whether a Pod of the Agent's server is ready.
-fn is_ready(ctx: &Context, agent: &Agent) -> bool {
+fn is_ready(shared: &Shared, agent: &Agent) -> bool {
     let key = Key::new(agent.namespace().unwrap_or_default(), names::agent_deployment(&agent.name_any()));
-    let deployment = ctx.seen.deployments.object(&key);
+    let deployment = shared.cache.deployments.object(&key);
     let ready = deployment.as_ref().and_then(|d| d.status.as_ref()).and_then(|status| status.ready_replicas);
     ready.unwrap_or(0) > 0 && !agent.spec.suspend
 }
@@ -203,7 +206,7 @@ struct Applied {
     /// What is wrong with the Secrets that it needs.
     secrets: Option<String>,
     /// What became of its objects.
-    made: Made,
+    made: AppliedObjects,
 }
 
 /// What an Agent, or each Agent of a template, is built from.
@@ -218,7 +221,7 @@ pub struct Prepared {
 
 /// Reads what settings refer to, notes it in `uses`, and compiles the configuration.
 pub async fn prepare(
-    ctx: &Context,
+    shared: &Shared,
     key: &Key,
     resolved: &ResolvedAgent,
     uses: &mut Uses<'_>,
@@ -227,26 +230,26 @@ pub async fn prepare(
     for name in &needed {
         uses.add(Part::of::<ConfigMap>(&key.namespace, name));
     }
-    let config_maps = ctx.read_config_maps(&key.namespace, needed).await?;
+    let config_maps = shared.read_config_maps(&key.namespace, needed).await?;
     let contexts = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, resolved, &config_maps))?;
-    let bindings = bindings::read(ctx, &key.namespace, resolved, uses).await?;
-    let config = bindings.compile(resolved, &contexts, &ctx.platform())?;
+    let bindings = bindings::read(shared, &key.namespace, resolved, uses).await?;
+    let config = bindings.compile(resolved, &contexts, &shared.platform())?;
     Ok(Prepared { contexts, bindings, config })
 }
 
-async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<Applied, Error> {
-    let platform = ctx.platform();
+async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Result<Applied, Error> {
+    let platform = shared.platform();
     let key = Key::of(agent);
-    let template = ctx.template_of(agent);
+    let template = shared.template_of(agent);
     let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
-    let Prepared { contexts, bindings, config } = prepare(ctx, &key, &resolved, uses).await?;
-    let followed = git_sync::look(ctx, agent, &resolved, &contexts).await;
+    let Prepared { contexts, bindings, config } = prepare(shared, &key, &resolved, uses).await?;
+    let followed = git_sync::look(shared, agent, &resolved, &contexts).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password
         && agent.spec.server.as_ref().is_none_or(|server| server.password_secret_ref.is_none())
     {
-        ensure_password(ctx, agent, &reference.name, &reference.key).await?;
+        ensure_password(shared, agent, &reference.name, &reference.key).await?;
     }
     let uid = agent.uid().unwrap_or_default();
     let git_hashes = followed.commits();
@@ -266,38 +269,38 @@ async fn reconcile(ctx: &Context, agent: &Agent, uses: &mut Uses<'_>) -> Result<
     };
     // Built once to see which Secrets it needs, and once more so that it changes with them.
     let needs = secrets::needs(&agent_objects(&input)?.deployment);
-    let secrets = secrets::look(ctx, &key.namespace, &needs, uses).await?;
+    let secrets = secrets::look(shared, &key.namespace, &needs, uses).await?;
     input.secrets_digest = secrets.digest.as_deref();
-    let made = make_true(ctx, agent, agent_objects(&input)?).await?;
+    let made = make_true(shared, agent, agent_objects(&input)?).await?;
     Ok(Applied { resolved, config, followed, secrets: secrets.trouble, made })
 }
 
 /// Labels an Agent with its template, so that people can find all Agents of one.
-async fn track_template(ctx: &Context, agent: &Agent) -> Result<(), kube::Error> {
+async fn track_template(shared: &Shared, agent: &Agent) -> Result<(), kube::Error> {
     let wanted = agent.spec.template_ref.as_ref().map(|template| template.name.clone());
     if agent.labels().get(labels::AGENT_TEMPLATE) == wanted.as_ref() {
         return Ok(());
     }
     let patch = json!({ "metadata": { "labels": { labels::AGENT_TEMPLATE: wanted } } });
     let key = Key::of(agent);
-    ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    shared.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
-/// Tells everything that uses a template that it changed.
-pub fn template_changed(ctx: &Context, key: &Key) {
-    let users = ctx.seen.agents.all(|agent| {
+/// A template changed: queues everything that uses it.
+pub fn template_changed(shared: &Shared, key: &Key) {
+    let users = shared.cache.agents.all(|agent| {
         agent.metadata.namespace.as_deref() == Some(&key.namespace)
             && agent.spec.template_ref.as_ref().is_some_and(|reference| reference.name == key.name)
     });
     for agent in users {
-        ctx.work.agents.add(Key::of(&*agent));
+        shared.work.agents.add(Key::of(&*agent));
     }
-    ctx.work.templates.add(key.clone());
+    shared.work.templates.add(key.clone());
     let target = Target::template(key.clone());
     // It may refer to something else now.
-    for task in ctx.queues.lacking_on(&target) {
-        ctx.work.tasks.add(task);
+    for task in shared.tasks.queues.with(|index| index.missing_on(&target)) {
+        shared.work.tasks.add(task);
     }
-    ctx.work.admissions.add(target);
+    shared.work.admissions.add(target);
 }

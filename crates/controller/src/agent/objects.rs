@@ -1,4 +1,4 @@
-//! Makes true what an Agent consists of: contexts, claims, Service, Deployment, Secrets.
+//! Applies the objects of an Agent: contexts, claims, Service, Deployment, Secrets.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -6,6 +6,11 @@ use api::{
     Agent,
     kinds::agent::Rollout,
     names::{field_managers, labels},
+};
+use domain::{
+    agent::claims::{ClaimChange, claim_change},
+    run::target::Target,
+    workload::agent::AgentObjects,
 };
 use k8s_openapi::{
     ByteString,
@@ -20,24 +25,18 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use kubeopencode_core::{
-    agent_workload::AgentObjects,
-    claims::{ClaimChange, claim_change},
-};
-use observe::{Key, Kind};
+use observe::{Cache, Key};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::Error;
-use crate::{
-    apply,
-    context::Context,
-    parts::{Part, version_of},
-    task::target::Target,
+use crate::shared::{
+    Shared, apply,
+    dependents::{Part, version_of},
 };
 
-/// What became of the objects of an Agent.
-pub struct Made {
+/// The result of applying the objects of an Agent.
+pub struct AppliedObjects {
     /// A changed Deployment waits until no Task runs.
     pub held: bool,
     /// What is wrong with its claims, as a sentence.
@@ -46,37 +45,37 @@ pub struct Made {
 
 /// Applies everything, storage and contexts first, so that Pods find what they mount. All but the storage is held back
 /// if the server would restart under the Tasks that run on it.
-pub async fn make_true(ctx: &Context, agent: &Agent, objects: AgentObjects) -> Result<Made, Error> {
+pub async fn make_true(shared: &Shared, agent: &Agent, objects: AgentObjects) -> Result<AppliedObjects, Error> {
     let AgentObjects { config_maps, claims: wanted, deployment, service } = objects;
     let mut troubles = Vec::new();
     for claim in &wanted {
-        troubles.extend(keep_claim(ctx, agent, claim).await?);
+        troubles.extend(keep_claim(shared, agent, claim).await?);
     }
     let claims = (!troubles.is_empty()).then(|| troubles.join("; "));
-    let busy = ctx.queues.running(&Target::agent(Key::of(agent))) > 0;
-    // Whoever suspends an Agent wants its server to stop.
+    let busy = shared.tasks.queues.with(|index| index.running(&Target::agent(Key::of(agent)))) > 0;
+    // Suspending an Agent means stopping its server, busy or not.
     let waits = agent.spec.rollout == Rollout::WhenIdle && !agent.spec.suspend;
-    if busy && waits && restarts(ctx, &deployment).await? {
-        return Ok(Made { held: true, claims });
+    if busy && waits && restarts(shared, &deployment).await? {
+        return Ok(AppliedObjects { held: true, claims });
     }
     for config_map in &config_maps {
-        apply(ctx, &ctx.seen.config_maps, config_map).await?;
+        apply(shared, &shared.cache.config_maps, config_map).await?;
     }
-    apply(ctx, &ctx.seen.services, &service).await?;
-    apply(ctx, &ctx.seen.deployments, &deployment).await?;
-    Ok(Made { held: false, claims })
+    apply(shared, &shared.cache.services, &service).await?;
+    apply(shared, &shared.cache.deployments, &deployment).await?;
+    Ok(AppliedObjects { held: false, claims })
 }
 
-/// Creates a claim, or lets it grow. Answers why it cannot be as wanted: Kubernetes refuses most changes, and data hangs
+/// Creates a claim, or lets it grow. Returns why it cannot be as wanted: Kubernetes refuses most changes, and data hangs
 /// on it.
-async fn keep_claim(ctx: &Context, agent: &Agent, wanted: &PersistentVolumeClaim) -> Result<Option<String>, Error> {
+async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeClaim) -> Result<Option<String>, Error> {
     let key = Key::of(wanted);
-    let claims = ctx.api::<PersistentVolumeClaim>(&key.namespace);
-    let live = match ctx.seen.claims.object(&key) {
+    let claims = shared.api::<PersistentVolumeClaim>(&key.namespace);
+    let live = match shared.cache.claims.object(&key) {
         Some(live) => live,
         None => match claims.create(&PostParams::default(), wanted).await {
             Ok(made) => {
-                ctx.seen.claims.learn(made);
+                shared.cache.claims.learn(made);
                 return Ok(None);
             }
             // The watch shows only what carries our label, and that a little later.
@@ -95,7 +94,7 @@ async fn keep_claim(ctx: &Context, agent: &Agent, wanted: &PersistentVolumeClaim
             let patch = Patch::Merge(json!({ "spec": { "resources": { "requests": { "storage": size } } } }));
             match claims.patch(&key.name, &PatchParams::default(), &patch).await {
                 Ok(grown) => {
-                    ctx.seen.claims.learn(grown);
+                    shared.cache.claims.learn(grown);
                     Ok(None)
                 }
                 // Not every storage can grow, and none does before it is there.
@@ -108,33 +107,33 @@ async fn keep_claim(ctx: &Context, agent: &Agent, wanted: &PersistentVolumeClaim
     }
 }
 
-/// Whether applying a Deployment replaces Pods that run. Only the API server can tell: it writes values in its own way.
-async fn restarts(ctx: &Context, wanted: &Deployment) -> Result<bool, Error> {
-    let Some(live) = ctx.seen.deployments.object(&Key::of(wanted)) else { return Ok(false) };
+/// Whether applying a Deployment replaces Pods that run. Only the API server knows: it normalises values.
+async fn restarts(shared: &Shared, wanted: &Deployment) -> Result<bool, Error> {
+    let Some(live) = shared.cache.deployments.object(&Key::of(wanted)) else { return Ok(false) };
     let template = |of: &Deployment| of.spec.as_ref().map(|spec| spec.template.clone());
-    let next = ctx.applied.apply(&ctx.client, &by_us().dry_run(), wanted, Some(&live)).await?;
+    let next = shared.agents.applied.apply(&shared.client, &by_us().dry_run(), wanted, Some(&live)).await?;
     Ok(next.is_some_and(|next| template(&next) != template(&live)))
 }
 
-/// What an Agent consists of is ours, whoever else wrote it.
+/// The objects of an Agent are ours, also if another manager wrote them.
 fn by_us() -> PatchParams {
     PatchParams::apply(field_managers::AGENT).force()
 }
 
 /// Applies one object, and remembers it ahead of the watch.
-async fn apply<K>(ctx: &Context, seen: &Kind<K>, wanted: &K) -> Result<(), Error>
+async fn apply<K>(shared: &Shared, cache: &Cache<K>, wanted: &K) -> Result<(), Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
-    let live = seen.object(&Key::of(wanted));
-    if let Some(made) = ctx.applied.apply(&ctx.client, &by_us(), wanted, live.as_deref()).await? {
-        seen.learn(made);
+    let live = cache.object(&Key::of(wanted));
+    if let Some(made) = shared.agents.applied.apply(&shared.client, &by_us(), wanted, live.as_deref()).await? {
+        cache.learn(made);
     }
     Ok(())
 }
 
 /// Makes the password of an Agent's server, once.
-pub async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
+pub async fn ensure_password(shared: &Shared, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
     let namespace = agent.namespace().unwrap_or_default();
     let secret = Secret {
         metadata: ObjectMeta {
@@ -147,19 +146,19 @@ pub async fn ensure_password(ctx: &Context, agent: &Agent, name: &str, key: &str
             owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::secret::password()?.into_bytes()))])),
+        data: Some(BTreeMap::from([(key.to_owned(), ByteString(crate::shared::secret::password()?.into_bytes()))])),
         ..Secret::default()
     };
-    create_secret_once(ctx, agent, secret).await
+    create_secret_once(shared, agent, secret).await
 }
 
-/// Creates a Secret of an Agent unless it is there. One that belongs to somebody else is left alone.
-pub async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) -> Result<(), Error> {
+/// Creates a Secret of an Agent unless it is there. A Secret of another owner is left alone.
+pub async fn create_secret_once(shared: &Shared, agent: &Agent, secret: Secret) -> Result<(), Error> {
     let key = Key::of(&secret);
-    let secrets = ctx.api::<Secret>(&key.namespace);
+    let secrets = shared.api::<Secret>(&key.namespace);
     let part = Part::of::<Secret>(&key.namespace, &key.name);
     if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
-        ctx.parts.learn(part, version_of(&existing));
+        shared.dependents.learn(part, version_of(&existing));
         if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
             return Ok(());
         }
@@ -168,8 +167,8 @@ pub async fn create_secret_once(ctx: &Context, agent: &Agent, secret: Secret) ->
     }
     match secrets.create(&PostParams::default(), &secret).await {
         Ok(made) => {
-            // When the watch tells of it, that is no news.
-            ctx.parts.learn(part, version_of(&made));
+            // The event of the watch for it changes nothing.
+            shared.dependents.learn(part, version_of(&made));
             Ok(())
         }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),

@@ -1,36 +1,33 @@
-//! What the status of an Agent says.
+//! The status of an Agent.
 
 use api::{
     Agent, AgentStatus,
     conditions::{reasons, types},
     kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
 };
+use domain::{
+    agent::{
+        rollout,
+        share::ShareLink,
+        standby::{StandbyPlan, Suspension},
+    },
+    run::{queue::Gate, target::Target},
+    status::{self, Truth},
+    workload::{agent::agent_url, names},
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::Deployment,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
-use kubeopencode_core::{
-    agent_workload::agent_url,
-    names,
-    queue::Gate,
-    rollout,
-    share::ShareLink,
-    standby::{StandbyPlan, Suspension},
-    status::{self, Truth},
-};
 use observe::Key;
 
 use super::{Applied, Error, is_ready, server, share};
-use crate::{
-    bindings,
-    context::{Context, now},
-    task::target::Target,
-};
+use crate::shared::{Shared, bindings, now};
 
-/// Writes it if it differs, and tells who waits for the Agent.
+/// Writes the status if it differs, and asks for a decision about the Tasks that wait for the Agent.
 pub(super) async fn report(
-    ctx: &Context,
+    shared: &Shared,
     agent: &Agent,
     done: Result<Applied, Error>,
     idle: &StandbyPlan,
@@ -38,26 +35,26 @@ pub(super) async fn report(
 ) -> Result<(), kube::Error> {
     let key = Key::of(agent);
     let before = agent.status.clone().unwrap_or_default();
-    let mut after = status_of(ctx, agent, &before, &done);
+    let mut after = status_of(shared, agent, &before, &done);
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
-    note_rollout(ctx, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.made.held));
+    note_rollout(shared, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.made.held));
     if let Ok(applied) = done {
         applied.followed.note(agent, &mut after);
     }
-    if let Some(written) = ctx.write_status::<Agent>(&key, &before, &after, None).await? {
+    if let Some(written) = shared.write_status::<Agent>(&key, &before, &after, None).await? {
         let news = Gate::of(&written) != Gate::of(agent) || before.url != after.url;
-        ctx.seen.agents.learn(written);
+        shared.cache.agents.learn(written);
         if news {
-            ctx.work.admissions.add(Target::agent(key.clone()));
+            shared.work.admissions.add(Target::agent(key.clone()));
         }
     }
     if before.ready != after.ready || before.url != after.url {
         let what = if after.ready == Some(true) { "Ready" } else { "NotReady" };
-        ctx.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
-        // Tasks may have gone while it could not be told.
-        ctx.work.sweeps.add(key);
+        shared.telemetry.events.normal(agent, what, format!("the server of Agent '{}' is {what}", key.name));
+        // Tasks may have been deleted while the server could not be reached.
+        shared.work.sweeps.add(key);
     }
     Ok(())
 }
@@ -87,12 +84,12 @@ fn note_extras(agent: &Agent, after: &mut AgentStatus, idle: &StandbyPlan, link:
     }
 }
 
-/// Says while a changed server takes over from the one that still serves, or cannot yet.
-fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: bool) {
+/// Reports whether a changed server replaces the running one, or waits to do so.
+fn note_rollout(shared: &Shared, agent: &Agent, after: &mut AgentStatus, held: bool) {
     let (key, generation) = (Key::of(agent), agent.metadata.generation);
-    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let deployment = shared.cache.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
     let why = || {
-        let why = deployment.as_deref().and_then(|deployment| obstacle(ctx, agent, deployment));
+        let why = deployment.as_deref().and_then(|deployment| obstacle(shared, agent, deployment));
         why.map(|why| format!(": {why}")).unwrap_or_default()
     };
     let conditions = after.conditions.get_or_insert_default();
@@ -103,7 +100,7 @@ fn note_rollout(ctx: &Context, agent: &Agent, after: &mut AgentStatus, held: boo
             (reasons::ROLLOUT_HELD, "a change waits until no Task runs on this Agent")
         };
         status::set(conditions, types::PROGRESSING, false, reason, message, generation, now());
-        ctx.events.normal(agent, reason, message);
+        shared.telemetry.events.normal(agent, reason, message);
     } else if after.ready == Some(true) && deployment.as_deref().is_some_and(rollout::is_under_way) {
         let message = format!("a changed server takes over; new Tasks wait for it{}", why());
         status::set(conditions, types::PROGRESSING, true, reasons::ROLLING_OUT, message, generation, now());
@@ -127,12 +124,12 @@ fn passed(step: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Says what is wrong, and takes back what was said of other steps while something else was.
+/// Reports what is wrong, and resets the conditions of the other steps.
 fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Option<i64>, now: Timestamp) {
     let wrong = error.condition();
     status::set(conditions, wrong, false, error.reason(), error.to_string(), generation, now);
     let Some(good) = steps_before(error) else { return };
-    let unseen = "nobody looked at it, because something else is wrong";
+    let unseen = "Not checked: an earlier check failed";
     for step in STEPS.into_iter().filter(|step| *step != wrong) {
         if good.contains(&step) {
             let (reason, message) = passed(step);
@@ -151,7 +148,7 @@ fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Opti
 fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
     match error {
         Error::Api(_) | Error::Bindings(bindings::Error::Api(_)) => None,
-        Error::Resolve(_) | Error::Context(_) => Some(&[]),
+        Error::Resolve(_) | Error::Contexts(_) => Some(&[]),
         Error::Bindings(_) => Some(&[types::ACCEPTED]),
         Error::Config(_) => Some(&[types::ACCEPTED, types::REFERENCES_RESOLVED]),
         Error::Build(_) | Error::Apply(_) => Some(&[types::REFERENCES_RESOLVED, types::CONFIG_VALID]),
@@ -159,18 +156,18 @@ fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
 }
 
 /// What keeps the server of an Agent from being ready.
-fn obstacle(ctx: &Context, agent: &Agent, deployment: &Deployment) -> Option<String> {
-    rollout::obstacle(deployment, &server::pods(ctx, agent))
+fn obstacle(shared: &Shared, agent: &Agent, deployment: &Deployment) -> Option<String> {
+    rollout::obstacle(deployment, &server::pods(shared, agent))
 }
 
-fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
+fn status_of(shared: &Shared, agent: &Agent, before: &AgentStatus, done: &Result<Applied, Error>) -> AgentStatus {
     let (key, generation, now) = (Key::of(agent), agent.metadata.generation, now());
-    let platform = ctx.platform();
+    let platform = shared.platform();
     let mut after = before.clone();
-    let deployment = ctx.seen.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
-    let service = ctx.seen.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
+    let deployment = shared.cache.deployments.object(&Key::new(&key.namespace, names::agent_deployment(&key.name)));
+    let service = shared.cache.services.object(&Key::new(&key.namespace, names::agent_service(&key.name)));
     let suspended = agent.spec.suspend;
-    let ready = is_ready(ctx, agent);
+    let ready = is_ready(shared, agent);
 
     after.observed_generation = generation;
     after.deployment_name = Some(names::agent_deployment(&key.name));
@@ -230,7 +227,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
             set(types::SERVER_HEALTHY, true, reasons::DEPLOYMENT_HEALTHY, "the server answers");
         }
         (false, Some(deployment), false) => {
-            let why = obstacle(ctx, agent, deployment);
+            let why = obstacle(shared, agent, deployment);
             let why = why.as_deref().unwrap_or("no Pod of the Deployment is ready");
             set(types::SERVER_READY, false, reasons::DEPLOYMENT_NOT_READY, why);
             set(types::SERVER_HEALTHY, false, reasons::DEPLOYMENT_NOT_READY, why);
@@ -238,7 +235,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
     }
     match Suspension::of(agent) {
         Suspension::ByStandby => {
-            set(types::SUSPENDED, true, reasons::STANDBY, "nobody used the Agent; a Task wakes it");
+            set(types::SUSPENDED, true, reasons::STANDBY, "the Agent was idle; a Task resumes it");
         }
         Suspension::ByUser => set(types::SUSPENDED, true, reasons::USER_REQUESTED, "spec.suspend is true"),
         Suspension::Awake => set(types::SUSPENDED, false, reasons::ACTIVE, "the Agent is not suspended"),
@@ -249,7 +246,7 @@ fn status_of(ctx: &Context, agent: &Agent, before: &AgentStatus, done: &Result<A
 
 #[cfg(test)]
 mod tests {
-    use kubeopencode_core::{build::BuildError, resolve::ResolveError};
+    use domain::{run::resolve::ResolveError, workload::build::BuildError};
 
     use super::*;
 
@@ -274,7 +271,7 @@ mod tests {
         check(&Error::Bindings(not_found), ["True Valid", "False ReferenceNotFound", "Unknown NotChecked"]);
         let port = Error::Build(BuildError::PortName("http".into()));
         check(&port, ["False PodCreationError", "True Resolved", "True Valid"]);
-        // Which step it was cannot be told, so nothing is told of the others.
+        // The failed step is unknown, so the others are not reported.
         let silent = Error::Api(kube::Error::LinesCodecMaxLineLengthExceeded);
         check(&silent, ["False ApplyFailed", "False Old", "False Old"]);
     }

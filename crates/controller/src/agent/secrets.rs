@@ -1,13 +1,13 @@
-//! The Secrets that an Agent's Pods need: whether they are there, and whether they changed.
+//! The Secrets that an Agent's Pods need: whether they exist, and whether they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::workload::secrets::{self, SecretNeed};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
-use kubeopencode_core::secrets::{self, SecretNeed};
 
-use crate::{
-    context::Context,
-    parts::{Part, Uses},
+use crate::shared::{
+    Shared,
+    dependents::{Part, Uses},
 };
 
 /// What is known of the Secrets that Pods need.
@@ -26,7 +26,7 @@ pub fn needs(deployment: &Deployment) -> BTreeMap<String, SecretNeed> {
 
 /// Looks at them, and notes them in `uses`. Their values do not leave this function.
 pub async fn look(
-    ctx: &Context,
+    shared: &Shared,
     namespace: &str,
     needs: &BTreeMap<String, SecretNeed>,
     uses: &mut Uses<'_>,
@@ -35,7 +35,7 @@ pub async fn look(
     let mut keys: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for name in needs.keys() {
         uses.add(Part::of::<Secret>(namespace, name));
-        let Some(secret) = ctx.api::<Secret>(namespace).get_opt(name).await? else { continue };
+        let Some(secret) = shared.api::<Secret>(namespace).get_opt(name).await? else { continue };
         let data = secret.data.unwrap_or_default();
         fingerprints.insert(name, secrets::fingerprint(&secret.metadata.uid.unwrap_or_default(), &data));
         keys.insert(name, data.into_keys().collect());

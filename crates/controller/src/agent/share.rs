@@ -7,46 +7,46 @@ use api::{
     kinds::agent::ShareStatus,
     names::{annotations, labels},
 };
+use domain::{
+    agent::share::{self, ShareLink},
+    workload::names,
+};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Resource as _, ResourceExt as _,
     api::{DeleteParams, Preconditions},
 };
-use kubeopencode_core::{
-    names,
-    share::{self, ShareLink},
-};
 
 use super::Error;
-use crate::{
+use crate::shared::{
+    Shared,
     apply::controller_uid,
-    context::{Context, now},
-    parts::{Part, Uses},
-    secret,
+    dependents::{Part, Uses},
+    now, secret,
 };
 
-/// Makes or removes the Secret of the share link, and notes it in `uses`. Answers where the link stands.
-pub async fn pass(ctx: &Context, agent: &Agent, ready: bool, uses: &mut Uses<'_>) -> Result<ShareLink, Error> {
+/// Makes or removes the Secret of the share link, and notes it in `uses`. Returns the state of the link.
+pub async fn pass(shared: &Shared, agent: &Agent, ready: bool, uses: &mut Uses<'_>) -> Result<ShareLink, Error> {
     let link = ShareLink::of(agent.spec.share.as_ref(), ready, now());
     let secret = Part::of::<Secret>(&agent.namespace().unwrap_or_default(), &names::agent_share(&agent.name_any()));
     uses.add(secret.clone());
     match link {
-        // Not the status but the Secret tells whether there is one to remove: the token in it opens the Agent.
-        ShareLink::Off if ctx.parts.version(&secret).is_none() => {}
-        ShareLink::Off => remove(ctx, agent).await?,
-        ShareLink::Active { .. } | ShareLink::Expired | ShareLink::AgentNotReady { .. } => make(ctx, agent).await?,
+        // The Secret, not the status, shows whether there is one to remove: the token in it opens the Agent.
+        ShareLink::Off if shared.dependents.version(&secret).is_none() => {}
+        ShareLink::Off => remove(shared, agent).await?,
+        ShareLink::Active { .. } | ShareLink::Expired | ShareLink::AgentNotReady { .. } => make(shared, agent).await?,
     }
     Ok(link)
 }
 
-/// The share link as the status tells it.
+/// The share link as the status reports it.
 pub fn status(agent: &Agent, link: ShareLink) -> Option<ShareStatus> {
     let secret_name = Some(names::agent_share(&agent.name_any()));
     let url = Some(share::PATH.to_owned());
     (link != ShareLink::Off).then(|| ShareStatus { secret_name, url, active: link.is_active() })
 }
 
-async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
+async fn make(shared: &Shared, agent: &Agent) -> Result<(), Error> {
     let name = agent.name_any();
     let namespace = agent.namespace().unwrap_or_default();
     let secret = Secret {
@@ -68,12 +68,12 @@ async fn make(ctx: &Context, agent: &Agent) -> Result<(), Error> {
         data: Some(BTreeMap::from([("token".to_owned(), ByteString(secret::password()?.into_bytes()))])),
         ..Secret::default()
     };
-    super::objects::create_secret_once(ctx, agent, secret).await
+    super::objects::create_secret_once(shared, agent, secret).await
 }
 
-/// Removes our Secret. One of that name that somebody else made since is theirs.
-async fn remove(ctx: &Context, agent: &Agent) -> Result<(), Error> {
-    let secrets = ctx.api::<Secret>(&agent.namespace().unwrap_or_default());
+/// Removes our Secret. A Secret of that name from another owner stays.
+async fn remove(shared: &Shared, agent: &Agent) -> Result<(), Error> {
+    let secrets = shared.api::<Secret>(&agent.namespace().unwrap_or_default());
     let name = names::agent_share(&agent.name_any());
     let found = secrets.get_metadata_opt(&name).await?;
     let Some(ours) = found.filter(|found| controller_uid(found) == agent.metadata.uid.as_deref()) else {

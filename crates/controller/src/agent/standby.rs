@@ -1,20 +1,20 @@
-//! Standby: an Agent that nobody uses sleeps, and wakes when somebody does.
+//! Standby: an idle Agent is suspended, and resumed when a Task or a person uses it.
 
 use api::{Agent, names::annotations};
-use kube::api::{Patch, PatchParams};
-use kubeopencode_core::standby::{
-    SUSPENDED_BY_STANDBY, StandbyAction, StandbyPlan, Suspension, Use, is_marked, last_connection, standby,
+use domain::{
+    agent::standby::{
+        SUSPENDED_BY_STANDBY, StandbyAction, StandbyPlan, Suspension, Use, is_marked, last_connection, standby,
+    },
+    run::target::Target,
 };
+use kube::api::{Patch, PatchParams};
 use observe::Key;
 use serde_json::{Value, json};
 
-use crate::{
-    context::{Context, now},
-    task::target::Target,
-};
+use crate::shared::{Shared, now};
 
-/// Puts an Agent to sleep or wakes it, if its time has come. Answers the plan for its status.
-pub async fn pass(ctx: &Context, agent: &Agent) -> Result<StandbyPlan, kube::Error> {
+/// Puts an Agent to sleep or wakes it, if its time has come. Returns the plan for its status.
+pub async fn pass(shared: &Shared, agent: &Agent) -> Result<StandbyPlan, kube::Error> {
     let key = Key::of(agent);
     let status = agent.status.as_ref();
     let plan = standby(
@@ -23,7 +23,7 @@ pub async fn pass(ctx: &Context, agent: &Agent) -> Result<StandbyPlan, kube::Err
             suspension: Suspension::of(agent),
             marked: is_marked(agent),
             slept: status.and_then(|status| status.suspended) == Some(true),
-            tasks: ctx.queues.load(&Target::agent(key.clone())),
+            tasks: shared.tasks.queues.with(|index| index.load(&Target::agent(key.clone()))),
             last_connection: last_connection(agent),
             idle_since: status.and_then(|status| status.idle_since.as_ref()).map(|time| time.0),
         },
@@ -32,33 +32,33 @@ pub async fn pass(ctx: &Context, agent: &Agent) -> Result<StandbyPlan, kube::Err
     match plan.action {
         StandbyAction::Keep => {}
         StandbyAction::Suspend => {
-            set(ctx, &key, true).await?;
-            ctx.events.normal(agent, "StandbySuspended", "nobody used this Agent for its idle timeout");
+            set(shared, &key, true).await?;
+            shared.telemetry.events.normal(agent, "StandbySuspended", "the Agent was idle for its idle timeout");
         }
         StandbyAction::Resume => {
-            set(ctx, &key, false).await?;
-            ctx.events.normal(agent, "Resumed", "somebody uses this Agent");
+            set(shared, &key, false).await?;
+            shared.telemetry.events.normal(agent, "Resumed", "the Agent is in use again");
         }
         StandbyAction::Unmark => {
             let patch = json!({ "metadata": { "annotations": { annotations::SUSPENDED_BY: null } } });
-            ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            shared.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
     }
     Ok(plan)
 }
 
 /// Wakes an Agent because a Task waits for it.
-pub async fn wake(ctx: &Context, key: &Key) -> Result<(), kube::Error> {
-    let agent = set(ctx, key, false).await?;
-    ctx.events.normal(&agent, "Resumed", "a Task waits for this Agent");
+pub async fn wake(shared: &Shared, key: &Key) -> Result<(), kube::Error> {
+    let agent = set(shared, key, false).await?;
+    shared.telemetry.events.normal(&agent, "Resumed", "a Task waits for this Agent");
     Ok(())
 }
 
-async fn set(ctx: &Context, key: &Key, asleep: bool) -> Result<Agent, kube::Error> {
+async fn set(shared: &Shared, key: &Key, asleep: bool) -> Result<Agent, kube::Error> {
     let by = if asleep { Value::from(SUSPENDED_BY_STANDBY) } else { Value::Null };
     let patch = json!({
         "metadata": { "annotations": { annotations::SUSPENDED_BY: by } },
         "spec": { "suspend": asleep },
     });
-    ctx.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await
+    shared.api::<Agent>(&key.namespace).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await
 }

@@ -3,19 +3,19 @@
 use std::{io, sync::Arc, time::Duration};
 
 use api::kinds::task::LogStatus;
+use domain::run::progress::TASK_CONTAINER;
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
-use kubeopencode_core::pod_progress::TASK_CONTAINER;
-use store::{Archive, End, Place, Places, Run, Selection, lines};
+use store::{Archive, End, Position, Positions, Run, Selection, lines};
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::Stage;
-use crate::metrics::Metrics;
+use crate::shared::metrics::Metrics;
 
 /// Lines wait this long for others, so that many become durable at once.
 const GATHER: Duration = Duration::from_millis(300);
@@ -109,7 +109,7 @@ pub(super) struct Follower {
 struct Durable {
     lines: u64,
     bytes: u64,
-    last: Option<Place>,
+    last: Option<Position>,
 }
 
 /// What waits to become durable.
@@ -117,12 +117,12 @@ struct Durable {
 struct Gathered {
     text: Vec<u8>,
     lines: u64,
-    last: Option<Place>,
+    last: Option<Position>,
     since: Option<Instant>,
 }
 
 impl Follower {
-    /// Copies until the end was seen, or cannot be seen any more.
+    /// Copies until the end of the log, or until the log cannot be read any more.
     pub(super) async fn follow(self) -> Captured {
         let mut stage = self.stage.clone();
         let over = async {
@@ -139,13 +139,13 @@ impl Follower {
             complete = self.copy(&mut durable, &mut gaps) => complete,
             () = over => false,
         };
-        // Whoever was interrupted does not know what became of its last append.
+        // After an interruption it is unknown whether the last append was stored.
         let known = durable.filter(|_| complete);
         match timeout(CLOSE, self.close(complete, known, gaps)).await {
             Ok(Ok(end)) => {
                 if !end.complete {
                     self.metrics.log_cut();
-                    tracing::warn!(log = %self.run, lines = end.lines, "the end of a log was not seen");
+                    tracing::warn!(log = %self.run, lines = end.lines, "the end of a log was not read");
                 }
                 end.into()
             }
@@ -164,7 +164,7 @@ impl Follower {
         loop {
             let now = *stage.borrow_and_update();
             if now == Stage::Gone {
-                // A Pod of its name would be somebody else's.
+                // A Pod of this name would belong to another run.
                 return false;
             }
             let before = bytes(*durable);
@@ -220,7 +220,7 @@ impl Follower {
         };
         let log = lines(opened);
         pin_mut!(log);
-        let mut places = Places::after(durable.last);
+        let mut places = Positions::after(durable.last);
         let mut gathered = Gathered::default();
         let mut had_gap = false;
         loop {
@@ -244,7 +244,7 @@ impl Follower {
             };
             let Some(time) = line.time else {
                 self.keep(durable, &mut gathered).await?;
-                return Err(Trouble::Words(line.words().into_owned()));
+                return Err(Trouble::Words(line.lossy_text().into_owned()));
             };
             if !line.ended && !ended {
                 // The rest of it may come yet: it is read again when the container has ended.
@@ -311,7 +311,7 @@ impl Follower {
 /// Returns when the run has come so far.
 async fn reaches(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
     if stage.wait_for(|stage| *stage >= wanted).await.is_err() {
-        // Whoever could tell has given up on this follower, and ends it.
+        // The sender is gone: this follower is about to be aborted.
         std::future::pending::<()>().await;
     }
 }

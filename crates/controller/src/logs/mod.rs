@@ -17,9 +17,9 @@ use std::{
 };
 
 use api::{Task, kinds::task::LogStatus};
+use domain::{run::progress::Progress, workload::names};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
-use kubeopencode_core::{names, pod_progress::Progress};
 use observe::{Key, Queue};
 use store::{Archive, Owner, Run};
 use tokio::{
@@ -28,17 +28,20 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{context::Context, metrics::Metrics, task::still_runs};
+use crate::{
+    shared::{Shared, metrics::Metrics},
+    task::still_runs,
+};
 use follower::{Captured, Follower, Permits};
 
 /// Logs that are followed while their containers run. Those of further runs are read when they have ended.
 const FOLLOWED: usize = 1024;
 /// Logs of ended runs that are read at once.
 const CLOSING: usize = 32;
-/// A follower that was told that its run is over ends within its own time limits; if it does not, the archive hangs.
+/// A follower whose run is over ends within its own time limits; if it does not, the archive hangs.
 const STUCK: Duration = Duration::from_secs(40);
 
-/// What has become of a run, as its follower is told.
+/// The progress of a run, as its follower receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// Its container runs.
@@ -73,7 +76,7 @@ pub struct Logs {
 struct Entry {
     stage: watch::Sender<Stage>,
     captured: watch::Receiver<Option<Captured>>,
-    /// When the run was first seen to be over.
+    /// When the run was first observed to be over.
     over_since: Option<Instant>,
     work: JoinHandle<()>,
 }
@@ -99,7 +102,7 @@ impl Logs {
         }
     }
 
-    /// The run is over, or is about to be ended by force; `pod` is what was last seen of it, and may be `gone`.
+    /// The run is over, or is about to be ended by force; `pod` is its last observed state, and may be `gone`.
     pub async fn close(&self, task: &Task, epoch: i64, pod: Option<&Pod>, gone: bool) -> Closing {
         let (Some(archive), Some(run)) = (&self.archive, run(task, epoch)) else { return Closing::Over(None) };
         let progress = pod.map(Progress::of).unwrap_or_default();
@@ -128,7 +131,7 @@ impl Logs {
         Closing::Over(Some(Captured::default().status(&run)))
     }
 
-    /// The final status of a run is written: nobody asks for its log any more.
+    /// The final status of a run is written: its log is not needed any more.
     pub fn forget(&self, task: &Task, epoch: i64) {
         if let Some(run) = run(task, epoch) {
             self.lock().remove(&run);
@@ -161,13 +164,13 @@ impl Logs {
         self.archive.is_some()
     }
 
-    /// Starts a follower unless there is one, and tells it how far the run is.
+    /// Starts a follower unless there is one, and sends it the progress of the run.
     fn ensure(&self, task: &Task, epoch: i64, stage: Stage) {
         let (Some(archive), Some(run)) = (&self.archive, run(task, epoch)) else { return };
         let mut followers = self.lock();
         let entry = followers.entry(run.clone()).or_insert_with(|| {
-            let (told, stages) = watch::channel(stage);
-            let (tell, captured) = watch::channel(None);
+            let (sender, stages) = watch::channel(stage);
+            let (result, captured) = watch::channel(None);
             let key = Key::of(task);
             let follower = Follower {
                 archive: Arc::clone(archive),
@@ -181,10 +184,10 @@ impl Logs {
             let tasks = self.tasks.clone();
             let work = tokio::spawn(async move {
                 let captured = follower.follow().await;
-                tell.send_replace(Some(captured));
+                result.send_replace(Some(captured));
                 tasks.add(key);
             });
-            Entry { stage: told, captured, over_since: None, work }
+            Entry { stage: sender, captured, over_since: None, work }
         });
         // A run goes on in one direction only.
         entry.stage.send_if_modified(|known| {
@@ -200,19 +203,19 @@ impl Logs {
 }
 
 /// Asks for the removal of logs whose Tasks went while no process looked (I10).
-pub async fn sweep(ctx: &Context) -> Result<(), store::Error> {
-    let Some(archive) = &ctx.logs.archive else { return Ok(()) };
-    // Before the Tasks: whoever has a log by now was seen.
+pub async fn sweep(shared: &Shared) -> Result<(), store::Error> {
+    let Some(archive) = &shared.records.logs.archive else { return Ok(()) };
+    // Listed before the Tasks: a Task that has a log by now is in the cache.
     let kept = archive.owners().await?;
-    let tasks = ctx.seen.tasks.all(|_| true);
-    if tasks.len() < ctx.seen.tasks.len() {
+    let tasks = shared.cache.tasks.all(|_| true);
+    if tasks.len() < shared.cache.tasks.len() {
         // Whose logs those of a Task are that cannot be read is not known.
         tracing::warn!("some Tasks cannot be read, so logs of Tasks that are gone stay until the next start");
         return Ok(());
     }
     let alive: HashSet<Owner> = tasks.iter().filter_map(|task| owner(task)).collect();
     for gone in kept.into_iter().filter(|owner| !alive.contains(owner)) {
-        ctx.work.logs.add(gone);
+        shared.work.logs.add(gone);
     }
     Ok(())
 }

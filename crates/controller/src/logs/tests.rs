@@ -4,7 +4,7 @@ use futures::TryStreamExt as _;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
-use store::{Directory, End, Kept, Selection};
+use store::{ArchivedLog, Directory, End, Selection};
 
 use super::*;
 
@@ -72,7 +72,7 @@ impl Case {
 
     async fn kept(&self) -> Vec<String> {
         let lines = store::read(Arc::clone(&self.archive), run(), Selection::default());
-        lines.map_ok(|(_, line)| line.words().into_owned()).try_collect().await.unwrap()
+        lines.map_ok(|(_, line)| line.lossy_text().into_owned()).try_collect().await.unwrap()
     }
 
     fn asked(&self) -> Vec<String> {
@@ -123,7 +123,7 @@ async fn the_next_process_goes_on_after_the_last_line() {
 #[tokio::test(start_paused = true)]
 async fn a_log_that_was_closed_before_is_not_read_again() {
     let case = Case::new(&["T1 a\nT2 late\n"]).holding("T1 a\n").await;
-    let Kept { bytes, .. } = case.archive.find(&run()).await.unwrap().unwrap();
+    let ArchivedLog { bytes, .. } = case.archive.find(&run()).await.unwrap().unwrap();
     case.archive.close(&run(), End { complete: true, lines: 1, bytes, gaps: 0 }).await.unwrap();
     assert_eq!(told(&case.captured().await), status(1, true));
     assert!(case.asked().is_empty());

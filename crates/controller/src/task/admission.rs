@@ -1,56 +1,51 @@
-//! Admission: one decision an Agent or template at a time, in memory.
+//! Admission: one decision for one Agent or template at a time, in memory.
 
 use api::{
     Agent,
     kinds::agent::{Rollout, TaskStart},
 };
-use kube::api::{Patch, PatchParams};
-use kubeopencode_core::{
-    queue::{Gate, Limits},
+use domain::run::{
+    queue::{Gate, Limits, index::Circumstances},
     resolve::{resolve_agent, resolve_template},
+    target::{RunsOn, Target},
 };
+use kube::api::{Patch, PatchParams};
 use observe::Next;
 use serde_json::json;
 
-use super::{
-    budget,
-    queues::Circumstances,
-    target::{Target, TargetKind},
-};
+use super::budget;
 use crate::{
     agent::standby,
-    context::{Context, instant, now},
-    failpoint, metrics,
+    shared::{Shared, failpoint, instant, metrics, now},
 };
 
-/// Decides who of those that wait for `target` may start, and tells them.
-pub async fn pass(ctx: &Context, target: &Target) -> Result<Next, kube::Error> {
-    budget::observe(ctx, target);
-    let decided = ctx.queues.decide(target, circumstances(ctx, target), now());
+/// Decides which of the Tasks that wait for `target` may start, and has those looked at whose decision is new.
+pub async fn pass(shared: &Shared, target: &Target) -> Result<Next, kube::Error> {
+    budget::observe(shared, target);
+    let circumstances = circumstances(shared, target);
+    let decided = shared.tasks.queues.with(|index| index.decide(target, circumstances, now()));
     let label = metrics::Target {
-        namespace: target.key.namespace.clone(),
-        kind: match target.kind {
-            TargetKind::Agent => "Agent",
-            TargetKind::Template => "AgentTemplate",
-        },
-        name: target.key.name.clone(),
+        namespace: target.namespace.clone(),
+        kind: target.runs_on.kind(),
+        name: target.runs_on.name().to_owned(),
     };
-    ctx.metrics.queued(&label, decided.waiting, decided.running);
-    if target.kind == TargetKind::Agent && ctx.seen.agents.object(&target.key).is_some_and(|agent| load_matters(&agent))
+    shared.telemetry.metrics.queued(&label, decided.waiting, decided.running);
+    if let Some(agent) = target.agent_key()
+        && shared.cache.agents.object(&agent).is_some_and(|agent| load_matters(&agent))
     {
-        ctx.work.agents.add(target.key.clone());
+        shared.work.agents.add(agent);
     }
-    // Starts are on record before they happen; but nobody waits for a record that cannot be written.
+    // Starts are recorded before they happen; but no Task waits for a record that cannot be written.
     let recorded = match &decided.decisions.history {
-        Some(history) => record_starts(ctx, target, history).await,
+        Some(history) => record_starts(shared, target, history).await,
         None => Ok(()),
     };
-    for key in decided.concerned {
-        ctx.work.tasks.add(key);
+    for key in decided.look_at {
+        shared.work.tasks.add(key);
     }
     recorded?;
     if decided.decisions.resume {
-        standby::wake(ctx, &target.key).await?;
+        standby::wake(shared, &target.key()).await?;
     }
     Ok(decided.decisions.next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
 }
@@ -61,57 +56,52 @@ fn load_matters(agent: &Agent) -> bool {
     follows || agent.spec.standby.is_some() || agent.spec.rollout == Rollout::WhenIdle
 }
 
-fn circumstances(ctx: &Context, target: &Target) -> Circumstances {
-    let platform = ctx.platform();
-    let missing = Circumstances {
-        gate: Gate::Missing { since: now() },
-        limits: Limits::default(),
-        history: Vec::new(),
-        grace: platform.reference_grace_period,
-    };
-    match target.kind {
-        TargetKind::Agent => {
-            let Some(agent) = ctx.seen.agents.object(&target.key) else { return missing };
-            let template = ctx.template_of(&agent);
+fn circumstances(shared: &Shared, target: &Target) -> Circumstances {
+    let platform = shared.platform();
+    let missing =
+        Circumstances { gate: Gate::Missing { since: now() }, limits: Limits::default(), history: Vec::new() };
+    let key = target.key();
+    match target.runs_on {
+        RunsOn::Agent(_) => {
+            let Some(agent) = shared.cache.agents.object(&key) else { return missing };
+            let template = shared.template_of(&agent);
             let status = agent.status.clone().unwrap_or_default();
             let resolved = resolve_agent(&agent, template.as_deref(), &platform);
             Circumstances {
                 gate: Gate::with_settings(&agent, &resolved),
                 limits: resolved.as_ref().map(Limits::from).unwrap_or_default(),
                 history: status.task_start_history.unwrap_or_default(),
-                ..missing
             }
         }
-        TargetKind::Template => {
-            let Some(template) = ctx.seen.templates.object(&target.key) else { return missing };
+        RunsOn::Template(_) => {
+            let Some(template) = shared.cache.templates.object(&key) else { return missing };
             let status = template.status.clone().unwrap_or_default();
             Circumstances {
                 gate: Gate::Ready,
                 limits: resolve_template(&template, &platform).as_ref().map(Limits::from).unwrap_or_default(),
                 history: status.task_start_history.unwrap_or_default(),
-                ..missing
             }
         }
     }
 }
 
 /// Writes the starts of a target to its status.
-async fn record_starts(ctx: &Context, target: &Target, history: &[TaskStart]) -> Result<(), kube::Error> {
+async fn record_starts(shared: &Shared, target: &Target, history: &[TaskStart]) -> Result<(), kube::Error> {
     let patch = Patch::Merge(json!({ "status": { "taskStartHistory": history } }));
     let params = PatchParams::default();
-    let Target { kind, key } = target;
-    match kind {
-        TargetKind::Agent => {
-            let written = ctx.api::<Agent>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
-            ctx.seen.agents.learn(written);
+    let key = target.key();
+    match target.runs_on {
+        RunsOn::Agent(_) => {
+            let written = shared.api::<Agent>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
+            shared.cache.agents.learn(written);
         }
-        TargetKind::Template => {
+        RunsOn::Template(_) => {
             let written =
-                ctx.api::<api::AgentTemplate>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
-            ctx.seen.templates.learn(written);
+                shared.api::<api::AgentTemplate>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
+            shared.cache.templates.learn(written);
         }
     }
     failpoint::reach("start-recorded");
-    ctx.queues.recorded(target, history);
+    shared.tasks.queues.with(|index| index.recorded(target, history));
     Ok(())
 }

@@ -1,103 +1,111 @@
-//! While an agent asks a person: the status of its Task says so.
+//! Condition AwaitingApproval: set while an agent waits for the answer of a person.
 //!
-//! The Pod of a Task has no right to write its status, so the Agent's server is asked what waits for an answer. Only
-//! while a Task runs there whose settings let it ask, every other second, one or two small requests an Agent.
+//! The Pod of a Task may not write the Task's status, so the controller polls the Agent's server for open requests:
+//! every two seconds, with one or two small requests an Agent, and only while a Task runs there whose terms allow
+//! approval requests.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use api::{Task, conditions::types};
-use kube::ResourceExt as _;
-use kubeopencode_core::{
-    approval::{self, Asked},
-    session::opened_by,
+use domain::{
+    run::{
+        approval::{self, Asked},
+        session::opened_by,
+        target::Target,
+        terms::RunTerms,
+    },
     status,
 };
+use kube::ResourceExt as _;
 use observe::{Key, Next};
-use reqwest::StatusCode;
-use serde_json::Value;
+use opencode::{Client, Session};
 use tokio::time::Instant;
 
-use super::{
-    standing::Standing,
-    target::{Target, TargetKind},
-};
+use crate::task::stage::Stage;
 use crate::{
-    agent::server::{Error, Server},
-    context::{Context, now},
+    agent::server::Error,
+    shared::{Shared, now},
 };
 
-/// How often the server is asked. A person does not notice a shorter wait.
-const LOOK: Duration = Duration::from_secs(2);
-/// Requests that are looked at; more wait for the next look.
-const MOST_ASKED: usize = 100;
-/// Agents start others, but hardly ever so deeply.
-const DEEPEST: usize = 8;
+/// Interval of the polls. A person does not notice a shorter one.
+const POLL: Duration = Duration::from_secs(2);
+/// Requests that one poll handles; further ones wait for the next poll.
+const MAX_REQUESTS: usize = 100;
+/// Levels of subagent sessions that are followed to the session of a Task.
+const MAX_DEPTH: usize = 8;
 
-/// A Task runs: if it may ask, its Agent's server is watched.
-pub fn runs(ctx: &Context, task: &Task) {
-    if let Some(target) = Target::of(task)
-        && target.kind == TargetKind::Agent
-        && may_ask(ctx, task)
+/// Polls the Agent's server from now on if the terms of a running Task allow approval requests.
+pub fn runs(shared: &Shared, task: &Task) {
+    if let Some(agent) = Target::of(task).and_then(|target| target.agent_key())
+        && may_ask(shared, task)
     {
-        ctx.work.approvals.add(target.key);
+        shared.work.approvals.add(agent);
     }
 }
 
-fn may_ask(ctx: &Context, task: &Task) -> bool {
-    ctx.resolved(task).is_some_and(|resolved| approval::may_ask(&resolved))
+fn may_ask(shared: &Shared, task: &Task) -> bool {
+    RunTerms::of_run(task, &shared.platform()).asks_approval
 }
 
-/// One look at what the Tasks on an Agent ask.
-pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
+/// Polls the open requests of the Tasks on an Agent once.
+pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     let target = Target::agent(key.clone());
-    let all = ctx.queues.everyone_on(&target).into_iter().filter_map(|task| ctx.seen.tasks.object(&task));
+    let all = shared
+        .tasks
+        .queues
+        .with(|index| index.unfinished_on(&target))
+        .into_iter()
+        .filter_map(|task| shared.cache.tasks.object(&task));
     let running: Vec<Arc<Task>> =
-        all.filter(|task| matches!(Standing::of(task), Standing::Running { .. }) && may_ask(ctx, task)).collect();
-    let Some(agent) = ctx.seen.agents.object(key).filter(|_| !running.is_empty()) else {
-        ctx.servers.forget(key);
+        all.filter(|task| matches!(Stage::of(task), Stage::Running { .. }) && may_ask(shared, task)).collect();
+    let Some(agent) = shared.cache.agents.object(key).filter(|_| !running.is_empty()) else {
+        shared.agents.servers.forget(key);
         return Ok(Next::Wait);
     };
-    let again = Next::At(Instant::now() + LOOK);
-    let Some(server) = ctx.servers.keep(ctx, &agent).await? else { return Ok(again) };
+    let again = Next::At(Instant::now() + POLL);
+    let Some(server) = shared.agents.servers.cached(shared, &agent).await? else { return Ok(again) };
     let asked = server.asked().await.inspect_err(|error| {
-        if matches!(error, Error::Refused(StatusCode::UNAUTHORIZED)) {
-            ctx.servers.forget(key);
+        if *error == opencode::Error::Unauthorized {
+            shared.agents.servers.forget(key);
         }
     })?;
     let mut by_task: HashMap<String, Vec<Asked>> = HashMap::new();
-    for asked in asked.into_iter().take(MOST_ASKED) {
+    for asked in asked.into_iter().take(MAX_REQUESTS) {
         if let Some(uid) = task_of(&server, &asked.session).await? {
             by_task.entry(uid).or_default().push(asked);
         }
     }
     for task in running {
         let asked = by_task.remove(&task.uid().unwrap_or_default()).unwrap_or_default();
-        say(ctx, &task, &asked).await?;
+        report(shared, &task, &asked).await?;
     }
     Ok(again)
 }
 
-/// UID of the Task whose session this is, or whose session started it.
-async fn task_of(server: &Server, session: &str) -> Result<Option<String>, Error> {
+/// UID of the Task that owns the session, directly or through a parent session.
+async fn task_of(server: &Client, session: &str) -> Result<Option<String>, Error> {
     let about = opened(server, session).await?;
     Ok(about.as_ref().and_then(opened_by).map(|opened| opened.uid.to_owned()))
 }
 
-/// The session that a client opened and that `session` is, or came from.
-pub(super) async fn opened(server: &Server, session: &str) -> Result<Option<Value>, Error> {
+/// The session that a client opened: `session` itself or one of its ancestors.
+pub(super) async fn opened(server: &Client, session: &str) -> Result<Option<Session>, Error> {
     let mut id = session.to_owned();
-    for _ in 0..DEEPEST {
-        let Some(about) = server.session(&id).await? else { return Ok(None) };
-        match about["parentID"].as_str().filter(|_| opened_by(&about).is_none()) {
-            Some(parent) => parent.clone_into(&mut id),
+    for _ in 0..MAX_DEPTH {
+        let about = match server.session(&id).await {
+            Err(opencode::Error::NotFound(_)) => return Ok(None),
+            about => about?,
+        };
+        match about.parent.clone().filter(|_| opened_by(&about).is_none()) {
+            Some(parent) => id = parent,
             None => return Ok(Some(about)),
         }
     }
     Ok(None)
 }
 
-/// Says in the status what is asked, if that is news.
-async fn say(ctx: &Context, task: &Task, asked: &[Asked]) -> Result<(), Error> {
+/// Updates the condition, if it changed.
+async fn report(shared: &Shared, task: &Task, asked: &[Asked]) -> Result<(), Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     let mut conditions = after.conditions.take().unwrap_or_default();
@@ -106,16 +114,20 @@ async fn say(ctx: &Context, task: &Task, asked: &[Asked]) -> Result<(), Error> {
     let waits = waits.map(|condition| condition.message.clone());
     after.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
     let version = task.resource_version();
-    match ctx.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await {
+    match shared.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await {
         Ok(Some(written)) => {
-            ctx.learn_task(written);
+            shared.learn_task(written);
             if let Some(message) = waits {
-                ctx.events.normal(task, types::AWAITING_APPROVAL, format!("the agent asks a person: {message}"));
+                shared.telemetry.events.normal(
+                    task,
+                    types::AWAITING_APPROVAL,
+                    format!("the agent asks a person: {message}"),
+                );
             }
             Ok(())
         }
         Ok(None) => Ok(()),
-        // It changed since we looked, or is gone; the next look sees it.
+        // The cached Task is out of date or deleted; the next poll sees the new version.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error.into()),
     }

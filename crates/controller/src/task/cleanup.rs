@@ -1,4 +1,4 @@
-//! When finished Tasks go away: by age, and by number in a namespace.
+//! Cleanup of finished Tasks: by age, and by number in a namespace.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,25 +7,25 @@ use std::{
 };
 
 use api::{Task, kinds::config::Cleanup};
+use domain::run::cleanup::{CleanupPlan, FinishedTask, cleanup};
 use kube::{
     ResourceExt as _,
     api::{DeleteParams, Preconditions},
 };
-use kubeopencode_core::cleanup::{CleanupPlan, FinishedTask, cleanup};
 use observe::{Key, Next};
 use tokio::time::Instant;
 
-use crate::context::{Context, instant, now};
+use crate::shared::{Shared, instant, now};
 
-/// A plan looks at all finished Tasks of a namespace, so many that end at once get one.
+/// A plan reads all finished Tasks of a namespace, so Tasks that finish within this time share one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Finished Tasks by namespace, so that nobody has to look through all Tasks for them.
+/// Finished Tasks by namespace, so that a cleanup does not scan all Tasks.
 #[derive(Debug, Default)]
 pub struct Finished(Mutex<HashMap<String, BTreeSet<String>>>);
 
 impl Finished {
-    /// A Task finished (`true`), runs again or is gone. Answers whether that is news.
+    /// A Task finished (`true`), runs again or is gone. Returns whether that changes anything.
     pub fn observe(&self, key: &Key, finished: bool) -> bool {
         let mut all = self.lock();
         if finished {
@@ -54,44 +54,48 @@ impl Finished {
 }
 
 /// A Task finished: its namespace may hold too many now.
-pub fn finished(ctx: &Context, key: &Key) {
-    if ctx.finished.observe(key, true) {
-        plan_soon(ctx, key);
+pub fn finished(shared: &Shared, key: &Key) {
+    if shared.tasks.finished.observe(key, true) {
+        plan_soon(shared, key);
     }
 }
 
 /// A Task is gone. If it had not finished, those that it depended on may go now.
-pub fn gone(ctx: &Context, key: &Key) {
-    if !ctx.finished.observe(key, false) {
-        plan_soon(ctx, key);
+pub fn gone(shared: &Shared, key: &Key) {
+    if !shared.tasks.finished.observe(key, false) {
+        plan_soon(shared, key);
     }
 }
 
-fn plan_soon(ctx: &Context, key: &Key) {
-    if ctx.platform().cleanup != Cleanup::default() {
-        ctx.work.cleanups.add_at(key.namespace.clone(), Instant::now() + PAUSE);
+fn plan_soon(shared: &Shared, key: &Key) {
+    if shared.platform().cleanup != Cleanup::default() {
+        shared.work.cleanups.add_at(key.namespace.clone(), Instant::now() + PAUSE);
     }
+}
+
+/// Whether unfinished Tasks depend on this one.
+fn has_dependents(shared: &Shared, task: &Task) -> bool {
+    !shared.tasks.queues.with(|index| index.dependents(&Key::of(task))).is_empty()
 }
 
 /// Deletes the finished Tasks of a namespace whose time has come. Exactly those: one of the same name that was created
 /// since stays.
-pub async fn pass(ctx: &Context, namespace: &str) -> Result<Next, kube::Error> {
-    let policy = ctx.platform().cleanup.clone();
+pub async fn pass(shared: &Shared, namespace: &str) -> Result<Next, kube::Error> {
+    let policy = shared.platform().cleanup.clone();
     if policy == Cleanup::default() {
         return Ok(Next::Wait);
     }
-    let tasks: HashMap<String, _> = ctx
+    let tasks: HashMap<String, _> = shared
+        .tasks
         .finished
         .of(namespace)
         .into_iter()
-        .filter_map(|key| Some((key.name.clone(), ctx.seen.tasks.object(&key)?)))
+        .filter_map(|key| Some((key.name.clone(), shared.cache.tasks.object(&key)?)))
         .collect();
-    let finished: Vec<FinishedTask> = tasks
-        .values()
-        .filter_map(|task| FinishedTask::of(task, !ctx.queues.dependants(&Key::of(&**task)).is_empty()))
-        .collect();
+    let finished: Vec<FinishedTask> =
+        tasks.values().filter_map(|task| FinishedTask::of(task, has_dependents(shared, task))).collect();
     let CleanupPlan { delete, next_wake } = cleanup(&finished, &policy, now());
-    let api = ctx.api::<Task>(namespace);
+    let api = shared.api::<Task>(namespace);
     for name in delete {
         let uid = tasks.get(&name).and_then(|task| task.uid());
         let preconditions = Some(Preconditions { uid, resource_version: None });
@@ -100,7 +104,7 @@ pub async fn pass(ctx: &Context, namespace: &str) -> Result<Next, kube::Error> {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(error) => return Err(error),
         }
-        ctx.finished.observe(&Key::new(namespace, name), false);
+        shared.tasks.finished.observe(&Key::new(namespace, name), false);
     }
     Ok(next_wake.map_or(Next::Wait, |at| Next::At(instant(at))))
 }

@@ -1,4 +1,4 @@
-//! The final status of a run: written once, then its slot is free.
+//! The final status of a run: written once, then the slot is free.
 
 use std::time::Duration;
 
@@ -7,16 +7,20 @@ use api::{
     conditions::{reasons, types},
     kinds::task::{Session, TaskResult},
 };
+use domain::{
+    run::{
+        approval, milestones,
+        outcome::{Ending, Evidence, Stop},
+        progress::Progress,
+        retry::retry_after,
+        terms::RunTerms,
+    },
+    status,
+    workload::names,
+};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt as _;
-use kubeopencode_core::{
-    approval, milestones, names,
-    outcome::{Ending, Evidence, Stop},
-    pod_progress::Progress,
-    retry::retry_after,
-    status,
-};
 use observe::{Key, Next};
 
 use super::{
@@ -26,14 +30,13 @@ use super::{
     workspace,
 };
 use crate::{
-    context::{Context, instant, now},
-    failpoint,
     logs::Closing,
+    shared::{Shared, failpoint, instant, now},
 };
 
-/// A run ended.
+/// Writes the final status of a run that ended, or puts its Task back into the queue.
 pub async fn ended(
-    ctx: &Context,
+    shared: &Shared,
     task: &Task,
     epoch: i64,
     evidence: &Evidence<'_>,
@@ -41,15 +44,15 @@ pub async fn ended(
 ) -> Result<Next, Error> {
     let pod = evidence.pod;
     let progress = pod.map(Progress::of).unwrap_or_default();
-    // The status is final once the log is durable. A run without a Pod has neither log nor session.
+    // The status is final only after the log is durable. A run without a Pod has neither log nor session.
     let logs = if pod.is_none() && matches!(evidence.stop, Some(Stop::Startup(_))) {
         None
     } else {
-        let logs = match ctx.logs.close(task, epoch, pod, evidence.gone).await {
+        let logs = match shared.records.logs.close(task, epoch, pod, evidence.gone).await {
             Closing::Until(at) => return Ok(Next::At(at)),
             Closing::Over(logs) => logs,
         };
-        session::ended(ctx, task, epoch, &ending, &progress);
+        session::ended(shared, task, epoch, &ending, &progress);
         logs
     };
     let ended_at = progress.ended_at.unwrap_or_else(now);
@@ -57,9 +60,9 @@ pub async fn ended(
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     note_progress(&mut after, pod, &progress);
-    // One that was stopped before anybody saw it start has no log that could be missed.
-    let missed = !ending.stopped || after.start_time.is_some();
-    after.logs = logs.filter(|logs| missed || logs.bytes > Some(0));
+    // A run that was stopped before its start was seen is not expected to have a log.
+    let expected = !ending.stopped || after.start_time.is_some();
+    after.logs = logs.filter(|logs| expected || logs.bytes > Some(0));
     after.phase = Some(ending.phase);
     after.observed_generation = task.metadata.generation;
     after.reason = Some(ending.reason.into());
@@ -68,11 +71,11 @@ pub async fn ended(
     after.completion_time = Some(Time(ended_at));
     after.queue_position = None;
     after.usage = ending.usage();
-    ctx.queues.spent(task, epoch, ended_at, after.usage.as_ref());
+    shared.tasks.queues.with(|index| index.spent(task, epoch, ended_at, after.usage.as_ref()));
     let title = names::session_title(&key.namespace, &key.name, &task.uid().unwrap_or_default());
     after.session = ending.session().map(|session| Session { title: Some(title), ..session });
     after.result =
-        ending.summary().map(|words| TaskResult { summary: Some(words.to_owned()), ..TaskResult::default() });
+        ending.summary().map(|summary| TaskResult { summary: Some(summary.to_owned()), ..TaskResult::default() });
     let mut conditions = after.conditions.take().unwrap_or_default();
     let generation = task.metadata.generation;
     let mut set = |type_: &str, holds: bool| {
@@ -88,33 +91,34 @@ pub async fn ended(
     approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
     milestones::note(&mut after, generation, ended_at);
+    let terms = RunTerms::of_run(task, &shared.platform());
     if let Some(pod) = pod {
-        workspace::ended(ctx, task, pod, ending.phase == TaskPhase::Failed).await;
+        workspace::ended(shared, task, &terms, pod, ending.phase == TaskPhase::Failed).await;
     }
-    if let Some(pause) = retry_after(&ending, &ctx.retry(task), before.attempt.unwrap_or(1)) {
-        record::keep(ctx, task, epoch, after, ended_at).await;
-        return try_again(ctx, task, epoch, &ending, later(ended_at, pause)).await;
+    if let Some(pause) = retry_after(&ending, &terms.retry, before.attempt.unwrap_or(1)) {
+        record::keep(shared, task, epoch, after, ended_at).await;
+        return requeue(shared, task, epoch, &ending, later(ended_at, pause)).await;
     }
-    write(ctx, task, epoch, &before, after).await
+    write(shared, task, epoch, &before, after).await
 }
 
-/// A Task that waited was stopped by its user.
-pub async fn stopped_while_waiting(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error> {
-    let message = "it was stopped while it waited";
+/// Ends a Task that its user stopped before it was admitted.
+pub async fn stopped_while_waiting(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
+    let message = "the Task was stopped while it was queued";
     let before = task.status.clone().unwrap_or_default();
     let mut after = closed(task, TaskPhase::Completed, reasons::USER_STOPPED, message);
     let conditions = after.conditions.get_or_insert_default();
     status::set(conditions, types::STOPPED, true, reasons::USER_STOPPED, message, task.metadata.generation, now());
-    write(ctx, task, epoch, &before, after).await
+    write(shared, task, epoch, &before, after).await
 }
 
-/// A Task can never run, or its Pod can never be made.
-pub async fn refused(ctx: &Context, task: &Task, epoch: i64, reason: &str, message: &str) -> Result<Next, Error> {
+/// Fails a Task that can never run, or whose Pod can never be created.
+pub async fn refused(shared: &Shared, task: &Task, epoch: i64, reason: &str, message: &str) -> Result<Next, Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = closed(task, TaskPhase::Failed, reason, message);
     let conditions = after.conditions.get_or_insert_default();
     status::set(conditions, types::READY, false, reason, message, task.metadata.generation, now());
-    write(ctx, task, epoch, &before, after).await
+    write(shared, task, epoch, &before, after).await
 }
 
 /// The status of a Task that ends without having run.
@@ -136,77 +140,83 @@ fn closed(task: &Task, phase: TaskPhase, reason: &str, message: &str) -> TaskSta
     after
 }
 
-/// Puts the Task back into the queue, in which it waits from `again` on: its retry policy covers this ending.
-async fn try_again(ctx: &Context, task: &Task, epoch: i64, ending: &Ending, again: Timestamp) -> Result<Next, Error> {
+/// Puts the Task back into the queue at the time `again`, because its retry policy covers this ending.
+async fn requeue(shared: &Shared, task: &Task, epoch: i64, ending: &Ending, again: Timestamp) -> Result<Next, Error> {
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.phase = Some(TaskPhase::Queued);
     after.reason = Some(ending.reason.into());
-    after.message = Some(format!("it is tried again: {}", ending.message));
+    after.message = Some(format!("the Task is retried: {}", ending.message));
     (after.start_time, after.pod_uid) = (None, None);
     after.timings.get_or_insert_default().queued_at = Some(Time(again));
     let version = task.resource_version();
     failpoint::reach("retry-decided");
-    let written = ctx.write_status::<Task>(&key, &before, &after, version.as_deref()).await;
+    let written = shared.write_status::<Task>(&key, &before, &after, version.as_deref()).await;
     failpoint::reach("put-back");
-    if let Some(written) = written.inspect_err(|_| record::recheck(ctx, task))? {
-        ctx.logs.forget(task, epoch);
-        ctx.events.warning(task, ending.reason, after.message.unwrap_or_default());
-        ctx.learn_task(written);
-        ctx.observe_task(&key);
+    if let Some(written) = written.inspect_err(|_| record::recheck(shared, task))? {
+        shared.records.logs.forget(task, epoch);
+        shared.telemetry.events.warning(task, ending.reason, after.message.unwrap_or_default());
+        shared.learn_task(written);
+        shared.observe_task(&key);
     }
     Ok(Next::At(instant(again)))
 }
 
-/// Records how the run ended, writes the final status on the version that was seen, frees the slot, tells people and
-/// programs.
-async fn write(ctx: &Context, task: &Task, epoch: i64, before: &TaskStatus, after: TaskStatus) -> Result<Next, Error> {
+/// Archives the record of the run, writes the final status on the cached version, frees the slot, and emits the event,
+/// metrics and trace.
+async fn write(
+    shared: &Shared,
+    task: &Task,
+    epoch: i64,
+    before: &TaskStatus,
+    after: TaskStatus,
+) -> Result<Next, Error> {
     let key = Key::of(task);
     let version = task.resource_version();
     failpoint::reach("run-ended");
-    // One that was never claimed was no run.
+    // A Task that was never claimed did not run.
     let ran = before.run_epoch == Some(epoch);
-    let after = if ran { &record::keep(ctx, task, epoch, after, now()).await } else { &after };
+    let after = if ran { &record::keep(shared, task, epoch, after, now()).await } else { &after };
     failpoint::reach("run-recorded");
-    match ctx.write_status::<Task>(&key, before, after, version.as_deref()).await {
-        Ok(Some(written)) => ctx.learn_task(written),
+    match shared.write_status::<Task>(&key, before, after, version.as_deref()).await {
+        Ok(Some(written)) => shared.learn_task(written),
         Ok(None) => {}
-        // It changed since we looked (409), or is gone (404): the watch brings us back if there is anything left to do.
+        // The cached Task is out of date (409) or deleted (404): the watch delivers what is left to do.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-            record::recheck(ctx, task);
+            record::recheck(shared, task);
             return Ok(Next::Retry);
         }
         Err(error) => return Err(error.into()),
     }
     failpoint::reach("finished");
-    ctx.made.forget(task, epoch);
-    ctx.logs.forget(task, epoch);
-    if let Some(target) = ctx.queues.finished(&key, epoch) {
-        ctx.work.admissions.add(target);
+    shared.tasks.last_pods.forget(task, epoch);
+    shared.records.logs.forget(task, epoch);
+    if let Some(target) = shared.tasks.queues.with(|index| index.finished(&key, epoch)) {
+        shared.work.admissions.add(target);
     }
     let reason = after.reason.clone().unwrap_or_default();
     let message = after.message.clone().unwrap_or_default();
     if after.phase == Some(TaskPhase::Failed) {
-        ctx.events.warning(task, &reason, message);
+        shared.telemetry.events.warning(task, &reason, message);
     } else {
-        ctx.events.normal(task, &reason, message);
+        shared.telemetry.events.normal(task, &reason, message);
     }
     let phase = after.phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
-    ctx.metrics.ended(&key.namespace, &phase, &reason, took(after).filter(|_| ran));
-    if let Some(collector) = ctx.collector() {
-        ctx.traces.ended(collector, task, after);
+    shared.telemetry.metrics.ended(&key.namespace, &phase, &reason, took(after).filter(|_| ran));
+    if let Some(collector) = shared.collector() {
+        shared.telemetry.traces.ended(collector, task, after);
     }
     Ok(Next::Wait)
 }
 
-/// How long the run of a final status took. A node's clock may be behind ours.
+/// Time from admission to the end of the run. The node's clock may be behind ours; then it is zero.
 fn took(status: &TaskStatus) -> Option<Duration> {
     let admitted = status.timings.as_ref()?.admitted_at.as_ref()?;
     Some(status.completion_time.as_ref()?.0.duration_since(admitted.0).try_into().unwrap_or_default())
 }
 
-/// Puts into a status what its Pod tells.
+/// Copies the progress of a Pod into a status.
 pub(super) fn note_progress(status: &mut TaskStatus, pod: Option<&Pod>, progress: &Progress) {
     if let Some(pod) = pod {
         status.pod_uid = pod.uid();

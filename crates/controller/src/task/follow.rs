@@ -1,8 +1,19 @@
-//! While a Task runs: watch its Pod, and end it when its time is over.
+//! While a Task runs: follow its Pod, and stop the Pod when a limit is reached.
 
 use std::{sync::Arc, time::Duration};
 
 use api::{Task, conditions::reasons, names::annotations};
+use domain::{
+    run::{
+        milestones,
+        outcome::{Evidence, Stop, classify},
+        progress::Progress,
+        startup::{Startup, Trouble, startup},
+        target::Target,
+        terms::RunTerms,
+    },
+    workload::names,
+};
 use futures::{StreamExt as _, pin_mut};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
@@ -10,71 +21,63 @@ use kube::{
     ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams},
 };
-use kubeopencode_core::{
-    milestones, names,
-    outcome::{Evidence, Stop, classify},
-    pod_progress::Progress,
-    startup::{Startup, Trouble, startup},
-};
 use observe::{Key, Next};
 use serde_json::json;
 
 use super::{
     approval, finish,
-    standing::stop_requested,
     start::{self, Error},
     still_runs,
-    target::{Target, TargetKind},
 };
+use crate::task::stage::stop_requested;
 use crate::{
-    apply::controller_uid,
-    context::{Context, instant, now},
-    failpoint,
     logs::Closing,
+    shared::{Shared, apply::controller_uid, failpoint, instant, now},
 };
 
-/// A run that lasts at least this long gets its start into the status while it runs; of a shorter one the final status
-/// tells it all, and a write is saved.
-const WORTH_TELLING: SignedDuration = SignedDuration::from_secs(10);
-/// A Pod that was told to end has this long, its own grace period included; then it is deleted for good.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(75);
-/// A Pod that should have been gone for this long is on a node that does not answer; it is not waited for.
+/// Only a run that lasts at least this long has its start written while it runs. A shorter one saves the write: the final
+/// status contains the start.
+const REPORT_START_AFTER: SignedDuration = SignedDuration::from_secs(10);
+/// A Pod that was asked to stop has this long, its grace period included; then it is deleted.
+const STOP_LIMIT: SignedDuration = SignedDuration::from_secs(75);
+/// A Pod whose deletion is overdue by this much is on a node that does not respond; the run ends without it.
 const UNREACHABLE: SignedDuration = SignedDuration::from_secs(45);
 
-/// Seconds to listen to a replay; what happened before is told at once, and less than one second cannot be asked for.
+/// Seconds to follow a replay. Past events are delivered at once; one second is the least that the API accepts.
 const REPLAY: u32 = 1;
 
-/// One look at a run.
-pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
+/// Reconciles one run.
+pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
     let admitted_at = admitted_at.unwrap_or_else(now);
-    let (pod, gone) = match find(ctx, task, epoch).await? {
+    let terms = RunTerms::of_run(task, &shared.platform());
+    let (pod, gone) = match find(shared, task, epoch).await? {
         Found::Pod(pod) => (Some(pod), false),
-        // What it told last still counts.
+        // The last seen status of the Pod still counts.
         Found::Gone(last) => (last, true),
-        // Nobody needs it any more.
-        Found::NeverMade if stop_requested(task) => (None, true),
-        Found::NeverMade => match Box::pin(start::resume(ctx, task, epoch)).await {
-            Ok(pod) => (Some(pod), false),
+        // The run is stopped before it has a Pod.
+        Found::NeverCreated if stop_requested(task) => (None, true),
+        Found::NeverCreated => match Box::pin(start::resume(shared, task, epoch)).await {
+            // The event of the new Pod brings the run back here.
+            Ok(()) => return Ok(Next::Wait),
             Err(error) if error.is_permanent() => {
-                return finish::refused(ctx, task, epoch, error.reason(), &error.to_string()).await;
+                return finish::refused(shared, task, epoch, error.reason(), &error.to_string()).await;
             }
-            Err(error) => return not_made(ctx, task, epoch, admitted_at, error).await,
+            Err(error) => return creation_failed(shared, task, epoch, &terms, admitted_at, error).await,
         },
     };
     let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
-    let stop = why_stop(ctx, task, pod.as_deref(), &progress, now());
-    let evidence =
-        Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required: ctx.leaves_a_report(task) };
+    let stop = why_stop(shared, task, &terms, pod.as_deref(), &progress, now());
+    let evidence = Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required: terms.report_required };
     if let Some(ending) = classify(&evidence) {
-        return finish::ended(ctx, task, epoch, &evidence, ending).await;
+        return finish::ended(shared, task, epoch, &evidence, ending).await;
     }
     let Some(pod) = pod.clone() else { return Ok(Next::Wait) };
-    ctx.logs.follow(task, epoch, &pod);
+    shared.records.logs.follow(task, epoch, &pod);
     if let Some(stop) = &stop {
-        return match end(ctx, &pod, stop).await? {
-            Told::At(at) => Ok(Next::At(instant(at))),
-            Told::Deleted => Ok(Next::Wait),
-            Told::InVain => give_up(ctx, task, epoch, &pod, evidence).await,
+        return match end(shared, &pod, stop).await? {
+            Stopping::Until(at) => Ok(Next::At(instant(at))),
+            Stopping::Deleted => Ok(Next::Wait),
+            Stopping::Overdue => give_up(shared, task, epoch, &pod, evidence).await,
         };
     }
     if let Some(deadline) = &pod.metadata.deletion_timestamp {
@@ -82,121 +85,130 @@ pub async fn follow(ctx: &Context, task: &Task, epoch: i64, admitted_at: Option<
         if now() < given_up {
             return Ok(Next::At(instant(given_up)));
         }
-        return give_up(ctx, task, epoch, &pod, evidence).await;
+        return give_up(shared, task, epoch, &pod, evidence).await;
     }
-    match startup(Some(&pod), admitted_at, ctx.startup_timeout(task), now()) {
+    match startup(Some(&pod), admitted_at, terms.startup_timeout, now()) {
         Startup::Started(at) => {
-            approval::runs(ctx, task);
-            let tell_at = at + WORTH_TELLING;
-            if now() >= tell_at {
-                tell_start(ctx, task, &pod, &progress).await?;
+            approval::runs(shared, task);
+            let report_at = at + REPORT_START_AFTER;
+            if now() >= report_at {
+                report_start(shared, task, &pod, &progress).await?;
             }
-            let timeout = task.spec.timeout.map(|timeout| later(at, timeout.to_std()));
-            let told = task.status.as_ref().is_some_and(|status| status.start_time.is_some());
-            let wake = [timeout, (!told && now() < tell_at).then_some(tell_at)].into_iter().flatten().min();
+            let timeout = terms.timeout.map(|timeout| later(at, timeout));
+            let reported = task.status.as_ref().is_some_and(|status| status.start_time.is_some());
+            let wake = [timeout, (!reported && now() < report_at).then_some(report_at)].into_iter().flatten().min();
             Ok(wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
         }
         Startup::Waiting { trouble, next_look } => {
             if let Some(trouble) = trouble {
-                tell_trouble(ctx, task, trouble.reason, &trouble.message).await?;
+                report_trouble(shared, task, trouble.reason, &trouble.message).await?;
             }
             Ok(Next::At(instant(next_look)))
         }
         Startup::Failed(trouble) => {
-            // Its Pod is deleted once the status is written: who takes over in between sees the same as we do.
+            // The Pod is deleted after the status is written, so that a new leader reaches the same verdict.
             let stop = Stop::Startup(trouble);
             let evidence = Evidence { gone: true, stop: Some(&stop), ..evidence };
             match classify(&evidence) {
-                Some(ending) => finish::ended(ctx, task, epoch, &evidence, ending).await,
+                Some(ending) => finish::ended(shared, task, epoch, &evidence, ending).await,
                 None => Ok(Next::Retry),
             }
         }
     }
 }
 
-/// The Pod of a run cannot be made now. That is said and tried again, until the run should have started.
-async fn not_made(ctx: &Context, task: &Task, epoch: i64, admitted_at: Timestamp, error: Error) -> Result<Next, Error> {
-    if let Startup::Failed(trouble) = startup(None, admitted_at, ctx.startup_timeout(task), now()) {
+/// The Pod of a run cannot be created now. The error is reported and retried until the startup timeout.
+async fn creation_failed(
+    shared: &Shared,
+    task: &Task,
+    epoch: i64,
+    terms: &RunTerms,
+    admitted_at: Timestamp,
+    error: Error,
+) -> Result<Next, Error> {
+    if let Startup::Failed(trouble) = startup(None, admitted_at, terms.startup_timeout, now()) {
         let message = format!("{}: {error}", trouble.message);
         let stop = Stop::Startup(Trouble { reason: error.reason(), message });
         let evidence = Evidence { pod: None, gone: true, stop: Some(&stop), report_required: false };
         if let Some(ending) = classify(&evidence) {
-            return finish::ended(ctx, task, epoch, &evidence, ending).await;
+            return finish::ended(shared, task, epoch, &evidence, ending).await;
         }
     }
-    if let Error::Leaving { .. } | Error::Api(kube::Error::Api(_)) = &error {
-        tell_trouble(ctx, task, error.reason(), &error.to_string()).await?;
+    // After a conflict the Task is only reconciled again.
+    let conflict = matches!(&error, Error::Api(kube::Error::Api(status)) if status.code == 409);
+    if let Error::Leaving { .. } | Error::Api(kube::Error::Api(_)) = &error
+        && !conflict
+    {
+        report_trouble(shared, task, error.reason(), &error.to_string()).await?;
     }
     Err(error)
 }
 
-/// Ends a run whose Pod is on a node that does not answer. The Pod is deleted when the status is written, because what it
-/// told goes with it.
-async fn give_up(ctx: &Context, task: &Task, epoch: i64, pod: &Pod, evidence: Evidence<'_>) -> Result<Next, Error> {
-    // What can be read of its log is read before nobody has it any more.
-    if let Closing::Until(at) = ctx.logs.close(task, epoch, Some(pod), false).await {
+/// Ends a run whose Pod is on a node that does not respond. The Pod, whose status is the evidence, is deleted after the
+/// final status is written.
+async fn give_up(shared: &Shared, task: &Task, epoch: i64, pod: &Pod, evidence: Evidence<'_>) -> Result<Next, Error> {
+    // The log is archived as far as it can be read, before the Pod is deleted.
+    if let Closing::Until(at) = shared.records.logs.close(task, epoch, Some(pod), false).await {
         return Ok(Next::At(at));
     }
     let evidence = Evidence { gone: true, ..evidence };
     let Some(ending) = classify(&evidence) else { return Ok(Next::Retry) };
-    let next = finish::ended(ctx, task, epoch, &evidence, ending).await?;
-    delete(ctx, pod).await?;
+    let next = finish::ended(shared, task, epoch, &evidence, ending).await?;
+    delete(shared, pod).await?;
     Ok(next)
 }
 
-/// Deletes the Pod of a run that is over, if its task never started: nobody waits for it any more.
-pub async fn discard_unstarted(ctx: &Context, task: &Task, epoch: i64) -> Result<(), Error> {
+/// Deletes the Pod of a run that is over if its task container never started.
+pub async fn discard_unstarted(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error> {
     let key = Key::new(task.namespace().unwrap_or_default(), names::task_pod(&task.name_any(), epoch));
     let unstarted = |pod: &Arc<Pod>| {
         let progress = Progress::of(pod);
         let over = progress.started_at.or(progress.ended_at).is_some() || !still_runs(pod);
         !over && pod.metadata.deletion_timestamp.is_none() && controller_uid(&**pod) == task.metadata.uid.as_deref()
     };
-    match ctx.seen.pods.object(&key).filter(unstarted) {
-        Some(pod) => delete(ctx, &pod).await,
+    match shared.cache.pods.object(&key).filter(unstarted) {
+        Some(pod) => delete(shared, &pod).await,
         None => Ok(()),
     }
 }
 
 enum Found {
-    /// It is there.
     Pod(Arc<Pod>),
-    /// It was made and is not there any more; this was seen of it last, if anything was.
+    /// The Pod was created and does not exist any more. This is its last seen version, if there is one.
     Gone(Option<Arc<Pod>>),
-    /// It was never made.
-    NeverMade,
+    NeverCreated,
 }
 
-/// The Pod of a run. Only a live look decides that it is gone: the watch may be behind.
-async fn find(ctx: &Context, task: &Task, epoch: i64) -> Result<Found, Error> {
+/// Finds the Pod of a run. Only a read from the API server decides that it is gone: the cache may be behind.
+async fn find(shared: &Shared, task: &Task, epoch: i64) -> Result<Found, Error> {
     let uid = task.metadata.uid.as_deref();
     let key = Key::new(task.namespace().unwrap_or_default(), names::task_pod(&task.name_any(), epoch));
     let ours = |pod: &Pod| controller_uid(pod) == uid;
-    if let Some(pod) = ctx.seen.pods.object(&key).filter(|pod| ours(pod)) {
-        ctx.made.note(task, epoch, &pod);
+    if let Some(pod) = shared.cache.pods.object(&key).filter(|pod| ours(pod)) {
+        shared.tasks.last_pods.note(task, epoch, &pod);
         return Ok(Found::Pod(pod));
     }
-    if let Some(pod) = ctx.api::<Pod>(&key.namespace).get_opt(&key.name).await?.filter(ours) {
-        ctx.seen.pods.learn(pod.clone());
+    if let Some(pod) = shared.api::<Pod>(&key.namespace).get_opt(&key.name).await?.filter(ours) {
+        shared.cache.pods.learn(pod.clone());
         let pod = Arc::new(pod);
-        ctx.made.note(task, epoch, &pod);
+        shared.tasks.last_pods.note(task, epoch, &pod);
         return Ok(Found::Pod(pod));
     }
-    let last = ctx.made.last_seen(task, epoch);
+    let last = shared.tasks.last_pods.last_seen(task, epoch);
     let recorded = task.status.as_ref().is_some_and(|status| status.pod_uid.is_some());
-    let gone = last.is_some() || recorded || was_made(ctx, task, &key).await?;
-    Ok(if gone { Found::Gone(last) } else { Found::NeverMade })
+    let gone = last.is_some() || recorded || was_created(shared, task, &key).await?;
+    Ok(if gone { Found::Gone(last) } else { Found::NeverCreated })
 }
 
-/// Whether the Pod `key` of a run was made, although none is there and none is on record: the process that claimed the
-/// run may have died just after it made the Pod.
+/// Whether the Pod `key` of a run was created, although none exists and none is recorded: the process that claimed the
+/// run may have died just after it created the Pod.
 ///
-/// The API server replays what happened since the claim. If it does not remember, the run may have started, and so
-/// counts as started (I1).
-async fn was_made(ctx: &Context, task: &Task, key: &Key) -> Result<bool, Error> {
+/// The API server replays the events since the claim. If it does not have them any more, the run may have started, and
+/// so counts as started (I1).
+async fn was_created(shared: &Shared, task: &Task, key: &Key) -> Result<bool, Error> {
     let Some(since) = task.status.as_ref().and_then(|status| status.claimed_from.as_deref()) else { return Ok(false) };
     let params = WatchParams::default().fields(&format!("metadata.name={}", key.name)).timeout(REPLAY);
-    let events = match ctx.api::<Pod>(&key.namespace).watch(&params, since).await {
+    let events = match shared.api::<Pod>(&key.namespace).watch(&params, since).await {
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(true),
         other => other?,
     };
@@ -216,54 +228,57 @@ async fn was_made(ctx: &Context, task: &Task, key: &Key) -> Result<bool, Error> 
     Ok(false)
 }
 
-/// Whether the run must end before its own end. It is computed anew each time; only what may not be true any more when
-/// the run has ended is remembered, with its Pod.
-fn why_stop(ctx: &Context, task: &Task, pod: Option<&Pod>, progress: &Progress, now: Timestamp) -> Option<Stop> {
-    let told =
+/// Why the run must be stopped, if it must. Computed on every pass; a reason that may no longer hold when the run has
+/// ended is kept in an annotation of the Pod.
+fn why_stop(
+    shared: &Shared,
+    task: &Task,
+    terms: &RunTerms,
+    pod: Option<&Pod>,
+    progress: &Progress,
+    now: Timestamp,
+) -> Option<Stop> {
+    let annotated =
         |reason: &str| pod.and_then(|pod| pod.annotations().get(annotations::ENDED_FOR)).is_some_and(|r| r == reason);
-    if stop_requested(task) || told(reasons::USER_STOPPED) {
+    if stop_requested(task) || annotated(reasons::USER_STOPPED) {
         return Some(Stop::User);
     }
     let on_record = task.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    if let (Some(timeout), Some(started)) = (task.spec.timeout, progress.started_at.or(on_record)) {
-        let limit = timeout.to_std();
-        if progress.ended_at.unwrap_or(now) >= later(started, limit) {
-            return Some(Stop::Timeout(limit));
-        }
+    if let (Some(limit), Some(started)) = (terms.timeout, progress.started_at.or(on_record))
+        && progress.ended_at.unwrap_or(now) >= later(started, limit)
+    {
+        return Some(Stop::Timeout(limit));
     }
-    let target = Target::of(task)?;
-    if target.kind != TargetKind::Agent {
-        return None;
-    }
-    let gone = ctx.seen.agents.get(&target.key).is_none() && progress.ended_at.is_none();
-    if gone || told(reasons::AGENT_GONE) {
-        return Some(Stop::AgentGone(target.key.name));
+    let agent = Target::of(task)?.agent_key()?;
+    let gone = shared.cache.agents.get(&agent).is_none() && progress.ended_at.is_none();
+    if gone || annotated(reasons::AGENT_GONE) {
+        return Some(Stop::AgentGone(agent.name));
     }
     None
 }
 
-/// What became of a Pod that is to end.
-enum Told {
-    /// It was told, and has until then.
-    At(Timestamp),
-    /// It was told, and did not end in time.
-    InVain,
-    /// Nobody had it.
+/// How far the stop of a Pod has come.
+enum Stopping {
+    /// The Pod was asked to stop, and has until then.
+    Until(Timestamp),
+    /// The Pod was asked to stop, and did not stop in time.
+    Overdue,
+    /// The Pod was on no node and is deleted.
     Deleted,
 }
 
-/// Ends a Pod so that its log stays: the kubelet stops its containers when its deadline has passed, as gently as it stops
-/// those of a Pod that is deleted. A Pod that no kubelet has is deleted.
-async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Told, Error> {
+/// Stops a Pod so that its log stays: when a deadline has passed, the kubelet stops the containers with the same grace
+/// period as on deletion. A Pod that is on no node is deleted.
+async fn end(shared: &Shared, pod: &Pod, stop: &Stop) -> Result<Stopping, Error> {
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     if !scheduled {
-        delete(ctx, pod).await?;
-        return Ok(Told::Deleted);
+        delete(shared, pod).await?;
+        return Ok(Stopping::Deleted);
     }
-    let told = pod.annotations().get(annotations::ENDED_AT).and_then(|at| at.parse::<Timestamp>().ok());
-    match told {
-        Some(at) if now() >= at + PATIENCE => Ok(Told::InVain),
-        Some(at) => Ok(Told::At(at + PATIENCE)),
+    let asked = pod.annotations().get(annotations::ENDED_AT).and_then(|at| at.parse::<Timestamp>().ok());
+    match asked {
+        Some(at) if now() >= at + STOP_LIMIT => Ok(Stopping::Overdue),
+        Some(at) => Ok(Stopping::Until(at + STOP_LIMIT)),
         None => {
             let at = now();
             let patch = json!({
@@ -273,53 +288,53 @@ async fn end(ctx: &Context, pod: &Pod, stop: &Stop) -> Result<Told, Error> {
                 } },
                 "spec": { "activeDeadlineSeconds": 1 },
             });
-            let api = ctx.api::<Pod>(&pod.namespace().unwrap_or_default());
+            let api = shared.api::<Pod>(&pod.namespace().unwrap_or_default());
             match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
                 Ok(_) => {
                     failpoint::reach("told-to-end");
-                    Ok(Told::At(at + PATIENCE))
+                    Ok(Stopping::Until(at + STOP_LIMIT))
                 }
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Told::Deleted),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Stopping::Deleted),
                 Err(error) => Err(error.into()),
             }
         }
     }
 }
 
-/// Deletes exactly this Pod, at once.
-async fn delete(ctx: &Context, pod: &Pod) -> Result<(), Error> {
+/// Deletes exactly this Pod, without a grace period.
+async fn delete(shared: &Shared, pod: &Pod) -> Result<(), Error> {
     let precondition = Preconditions { uid: pod.uid(), resource_version: None };
     let params =
         DeleteParams { grace_period_seconds: Some(0), preconditions: Some(precondition), ..DeleteParams::default() };
-    match ctx.api::<Pod>(&pod.namespace().unwrap_or_default()).delete(&pod.name_any(), &params).await {
+    match shared.api::<Pod>(&pod.namespace().unwrap_or_default()).delete(&pod.name_any(), &params).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Puts the start of a run into its status.
-async fn tell_start(ctx: &Context, task: &Task, pod: &Pod, progress: &Progress) -> Result<(), Error> {
+/// Writes the start of a run to its status.
+async fn report_start(shared: &Shared, task: &Task, pod: &Pod, progress: &Progress) -> Result<(), Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     finish::note_progress(&mut after, Some(pod), progress);
     milestones::note(&mut after, task.metadata.generation, now());
     (after.reason, after.message) = (None, None);
-    if let Some(written) = ctx.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
-        ctx.learn_task(written);
+    if let Some(written) = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
+        shared.learn_task(written);
     }
     Ok(())
 }
 
-/// Says what holds up the start of a run.
-async fn tell_trouble(ctx: &Context, task: &Task, reason: &str, message: &str) -> Result<(), Error> {
+/// Writes to the status why the start of a run is delayed.
+async fn report_trouble(shared: &Shared, task: &Task, reason: &str, message: &str) -> Result<(), Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.reason = Some(reason.into());
     after.message = Some(message.into());
-    if let Some(written) = ctx.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
-        ctx.learn_task(written);
-        ctx.events.warning(task, reason, message);
+    if let Some(written) = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
+        shared.learn_task(written);
+        shared.telemetry.events.warning(task, reason, message);
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Tasks: from waiting to a final status.
 //!
-//! Read it in this order: [`standing`] (where a Task is), [`target`] (what it runs on), [`queues`] (who waits),
+//! Read it in this order: [`stage`] (where a Task is), [`queues`] (which Tasks wait),
 //! [`admission`] (who may start), [`budget`] (how much may be used), [`needs`] (what must be there first), [`start`] (claim
-//! and Pod), [`made`] (what its Pod told), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
+//! and Pod), [`last_pods`] (the last state of its Pod), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
 //! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] and
 //! [`workspace`] (what must not outlive a run), [`cleanup`] (when it goes away).
 
@@ -12,17 +12,26 @@ pub mod budget;
 pub mod cleanup;
 pub mod finish;
 pub mod follow;
-pub mod made;
+pub mod last_pods;
 pub mod needs;
 pub mod queues;
 pub mod record;
 pub mod session;
-pub mod standing;
+pub mod stage;
 pub mod start;
-pub mod target;
 pub mod workspace;
 
 use api::{Task, TaskPhase, TaskSpec, conditions::types, kinds::task::TaskTimings, names::annotations};
+use domain::{
+    run::{
+        dependencies::Missing,
+        queue::{
+            Admission,
+            index::{Decision, Queued},
+        },
+    },
+    status,
+};
 use k8s_openapi::{
     api::core::v1::{Pod, PodSpec, Volume},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -31,112 +40,112 @@ use kube::{
     ResourceExt as _,
     api::{Patch, PatchParams},
 };
-use kubeopencode_core::{dependencies::Missing, status};
-use observe::{Key, Next, Seen};
+use observe::{Cached, Key, Next};
 use serde_json::json;
 
 use self::{
-    queues::{Queued, Verdict},
-    standing::{Standing, joins_later, stop_requested},
+    stage::{Stage, stop_requested},
     start::Error,
 };
-use crate::{
-    context::{Context, instant, now},
-    failpoint,
-    parts::User,
-};
+use crate::shared::{Shared, dependents::User, failpoint, now};
 
-/// One pass over a Task. If somebody changed it since we looked, we look again.
-pub async fn pass(ctx: &Context, key: &Key) -> Result<Next, Error> {
-    match look(ctx, key).await {
+/// One pass over a Task. A Task that changed in between is retried.
+pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
+    match reconcile(shared, key).await {
         Err(Error::Api(kube::Error::Api(status))) if status.code == 409 => Ok(Next::Retry),
         other => other,
     }
 }
 
-async fn look(ctx: &Context, key: &Key) -> Result<Next, Error> {
-    let task = match ctx.seen.tasks.get(key) {
+async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, Error> {
+    let task = match shared.cache.tasks.get(key) {
         None => {
-            ctx.observe_task(key);
-            cleanup::gone(ctx, key);
-            ctx.parts.forget_user(&User::Task(key.clone()));
+            shared.observe_task(key);
+            cleanup::gone(shared, key);
+            shared.dependents.forget_user(&User::Task(key.clone()));
             return Ok(Next::Wait);
         }
-        Some(Seen::Unreadable(why)) => {
-            ctx.report_unreadable::<Task>(key, &why).await?;
+        Some(Cached::Unreadable(why)) => {
+            shared.report_unreadable::<Task>(key, &why).await?;
             return Ok(Next::Wait);
         }
-        Some(Seen::Object(task)) => task,
+        Some(Cached::Object(task)) => task,
     };
     if task.metadata.deletion_timestamp.is_some() {
-        // Kubernetes deletes the Pod with it; its helper aborts the session when it is told to end.
+        // Kubernetes deletes the Pod with it; its helper aborts the session on termination.
         return Ok(Next::Wait);
     }
-    match Standing::of(&task) {
-        Standing::Waiting { epoch } => follow::discard_unstarted(ctx, &task, epoch - 1).await?,
-        Standing::Running { .. } => {}
-        Standing::Finished { epoch } => follow::discard_unstarted(ctx, &task, epoch).await?,
+    match Stage::of(&task) {
+        Stage::Waiting { epoch } => follow::discard_unstarted(shared, &task, epoch - 1).await?,
+        Stage::Running { .. } => {}
+        Stage::Finished { epoch } => follow::discard_unstarted(shared, &task, epoch).await?,
     }
-    match Standing::of(&task) {
-        Standing::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(ctx, &task, epoch).await,
-        Standing::Waiting { epoch } => match ctx.queues.verdict(key, &task.uid().unwrap_or_default()) {
-            Verdict::Admitted(admission) => match Box::pin(start::start(ctx, &task, &admission)).await {
-                Err(error) if error.is_missing() => {
-                    lacks(ctx, &task, &error);
-                    Ok(Next::Wait)
-                }
-                Err(Error::Resolve(_)) if task.spec.agent_ref.is_some() => {
-                    // The Agent changed since it let the Task in: it waits until the Agent is corrected, and says so.
-                    ctx.queues.withdraw(key, &admission);
-                    ctx.observe_task(key);
-                    Ok(Next::Wait)
-                }
-                Err(error) if error.is_permanent() => {
-                    finish::refused(ctx, &task, epoch, error.reason(), &error.to_string()).await
-                }
-                other => other,
-            },
-            Verdict::Refused(refusal) => finish::refused(ctx, &task, epoch, refusal.reason, &refusal.message).await,
-            Verdict::Waits(queued) => say_queued(ctx, &task, &queued).await,
-            Verdict::Lacks(queued) => match Box::pin(start::check(ctx, &task, epoch)).await {
-                Err(error) if error.is_missing() => {
-                    if lacks(ctx, &task, &error) {
-                        return Ok(Next::Wait);
-                    }
-                    say_queued(ctx, &task, &queued).await
-                }
-                Err(error) if !error.is_permanent() => Err(error),
-                Ok(()) | Err(_) => {
-                    ctx.queues.found(key);
-                    ctx.observe_task(key);
-                    Ok(Next::Wait)
-                }
-            },
-            Verdict::Undecided => {
-                ctx.observe_task(key);
-                Ok(joins_later(&task).map_or(Next::Wait, |at| Next::At(instant(at))))
+    match Stage::of(&task) {
+        Stage::Waiting { epoch } if stop_requested(&task) => finish::stopped_while_waiting(shared, &task, epoch).await,
+        Stage::Waiting { epoch } => wait(shared, &task, epoch).await,
+        Stage::Running { epoch, admitted_at } => follow::follow(shared, &task, epoch, admitted_at).await,
+        Stage::Finished { epoch } => finished(shared, &task, epoch).await,
+    }
+}
+
+/// A Task that waits: does what was decided about it. Without a decision there is nothing to do: the next one brings the
+/// Task back.
+async fn wait(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
+    let key = Key::of(task);
+    let uid = task.uid().unwrap_or_default();
+    match shared.tasks.queues.with(|index| index.decision(&key, &uid)) {
+        None => Ok(Next::Wait),
+        Some(Decision::Start(admission)) => start(shared, task, &admission).await,
+        Some(Decision::Fail(refusal)) => finish::refused(shared, task, epoch, refusal.reason, &refusal.message).await,
+        Some(Decision::Wait(queued)) => report_queued(shared, task, &queued).await,
+        Some(Decision::WaitForReference(_)) => match Box::pin(start::check(shared, task, epoch)).await {
+            Err(error) if error.is_missing() => wait_for_reference(shared, task, &error).await,
+            Err(error) if !error.is_permanent() => Err(error),
+            // What is wrong otherwise shows when the Task starts.
+            Ok(()) | Err(_) => {
+                shared.tasks.queues.with(|index| index.found(&key));
+                shared.observe_task(&key);
+                Ok(Next::Wait)
             }
         },
-        Standing::Running { epoch, admitted_at } => follow::follow(ctx, &task, epoch, admitted_at).await,
-        Standing::Finished { epoch } => finished(ctx, &task, epoch).await,
     }
 }
 
-/// Lets a Task wait for what it refers to. Answers whether that is news; then it is decided anew.
-fn lacks(ctx: &Context, task: &Task, error: &Error) -> bool {
-    let until = follow::later(now(), ctx.platform().reference_grace_period);
+/// Starts a run that was admitted. One that cannot start waits for what is missing, or fails.
+async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Next, Error> {
+    match Box::pin(start::start(shared, task, admission)).await {
+        Err(error) if error.is_missing() => wait_for_reference(shared, task, &error).await,
+        Err(Error::Resolve(_)) if task.spec.agent_ref.is_some() => {
+            // The Agent changed since the Task was admitted: the Task waits until the Agent is corrected, and reports that.
+            shared.tasks.queues.with(|index| index.withdrawn(admission));
+            shared.observe_task(&Key::of(task));
+            Ok(Next::Wait)
+        }
+        Err(error) if error.is_permanent() => {
+            finish::refused(shared, task, admission.epoch, error.reason(), &error.to_string()).await
+        }
+        other => other,
+    }
+}
+
+/// Lets a Task wait for an object that it refers to and that is missing.
+async fn wait_for_reference(shared: &Shared, task: &Task, error: &Error) -> Result<Next, Error> {
+    let until = follow::later(now(), shared.platform().reference_grace_period);
     let missing = Missing { reason: error.reason(), message: error.to_string(), until };
-    let key = Key::of(task);
-    let news = ctx.queues.lacks(&key, &task.uid().unwrap_or_default(), missing);
-    if news {
-        ctx.observe_task(&key);
+    let (key, uid) = (Key::of(task), task.uid().unwrap_or_default());
+    let (target, queued) = shared.tasks.queues.with(|index| index.missing(&key, &uid, missing));
+    if let Some(target) = target {
+        shared.work.admissions.add(target);
     }
-    news
+    match queued {
+        Some(queued) => report_queued(shared, task, &queued).await,
+        None => Ok(Next::Wait),
+    }
 }
 
-/// Says in the status what the Task waits for. Its label is written now, not when its turn comes and a slot is empty.
-async fn say_queued(ctx: &Context, task: &Task, queued: &Queued) -> Result<Next, Error> {
-    let labelled = start::label(ctx, task).await?;
+/// Reports in the status what the Task waits for. Its label is written now, not when its turn comes and a slot is empty.
+async fn report_queued(shared: &Shared, task: &Task, queued: &Queued) -> Result<Next, Error> {
+    let labelled = start::label(shared, task).await?;
     let task = labelled.as_ref().unwrap_or(task);
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
@@ -154,41 +163,45 @@ async fn say_queued(ctx: &Context, task: &Task, queued: &Queued) -> Result<Next,
     let mut conditions = after.conditions.take().unwrap_or_default();
     status::set(&mut conditions, types::QUEUED, true, queued.reason, &queued.message, generation, at);
     after.conditions = Some(conditions);
-    if let Some(written) = ctx.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await? {
-        ctx.learn_task(written);
+    if let Some(written) =
+        shared.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await?
+    {
+        shared.learn_task(written);
     }
     Ok(Next::Wait)
 }
 
-/// A finished Task: run it again if its user asks for it, or let it go when its time has come.
-async fn finished(ctx: &Context, task: &Task, epoch: i64) -> Result<Next, Error> {
+/// A finished Task: runs again if its user asks for it, else is cleaned up when its time has come.
+async fn finished(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
     let key = Key::of(task);
-    ctx.queues.finished(&key, epoch);
-    ctx.parts.forget_user(&User::Task(key.clone()));
+    if let Some(target) = shared.tasks.queues.with(|index| index.finished(&key, epoch)) {
+        shared.work.admissions.add(target);
+    }
+    shared.dependents.forget_user(&User::Task(key.clone()));
     let asked = task.annotations().get(annotations::RERUN);
     let done = task.status.as_ref().and_then(|status| status.observed_rerun.as_ref());
     if asked.is_some() && asked != done {
-        return rerun(ctx, task, asked.cloned()).await;
+        return rerun(shared, task, asked.cloned()).await;
     }
-    cleanup::finished(ctx, &key);
+    cleanup::finished(shared, &key);
     Ok(Next::Wait)
 }
 
 /// Puts a finished Task back into the queue. Its next run has the next epoch.
-async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next, Error> {
+async fn rerun(shared: &Shared, task: &Task, asked: Option<String>) -> Result<Next, Error> {
     let key = Key::of(task);
     if stop_requested(task) {
         // The stop was meant for the run that is over.
         let patch = json!({ "metadata": { "annotations": { annotations::STOP: null } } });
-        let api = ctx.api::<Task>(&key.namespace);
+        let api = shared.api::<Task>(&key.namespace);
         api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         failpoint::reach("stop-taken-back");
     }
-    ctx.finished.observe(&key, false);
-    // In memory a finished Task is slim: what is not there could not be taken back.
-    let Some(whole) = ctx.api::<Task>(&key.namespace).get_opt(&key.name).await? else { return Ok(Next::Wait) };
-    if !matches!(Standing::of(&whole), Standing::Finished { .. }) {
-        // It was put back already; the watch will tell.
+    shared.tasks.finished.observe(&key, false);
+    // The cache keeps only a part of a finished Task; the patch needs all of it.
+    let Some(whole) = shared.api::<Task>(&key.namespace).get_opt(&key.name).await? else { return Ok(Next::Wait) };
+    if !matches!(Stage::of(&whole), Stage::Finished { .. }) {
+        // It was put back already; the watch follows.
         return Ok(Next::Wait);
     }
     let before = whole.status.clone().unwrap_or_default();
@@ -202,12 +215,12 @@ async fn rerun(ctx: &Context, task: &Task, asked: Option<String>) -> Result<Next
     let mut conditions = after.conditions.take().unwrap_or_default();
     conditions.retain(|condition| condition.type_ == types::QUEUED);
     after.conditions = Some(conditions);
-    ctx.write_status::<Task>(&key, &before, &after, whole.resource_version().as_deref()).await?;
+    shared.write_status::<Task>(&key, &before, &after, whole.resource_version().as_deref()).await?;
     failpoint::reach("rerun-noted");
     Ok(Next::Wait)
 }
 
-/// What of a Task is kept in memory. Of a finished one: what lists, cron, dependents and budgets ask for.
+/// Drops what the cache does not need. A finished Task keeps what lists, cron, dependents and budgets read.
 pub fn slim(task: &mut Task) {
     if let Some(status) = &mut task.status
         && status.phase.is_some_and(TaskPhase::is_finished)
@@ -220,8 +233,8 @@ pub fn slim(task: &mut Task) {
             ..TaskSpec::default()
         };
         let conditions = status.conditions.take().unwrap_or_default().into_iter();
-        let told: Vec<_> = conditions.filter(|condition| condition.type_ == types::STOPPED).collect();
-        status.conditions = (!told.is_empty()).then_some(told);
+        let kept: Vec<_> = conditions.filter(|condition| condition.type_ == types::STOPPED).collect();
+        status.conditions = (!kept.is_empty()).then_some(kept);
         (status.message, status.session, status.result) = (None, None, None);
         (status.artifacts, status.logs, status.resolved) = (None, None, None);
         task.metadata.labels = None;
@@ -234,8 +247,7 @@ pub fn still_runs(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// What of a Pod is kept in memory: its status says all, of its spec only the node, the deadline and a claim of its own
-/// count.
+/// Drops what the cache does not need: of the spec of a Pod only the node, the deadline and ephemeral claims are read.
 pub fn slim_pod(pod: &mut Pod) {
     let spec = pod.spec.take().unwrap_or_default();
     let own: Vec<Volume> =

@@ -1,22 +1,22 @@
-//! What a run needs of Secrets and ConfigMaps that others own: it starts when that is there.
+//! Secrets and ConfigMaps that a run needs and others own: the run starts when they exist.
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
+use domain::{
+    run::needs::{Holder, needs},
+    workload::contexts::ContextPlan,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Resource, core::NamespaceResourceScope};
-use kubeopencode_core::{
-    contexts::ContextPlan,
-    needs::{Holder, needs},
-};
 use serde::de::DeserializeOwned;
 
 use super::start::Error;
-use crate::{
-    context::Context,
-    parts::{Part, Uses, version_of},
+use crate::shared::{
+    Shared,
+    dependents::{Part, Uses, version_of},
 };
 
 /// The names of the keys of Secrets and ConfigMaps, with the version that has them, so that each start does not read
@@ -28,7 +28,7 @@ type Keys = Arc<BTreeSet<String>>;
 
 /// Whether everything is there that `pod` needs. All of it is noted in `uses`.
 pub async fn check(
-    ctx: &Context,
+    shared: &Shared,
     namespace: &str,
     pod: &Pod,
     contexts: &ContextPlan,
@@ -38,13 +38,13 @@ pub async fn check(
     for holder in needs.keys() {
         uses.add(part(namespace, holder));
     }
-    let mut lacks = Vec::new();
+    let mut missing = Vec::new();
     for (holder, need) in &needs {
-        let found = ctx.key_names.of(ctx, namespace, holder).await?;
-        lacks.extend(need.lacks(holder, found.as_deref()).map(|sentence| (holder.reason(), sentence)));
+        let found = shared.tasks.key_names.of(shared, namespace, holder).await?;
+        missing.extend(need.missing_from(holder, found.as_deref()).map(|sentence| (holder.reason(), sentence)));
     }
-    let Some((reason, _)) = lacks.first() else { return Ok(()) };
-    let sentences: Vec<String> = lacks.iter().map(|(_, sentence)| sentence.clone()).collect();
+    let Some((reason, _)) = missing.first() else { return Ok(()) };
+    let sentences: Vec<String> = missing.iter().map(|(_, sentence)| sentence.clone()).collect();
     Err(Error::Lacks { reason, message: sentences.join("; ") })
 }
 
@@ -57,25 +57,25 @@ fn part(namespace: &str, holder: &Holder) -> Part {
 
 impl KeyNames {
     /// The keys of an object, if it exists.
-    async fn of(&self, ctx: &Context, namespace: &str, holder: &Holder) -> Result<Option<Keys>, kube::Error> {
+    async fn of(&self, shared: &Shared, namespace: &str, holder: &Holder) -> Result<Option<Keys>, kube::Error> {
         match holder {
             Holder::Secret(name) => {
                 let keys = |secret: Secret| secret.data.into_iter().flatten().map(|(key, _)| key).collect();
-                self.read(ctx, namespace, name, keys).await
+                self.read(shared, namespace, name, keys).await
             }
             Holder::ConfigMap(name) => {
                 let keys = |map: ConfigMap| {
                     let texts = map.data.into_iter().flatten().map(|(key, _)| key);
                     texts.chain(map.binary_data.into_iter().flatten().map(|(key, _)| key)).collect()
                 };
-                self.read(ctx, namespace, name, keys).await
+                self.read(shared, namespace, name, keys).await
             }
         }
     }
 
     async fn read<K>(
         &self,
-        ctx: &Context,
+        shared: &Shared,
         namespace: &str,
         name: &str,
         keys: impl Fn(K) -> BTreeSet<String>,
@@ -84,13 +84,13 @@ impl KeyNames {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
         let part = Part::of::<K>(namespace, name);
-        let version = ctx.parts.version(&part);
+        let version = shared.dependents.version(&part);
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, keys)) = all().get(&part).filter(|(known, _)| Some(known) == version.as_ref()) {
             return Ok(Some(Arc::clone(keys)));
         }
         // Also if the watch does not show it: it may be behind.
-        let Some(object) = ctx.api::<K>(namespace).get_opt(name).await? else {
+        let Some(object) = shared.api::<K>(namespace).get_opt(name).await? else {
             all().remove(&part);
             return Ok(None);
         };

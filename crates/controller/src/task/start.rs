@@ -9,6 +9,26 @@ use api::{
     names::{annotations, labels},
     refs::LocalRef,
 };
+use domain::{
+    explain::settings_of_run,
+    opencode::ConfigError,
+    run::{
+        milestones,
+        origin::Origins,
+        queue::Admission,
+        resolve::{ResolveError, Sources, resolve_task},
+        resolved::ResolvedTask,
+        target::{RunsOn, Target},
+        terms::RunTerms,
+        unsupported,
+    },
+    status,
+    workload::{
+        contexts::{self, ConfigMaps, ContextError, ContextInput},
+        names,
+        pod::{self, TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
+    },
+};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -17,90 +37,75 @@ use kube::{
     Resource, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
-use kubeopencode_core::{
-    contexts::{self, ConfigMaps, ContextError, ContextInput},
-    explain::settings_of_run,
-    milestones, names, not_yet,
-    opencode::ConfigError,
-    origin::Origins,
-    pod::{self, TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
-    queue::Admission,
-    resolve::{ResolveError, Target as On, resolve_task},
-    resolved::ResolvedTask,
-    status,
-};
 use observe::{Key, Next};
 use serde_json::{Value, json};
 
-use super::{
-    budget, needs, record,
-    target::{Target, TargetKind},
-};
-use crate::{
+use super::{budget, needs, record};
+use crate::shared::{
+    Shared,
     apply::controller_uid,
     bindings,
-    context::{Context, now},
-    failpoint,
-    parts::{Part, User, Uses},
+    dependents::{Part, User, Uses},
+    failpoint, now,
 };
 
 /// Why a Task cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server refused something or did not answer.
-    #[error("the API server did not take a write: {0}")]
+    /// The API server refused a request or did not answer.
+    #[error("the API server refused a write: {0}")]
     Api(#[from] kube::Error),
-    /// Its settings cannot be resolved.
+    /// The settings cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// Its contexts cannot be delivered.
+    /// The contexts cannot be delivered.
     #[error(transparent)]
-    Context(#[from] ContextError),
-    /// Something that its agent refers to cannot be used.
+    Contexts(#[from] ContextError),
+    /// An object that the agent refers to cannot be used.
     #[error(transparent)]
     Bindings(#[from] bindings::Error),
     /// OpenCode's configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its Pod cannot be built.
+    /// The Pod cannot be built.
     #[error(transparent)]
-    Build(#[from] kubeopencode_core::build::BuildError),
-    /// A Secret or ConfigMap that its Pod needs is not there.
+    Build(#[from] domain::workload::build::BuildError),
+    /// A Secret or ConfigMap that the Pod needs does not exist.
     #[error("{message}")]
     Lacks {
-        /// Stable word.
+        /// One of [`reasons`].
         reason: &'static str,
-        /// What is missing.
+        /// A sentence that names the missing object.
         message: String,
     },
-    /// Its Agent or template vanished after it was admitted.
+    /// The Agent or template was deleted after the admission.
     #[error("{0} does not exist any more")]
     Gone(String),
-    /// An object of that name belongs to somebody else.
+    /// An object of that name has another owner.
     #[error("{kind} '{name}' exists and does not belong to this Task: delete it, or give the Task another name")]
     Taken {
-        /// Its kind.
+        /// Kind of the object.
         kind: &'static str,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// An object of that name is going away.
+    /// An object of that name is being deleted.
     #[error("{kind} '{name}' of an earlier Task is still being deleted")]
     Leaving {
-        /// Its kind.
+        /// Kind of the object.
         kind: &'static str,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
 }
 
 impl Error {
-    /// Stable word for conditions, events and metrics.
+    /// Stable reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Api(_) => reasons::POD_CREATION_ERROR,
             Self::Resolve(error) => error.reason(),
-            Self::Context(error) => error.reason(),
+            Self::Contexts(error) => error.reason(),
             Self::Bindings(error) => error.reason(),
             Self::Config(error) => error.reason(),
             Self::Build(error) => error.reason(),
@@ -110,27 +115,27 @@ impl Error {
         }
     }
 
-    /// Whether something that the Task refers to is not there, and may still come.
+    /// Whether an object that the Task refers to does not exist, and may still be created.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Context(error) => error.is_missing(),
+            Self::Contexts(error) => error.is_missing(),
             Self::Bindings(error) => !matches!(error, bindings::Error::Api(_)),
             Self::Lacks { .. } => true,
             _ => false,
         }
     }
 
-    /// Whether trying again is useless.
+    /// Whether a retry is useless.
     pub fn is_permanent(&self) -> bool {
         match self {
-            // A ResourceQuota that is used up has room again when other Pods have ended.
+            // A ResourceQuota that is used up has room again after other Pods end.
             Self::Api(kube::Error::Api(status)) if status.message.contains("exceeded quota") => false,
-            // The API server looked at it and said no: it will say no again.
+            // The API server rejected the object itself, and will reject it again.
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
             Self::Api(_) | Self::Leaving { .. } | Self::Bindings(bindings::Error::Api(_)) => false,
             Self::Resolve(error) => error.is_permanent(),
             Self::Bindings(_)
-            | Self::Context(_)
+            | Self::Contexts(_)
             | Self::Config(_)
             | Self::Build(_)
             | Self::Lacks { .. }
@@ -141,132 +146,138 @@ impl Error {
 }
 
 /// Starts a run that was admitted.
-pub async fn start(ctx: &Context, task: &Task, admission: &Admission) -> Result<Next, Error> {
+pub async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Next, Error> {
     let key = Key::of(task);
-    let labelled = label(ctx, task).await?;
+    let labelled = label(shared, task).await?;
     let task = labelled.as_ref().unwrap_or(task);
     failpoint::reach("labelled");
-    // Everything that can be wrong with the Task itself is found before the run is claimed.
-    let objects = gather(ctx, task, admission.epoch).await?;
-    let claimed = match claim(ctx, task, admission, &objects.resolved).await {
+    // Every error in the Task itself is found before the run is claimed.
+    let prepared = prepare(shared, task, admission.epoch).await?;
+    let claimed = match claim(shared, task, admission, &prepared.resolved).await {
         Ok(claimed) => claimed,
         Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {
-            // Somebody changed the Task since we looked: the watch tells how, and it is decided anew.
-            ctx.queues.withdraw(&key, admission);
-            ctx.observe_task(&key);
+            // The cached Task is out of date: the watch delivers the new version, which is decided afresh.
+            shared.tasks.queues.with(|index| index.withdrawn(admission));
+            shared.observe_task(&key);
             return Ok(Next::Wait);
         }
         Err(error) => return Err(error.into()),
     };
     failpoint::reach("claimed");
-    ctx.queues.claimed(&key, admission);
-    ctx.metrics.admitted(waited(&claimed, admission));
-    ctx.seen.tasks.learn(claimed.clone());
-    let without_effect = not_yet::without_effect(&objects.resolved);
+    shared.tasks.queues.with(|index| index.claimed(admission));
+    shared.telemetry.metrics.admitted(waited(&claimed, admission));
+    shared.cache.tasks.learn(claimed.clone());
+    let without_effect = unsupported::without_effect(&prepared.resolved);
     if !without_effect.is_empty() {
-        ctx.events.warning(&claimed, "NotSupported", without_effect.join("; "));
+        shared.telemetry.events.warning(&claimed, "NotSupported", without_effect.join("; "));
     }
-    make(ctx, &claimed, admission.epoch, objects).await?;
+    create(shared, &claimed, admission.epoch, prepared).await?;
     Ok(Next::Wait)
 }
 
-/// Whether everything that a waiting Task refers to is there. Whatever else is wrong shows when it starts.
-pub async fn check(ctx: &Context, task: &Task, epoch: i64) -> Result<(), Error> {
-    gather(ctx, task, epoch).await.map(drop)
+/// Checks that every object to which a waiting Task refers exists. Other errors are found when the Task starts.
+pub async fn check(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error> {
+    prepare(shared, task, epoch).await.map(drop)
 }
 
-/// Creates the Pod of a run that was claimed by a process that died before it could.
-pub async fn resume(ctx: &Context, task: &Task, epoch: i64) -> Result<Arc<Pod>, Error> {
-    let objects = gather(ctx, task, epoch).await?;
-    make(ctx, task, epoch, objects).await
+/// Creates the Pod of a run whose claimant died before it created one.
+///
+/// Nothing of the run has started, so its settings are those of now. Where they differ from those of the claim, the claim
+/// is renewed first: the status always describes the Pod.
+pub async fn resume(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error> {
+    let prepared = prepare(shared, task, epoch).await?;
+    let renewed = renew(shared, task, epoch, &prepared.resolved).await?;
+    create(shared, renewed.as_ref().unwrap_or(task), epoch, prepared).await
 }
 
-/// Creates what a run needs, and keeps what it is made with.
-async fn make(ctx: &Context, task: &Task, epoch: i64, objects: Objects) -> Result<Arc<Pod>, Error> {
-    let Objects { resolved, origins, made } = objects;
-    let settings = if ctx.archive.is_some() { settings_of_run(task, &resolved, &origins) } else { Vec::new() };
-    // Beside each other: the Pod does not wait for the archive.
-    let pod = Box::pin(create(ctx, task, epoch, made));
-    let (pod, ()) = tokio::join!(pod, record::keep_settings(ctx, task, epoch, &settings));
-    pod
+/// Creates the objects of a run and archives its settings.
+async fn create(shared: &Shared, task: &Task, epoch: i64, prepared: Prepared) -> Result<(), Error> {
+    let Prepared { resolved, origins, objects } = prepared;
+    let settings =
+        if shared.records.archive.is_some() { settings_of_run(task, &resolved, &origins) } else { Vec::new() };
+    // Concurrently: the Pod does not wait for the archive.
+    let created = Box::pin(create_objects(shared, task, epoch, objects));
+    let (created, ()) = tokio::join!(created, record::keep_settings(shared, task, epoch, &settings));
+    created
 }
 
-/// What a run needs, and the settings it was made from.
-struct Objects {
+/// The objects of a run, not yet created, and the settings they were built from.
+struct Prepared {
     resolved: ResolvedTask,
     origins: Origins,
-    made: TaskObjects,
+    objects: TaskObjects,
 }
 
-/// The settings of a run, from the Task and what it runs on as they are now, and where each came from.
-pub fn resolve(ctx: &Context, task: &Task) -> Result<(ResolvedTask, Origins), Error> {
-    let platform = ctx.platform();
+/// Resolves the settings of a run from the Task and the current Agent or template, with the origin of each setting.
+fn resolve(shared: &Shared, task: &Task) -> Result<(ResolvedTask, Origins), Error> {
+    let platform = shared.platform();
     let target = Target::of(task).ok_or_else(|| Error::Gone("what the Task refers to".into()))?;
-    Ok(match target.kind {
-        TargetKind::Agent => {
-            let agent = ctx.seen.agents.object(&target.key);
-            let agent = agent.ok_or_else(|| Error::Gone(format!("Agent '{}'", target.key.name)))?;
-            let template = ctx.template_of(&agent);
+    let key = target.key();
+    Ok(match target.runs_on {
+        RunsOn::Agent(name) => {
+            let agent = shared.cache.agents.object(&key);
+            let agent = agent.ok_or_else(|| Error::Gone(format!("Agent '{name}'")))?;
+            let template = shared.template_of(&agent);
             let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
-            resolve_task(task, On::Agent { agent: &agent, template: template.as_deref(), url: &url }, &platform)?
+            resolve_task(task, Sources::Agent { agent: &agent, template: template.as_deref(), url: &url }, &platform)?
         }
-        TargetKind::Template => {
-            let template = ctx.seen.templates.object(&target.key);
-            let template = template.ok_or_else(|| Error::Gone(format!("AgentTemplate '{}'", target.key.name)))?;
-            resolve_task(task, On::Template(&template), &platform)?
+        RunsOn::Template(name) => {
+            let template = shared.cache.templates.object(&key);
+            let template = template.ok_or_else(|| Error::Gone(format!("AgentTemplate '{name}'")))?;
+            resolve_task(task, Sources::Template(&template), &platform)?
         }
     })
 }
 
-/// Builds what a run needs. If something that it refers to is missing, the Task is looked at again when that changes.
-async fn gather(ctx: &Context, task: &Task, epoch: i64) -> Result<Objects, Error> {
+/// Builds the objects of a run. If one that the run refers to is missing, the Task is reconciled again when that changes.
+async fn prepare(shared: &Shared, task: &Task, epoch: i64) -> Result<Prepared, Error> {
     let waiter = User::Task(Key::of(task));
-    let mut uses = ctx.parts.uses(&waiter);
-    let built = build(ctx, task, epoch, &mut uses).await;
+    let mut uses = shared.dependents.uses(&waiter);
+    let built = build(shared, task, epoch, &mut uses).await;
     if built.as_ref().is_err_and(Error::is_missing) {
         uses.done();
     } else {
-        ctx.parts.forget_user(&waiter);
+        shared.dependents.forget_user(&waiter);
     }
     built
 }
 
-async fn build(ctx: &Context, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Objects, Error> {
-    let platform = ctx.platform();
+async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Prepared, Error> {
+    let platform = shared.platform();
     let key = Key::of(task);
-    let (resolved, origins) = resolve(ctx, task)?;
-    let config_maps = read_config_maps(ctx, &key, &resolved, uses).await?;
+    let (resolved, origins) = resolve(shared, task)?;
+    let config_maps = read_config_maps(shared, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let mut plan = contexts::assemble(&input)?;
     pod::check(&task.spec, &resolved)?;
     if attaches(&resolved) {
-        // The server has those of its Agent.
+        // The server has the Agent's own instructions.
         let own = task.spec.instruction_refs.as_deref().unwrap_or_default();
-        plan.instruct(&key.namespace, &bindings::instructions(ctx, &key.namespace, own, uses).await?);
+        plan.instruct(&key.namespace, &bindings::instructions(shared, &key.namespace, own, uses).await?);
     }
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
-    let allowance = budget::allowance(ctx, task, &resolved);
+    let allowance = budget::allowance(shared, task, &resolved);
     let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan, allowance };
-    let mut made = if attaches(&resolved) {
+    let mut objects = if attaches(&resolved) {
         attach_pod(&input)?
     } else {
-        let bindings = bindings::read(ctx, &key.namespace, &resolved.agent, uses).await?;
+        let bindings = bindings::read(shared, &key.namespace, &resolved.agent, uses).await?;
         own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
     };
-    needs::check(ctx, &key.namespace, &made.pod, &plan, uses).await?;
-    if let Some(target) = Target::of(task) {
-        made.pod.annotations_mut().insert(annotations::RUNS_ON.into(), target.to_string());
+    needs::check(shared, &key.namespace, &objects.pod, &plan, uses).await?;
+    if let Some(runs_on) = RunsOn::of(&task.spec) {
+        objects.pod.annotations_mut().insert(annotations::RUNS_ON.into(), runs_on.to_string());
     }
     for sentence in &plan.left_out {
-        ctx.events.normal(task, "ContextLeftOut", sentence);
+        shared.telemetry.events.normal(task, "ContextLeftOut", sentence);
     }
-    Ok(Objects { resolved, origins, made })
+    Ok(Prepared { resolved, origins, objects })
 }
 
 /// Reads the ConfigMaps that contexts name.
 async fn read_config_maps(
-    ctx: &Context,
+    shared: &Shared,
     key: &Key,
     task: &ResolvedTask,
     uses: &mut Uses<'_>,
@@ -280,13 +291,13 @@ async fn read_config_maps(
     for name in &needed {
         uses.add(Part::of::<ConfigMap>(&key.namespace, name));
     }
-    ctx.read_config_maps(&key.namespace, needed).await
+    shared.read_config_maps(&key.namespace, needed).await
 }
 
-/// Labels the Task with what it runs on, so that people can select by it. Answers the Task if it had to be written.
-pub(super) async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, kube::Error> {
+/// Labels the Task with the Agent or template it runs on, for selectors. Returns the Task if it was written.
+pub(super) async fn label(shared: &Shared, task: &Task) -> Result<Option<Task>, kube::Error> {
     let Some((label, name)) = names::runs_on(&task.spec) else { return Ok(None) };
-    // It may have been meant for something else before.
+    // The reference may have changed before the first run.
     let other = [labels::AGENT, labels::AGENT_TEMPLATE].into_iter().find(|other| *other != label);
     let other = other.filter(|other| task.labels().contains_key(*other));
     if task.labels().get(label).is_some_and(|known| known == name) && other.is_none() {
@@ -296,15 +307,15 @@ pub(super) async fn label(ctx: &Context, task: &Task) -> Result<Option<Task>, ku
     if let Some(other) = other {
         patch["metadata"]["labels"][other] = Value::Null;
     }
-    let api = ctx.api::<Task>(&task.namespace().unwrap_or_default());
+    let api = shared.api::<Task>(&task.namespace().unwrap_or_default());
     let written = api.patch(&task.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-    ctx.seen.tasks.learn(written.clone());
+    shared.cache.tasks.learn(written.clone());
     Ok(Some(written))
 }
 
-/// Claims the run by a write that succeeds only on the version that was seen.
+/// Claims the run, by a write that succeeds only on the cached version.
 async fn claim(
-    ctx: &Context,
+    shared: &Shared,
     task: &Task,
     admission: &Admission,
     resolved: &ResolvedTask,
@@ -327,21 +338,20 @@ async fn claim(
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
     (after.session, after.usage, after.result, after.logs) = (None, None, None, None);
-    let reference = record::settings_of(ctx, task, admission.epoch);
-    after.resolved = Some(ResolvedStatus { hash: Some(resolved.hash()), reference });
+    after.resolved = Some(resolved_status(shared, task, admission.epoch, resolved));
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),
         admitted_at: Some(Time(admission.at)),
         ..TaskTimings::default()
     });
     let mut conditions = after.conditions.take().unwrap_or_default();
-    let of_the_run_before = [types::STOPPED, types::READY, types::AWAITING_APPROVAL];
+    let of_previous_run = [types::STOPPED, types::READY, types::AWAITING_APPROVAL];
     conditions.retain(|condition| {
         let kind = condition.type_.as_str();
-        !of_the_run_before.contains(&kind) && !milestones::TYPES.contains(&kind)
+        !of_previous_run.contains(&kind) && !milestones::TYPES.contains(&kind)
     });
     if conditions.iter().any(|condition| condition.type_ == types::QUEUED) {
-        let message = "it waited and was admitted";
+        let message = "the Task was admitted";
         status::set(
             &mut conditions,
             types::QUEUED,
@@ -354,19 +364,41 @@ async fn claim(
     }
     after.conditions = Some(conditions).filter(|conditions| !conditions.is_empty());
     let version = task.resource_version();
-    let written = ctx.write_status::<Task>(&key, &before, &after, version.as_deref()).await?;
-    // The phase differs, so something was written.
+    let written = shared.write_status::<Task>(&key, &before, &after, version.as_deref()).await?;
+    // The phase differs, so there was something to write.
     Ok(written.unwrap_or_else(|| task.clone()))
 }
 
-/// What asks for another run of a Task that never ran asks for its first one.
+/// Writes the settings of a claimed run if they differ from those in the status. Returns the Task if it was written.
+async fn renew(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask) -> Result<Option<Task>, kube::Error> {
+    let before = task.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    after.resolved = Some(resolved_status(shared, task, epoch, resolved));
+    let version = task.resource_version();
+    let written = shared.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await?;
+    if let Some(written) = &written {
+        shared.cache.tasks.learn(written.clone());
+    }
+    Ok(written)
+}
+
+/// The settings of a run as the status records them.
+fn resolved_status(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask) -> ResolvedStatus {
+    ResolvedStatus {
+        hash: Some(resolved.hash()),
+        reference: record::settings_of(shared, task, epoch),
+        terms: Some(Box::new(RunTerms::of(resolved, &shared.platform()).to_status())),
+    }
+}
+
+/// A rerun that is requested before the first run is the first run.
 pub(super) fn note_rerun(task: &Task, status: &mut TaskStatus) {
     if status.run_epoch.is_none() {
         status.observed_rerun = task.annotations().get(annotations::RERUN).cloned();
     }
 }
 
-/// How long a run waited; another run of a Task has not waited since the Task exists.
+/// How long a run waited: a rerun waits from its request, not from the creation of the Task.
 fn waited(task: &Task, admission: &Admission) -> std::time::Duration {
     let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
     let queued = timings.and_then(|timings| timings.queued_at.as_ref());
@@ -374,30 +406,29 @@ fn waited(task: &Task, admission: &Admission) -> std::time::Duration {
     admission.at.duration_since(since).try_into().unwrap_or_default()
 }
 
-/// Creates what a run needs, once. What exists already is ours if its owner is.
-async fn create(ctx: &Context, task: &Task, epoch: i64, objects: TaskObjects) -> Result<Arc<Pod>, Error> {
+/// Creates the objects of a run, once. An existing object is used if the Task owns it.
+async fn create_objects(shared: &Shared, task: &Task, epoch: i64, objects: TaskObjects) -> Result<(), Error> {
     let TaskObjects { config_maps, pod } = objects;
     let namespace = task.namespace().unwrap_or_default();
     for config_map in config_maps {
         let wanted = config_map.data.clone();
-        let existing = create_once::<ConfigMap>(ctx, &namespace, task, config_map).await?;
+        let existing = create_once::<ConfigMap>(shared, &namespace, task, config_map).await?;
         if existing.data != wanted {
-            // It is of an earlier run; contexts are as they are now.
+            // The ConfigMap is from an earlier run; a run gets the current contexts.
             let name = existing.name_any();
             let patch = Patch::Merge(json!({ "data": replaced(existing.data, wanted) }));
-            ctx.api::<ConfigMap>(&namespace).patch(&name, &PatchParams::default(), &patch).await?;
+            shared.api::<ConfigMap>(&namespace).patch(&name, &PatchParams::default(), &patch).await?;
         }
     }
     failpoint::reach("contexts-made");
-    let pod = create_once::<Pod>(ctx, &namespace, task, pod).await?;
+    let pod = create_once::<Pod>(shared, &namespace, task, pod).await?;
     failpoint::reach("pod-made");
-    ctx.seen.pods.learn(pod.clone());
-    let pod = Arc::new(pod);
-    ctx.made.note(task, epoch, &pod);
-    Ok(pod)
+    shared.cache.pods.learn(pod.clone());
+    shared.tasks.last_pods.note(task, epoch, &Arc::new(pod));
+    Ok(())
 }
 
-/// What to merge into some data to get other data.
+/// The merge patch that turns the data `before` into `after`.
 fn replaced(
     before: Option<BTreeMap<String, String>>,
     after: Option<BTreeMap<String, String>>,
@@ -406,7 +437,7 @@ fn replaced(
     gone.chain(after.unwrap_or_default().into_iter().map(|(key, text)| (key, Some(text)))).collect()
 }
 
-async fn create_once<K>(ctx: &Context, namespace: &str, task: &Task, object: K) -> Result<K, Error>
+async fn create_once<K>(shared: &Shared, namespace: &str, task: &Task, object: K) -> Result<K, Error>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -414,7 +445,7 @@ where
         + serde::Serialize
         + serde::de::DeserializeOwned,
 {
-    let api = ctx.api::<K>(namespace);
+    let api = shared.api::<K>(namespace);
     let name = object.name_any();
     match api.create(&PostParams::default(), &object).await {
         Ok(created) => return Ok(created),
@@ -426,7 +457,7 @@ where
     if controller_uid(&existing) == task.metadata.uid.as_deref() {
         return Ok(existing);
     }
-    // What belongs to an earlier Task of this name goes away with it; anything else does not.
+    // An object of an earlier Task of this name is garbage collected; any other object stays.
     let of_a_task =
         existing.owner_references().iter().any(|owner| owner.kind == "Task" && owner.name == task.name_any());
     if existing.meta().deletion_timestamp.is_some() || of_a_task {
@@ -437,7 +468,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use kubeopencode_core::queue::TaskKey;
+    use domain::run::queue::TaskKey;
 
     use super::*;
 

@@ -1,25 +1,23 @@
-//! A line of a log file: when, from where, whole or in part, and what. The format is the one that Kubernetes' own
-//! runtimes write.
+//! A line of a log file in the CRI format: timestamp, stream, full or partial, text.
 
 use jiff::Timestamp;
 
-/// Where a line came from.
+/// The stream of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Stdout,
     Stderr,
 }
 
-/// A line that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) at: &'a str,
-    /// Whether a line of the container ends here; a long one is kept in parts.
+    /// Whether the container's line ends here; a long line is stored in parts.
     pub(crate) ends: bool,
     pub(crate) text: &'a [u8],
 }
 
-/// Writes lines that came at the same time from the same place.
+/// Formats lines that were received together from one stream.
 #[derive(Debug)]
 pub(crate) struct Writing {
     beginning: String,
@@ -35,7 +33,7 @@ impl Writing {
         Self { beginning: format!("{at:.9} {source} "), lines: Vec::new() }
     }
 
-    /// Writes a line, or a part of one that does not end here.
+    /// Appends a line, or a part of a line.
     pub(crate) fn line(&mut self, text: &[u8], ends: bool) {
         self.lines.extend_from_slice(self.beginning.as_bytes());
         self.lines.extend_from_slice(if ends { b"F " } else { b"P " });
@@ -44,7 +42,7 @@ impl Writing {
     }
 }
 
-/// Reads a line, without its end. None if it is none of ours.
+/// Parses a line without its line end. `None` if it is not in the CRI format.
 pub(crate) fn parse(line: &[u8]) -> Option<Line<'_>> {
     let mut parts = line.splitn(4, |byte| *byte == b' ');
     let at = std::str::from_utf8(parts.next()?).ok()?;
@@ -54,7 +52,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Line<'_>> {
 }
 
 impl Line<'_> {
-    /// As a person sees it.
+    /// The line as `kubectl logs` shows it.
     pub(crate) fn show(&self, timestamps: bool) -> Vec<u8> {
         let mut shown = Vec::with_capacity(self.text.len() + 40);
         if timestamps {
@@ -68,7 +66,6 @@ impl Line<'_> {
         shown
     }
 
-    /// Whether it is not older than this.
     pub(crate) fn is_since(&self, since: Timestamp) -> bool {
         self.at.parse::<Timestamp>().is_ok_and(|at| at >= since)
     }

@@ -1,7 +1,7 @@
-//! What containers print: kept in files of limited size, read and followed from there.
+//! Container logs: written to files of limited size, read and followed from there.
 //!
-//! A run of a container writes `<run>-<part>.log`. A part that is full is followed by the next one, and only the last
-//! few are kept. Nothing is renamed, so whoever reads simply goes on to the next number.
+//! A run of a container writes `<run>-<part>.log`. A full file is followed by the next part, and only the last few
+//! parts are kept. Files are never renamed, so a reader simply continues with the next number.
 
 mod line;
 mod read;
@@ -23,30 +23,30 @@ pub(crate) use line::Source;
 use line::Writing;
 pub(crate) use read::{last_lines, stream};
 
-/// A part of a log is full with this; the kubelet's own numbers.
-const FULL: u64 = 10 << 20;
-const KEPT_PARTS: u32 = 5;
-/// Longer lines are kept in parts.
-const LONGEST_LINE: usize = 16 << 10;
+/// Rotation limits: the defaults of the kubelet's `containerLogMaxSize` and `containerLogMaxFiles`.
+const MAX_FILE_BYTES: u64 = 10 << 20;
+const MAX_FILES: u32 = 5;
+/// Longer lines are stored in parts.
+const MAX_LINE: usize = 16 << 10;
 
-/// Which lines of a log, and how.
+/// The parameters of a log request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Go on with what the container prints from now on, until it ends.
+    /// Continue with new lines until the container exits.
     pub follow: bool,
-    /// The run before this one.
+    /// Return the log of the previous run.
     pub previous: bool,
-    /// Only lines that are not older than this.
+    /// Only lines that are not older.
     pub since: Option<Timestamp>,
-    /// Only the last lines.
+    /// Only so many lines from the end.
     pub tail: Option<usize>,
-    /// Each line with its time in front.
+    /// Prefix each line with its timestamp.
     pub timestamps: bool,
-    /// Not more than this.
+    /// Maximum length of the response.
     pub limit_bytes: Option<u64>,
 }
 
-/// How far a log has come.
+/// The end of a log, for followers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     run: u32,
@@ -63,23 +63,22 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The log in a directory.
     pub(crate) fn new(dir: PathBuf) -> Arc<Self> {
-        Arc::new(Self { dir, full: FULL, progress: watch::Sender::default() })
+        Arc::new(Self { dir, full: MAX_FILE_BYTES, progress: watch::Sender::default() })
     }
 
     fn part(&self, run: u32, part: u32) -> PathBuf {
         self.dir.join(format!("{run}-{part}.log"))
     }
 
-    /// The parts that a run has, in order.
+    /// The part numbers of a run, in order.
     fn parts(&self, run: u32) -> Vec<u32> {
         let mut parts: Vec<u32> = names(&self.dir).filter(|(of, _)| *of == run).map(|(_, part)| part).collect();
         parts.sort_unstable();
         parts
     }
 
-    /// Begins the log of a run. Those before the previous one are removed.
+    /// Starts the log of a run. Logs before the previous run are removed.
     pub(crate) fn begin(self: &Arc<Self>, run: u32) -> io::Result<LogWriter> {
         fs::create_dir_all(&self.dir)?;
         for (old, part) in names(&self.dir).filter(|(old, _)| old + 1 < run) {
@@ -92,7 +91,6 @@ impl Log {
         Ok(LogWriter(Arc::new(Mutex::new(open))))
     }
 
-    /// The last run that has a log.
     pub(crate) fn last_run(&self) -> Option<u32> {
         names(&self.dir).map(|(run, _)| run).max()
     }
@@ -107,7 +105,7 @@ fn names(dir: &Path) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Writes the log of one run. Clones write to the same.
+/// Writes the log of one run. Clones write to the same file.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter(Arc<Mutex<Open>>);
 
@@ -121,12 +119,12 @@ struct Open {
 }
 
 impl LogWriter {
-    /// Keeps everything that can be read, line by line, until the end.
+    /// Writes everything from a pipe, line by line, until it is closed.
     pub(crate) async fn copy(self, source: Source, mut from: impl AsyncRead + Unpin) {
         let mut pending: Vec<u8> = Vec::new();
-        let mut chunk = vec![0; LONGEST_LINE];
+        let mut chunk = vec![0; MAX_LINE];
         loop {
-            // A pipe that cannot be read has come to its end.
+            // Treat a read error as the end of the pipe.
             let count = from.read(&mut chunk).await.unwrap_or(0);
             if count == 0 {
                 break;
@@ -142,7 +140,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the complete lines and returns where the incomplete one begins.
+    /// Writes the complete lines, and returns the offset of the incomplete one.
     fn write_lines(&self, source: Source, text: &[u8]) -> usize {
         let mut writing = Writing::new(Timestamp::now(), source);
         let mut start = 0;
@@ -150,13 +148,13 @@ impl LogWriter {
             let rest = &text[start..];
             let end = rest.iter().position(|byte| *byte == b'\n');
             match end {
-                Some(end) if end <= LONGEST_LINE => {
+                Some(end) if end <= MAX_LINE => {
                     writing.line(&rest[..end], true);
                     start += end + 1;
                 }
-                _ if rest.len() > LONGEST_LINE => {
-                    writing.line(&rest[..LONGEST_LINE], false);
-                    start += LONGEST_LINE;
+                _ if rest.len() > MAX_LINE => {
+                    writing.line(&rest[..MAX_LINE], false);
+                    start += MAX_LINE;
                 }
                 _ => break,
             }
@@ -170,11 +168,11 @@ impl LogWriter {
     fn write(&self, lines: &[u8]) {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = open.write(lines) {
-            tracing::warn!(%error, "what a container printed is lost");
+            tracing::warn!(%error, "container output lost");
         }
     }
 
-    /// Says that nothing more will come.
+    /// Marks the log as complete.
     pub(crate) fn end(&self) {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.log.progress.send_modify(|progress| progress.ended = true);
@@ -187,7 +185,7 @@ impl Open {
             self.part += 1;
             self.file = File::options().create_new(true).append(true).open(self.log.part(self.run, self.part))?;
             self.size = 0;
-            if let Some(old) = self.part.checked_sub(KEPT_PARTS) {
+            if let Some(old) = self.part.checked_sub(MAX_FILES) {
                 fs::remove_file(self.log.part(self.run, old))?;
             }
         }
@@ -220,9 +218,9 @@ mod tests {
     #[tokio::test]
     async fn lines_come_back_whole_in_part_and_without_an_end() {
         let dir = tempfile::tempdir().unwrap();
-        let log = small(dir.path(), FULL);
+        let log = small(dir.path(), MAX_FILE_BYTES);
         let writer = log.begin(0).unwrap();
-        let endless = "x".repeat(LONGEST_LINE * 2 + 5);
+        let endless = "x".repeat(MAX_LINE * 2 + 5);
         let text = format!("one\n\n{endless}\nend");
         writer.clone().copy(Source::Stdout, text.as_bytes()).await;
         writer.end();
@@ -242,7 +240,7 @@ mod tests {
             writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
         }
         writer.end();
-        assert_eq!(log.parts(0).len(), KEPT_PARTS as usize);
+        assert_eq!(log.parts(0).len(), MAX_FILES as usize);
         let all = shown(&log, 0, LogOptions::default()).await;
         assert!(all.ends_with("line 98\nline 99\n") && !all.contains("line 1\n"), "{all}");
         let tail = shown(&log, 0, LogOptions { tail: Some(7), ..LogOptions::default() }).await;
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_follows_sees_every_line_and_the_end() {
+    async fn a_follower_gets_every_line_and_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let log = small(dir.path(), 1000);
         let writer = log.begin(3).unwrap();
@@ -271,7 +269,7 @@ mod tests {
     #[tokio::test]
     async fn the_run_before_is_kept_and_older_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        let log = small(dir.path(), FULL);
+        let log = small(dir.path(), MAX_FILE_BYTES);
         for run in 0..3 {
             let writer = log.begin(run).unwrap();
             writer.clone().copy(Source::Stderr, format!("run {run}\n").as_bytes()).await;

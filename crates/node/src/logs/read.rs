@@ -14,7 +14,7 @@ use super::{Log, LogOptions, Progress, line};
 
 const CHUNK: usize = 64 << 10;
 
-/// What a run of a container printed, and with `follow` what it prints until it ends.
+/// The log of a run; with `follow`, until the container exits.
 pub(crate) fn stream(log: Arc<Log>, run: u32, options: LogOptions) -> impl Stream<Item = io::Result<Bytes>> + Send {
     let left = options.limit_bytes.unwrap_or(u64::MAX);
     let progress = log.progress.subscribe();
@@ -48,7 +48,7 @@ impl Reader {
             if self.left == 0 {
                 return Ok(None);
             }
-            // Taken before reading: what is written afterwards wakes us up.
+            // Before reading: a later write wakes the reader.
             let progress = *self.progress.borrow_and_update();
             let over = !self.options.follow || progress.run != self.run || progress.ended;
             let mut chunk = vec![0; CHUNK];
@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// Where to begin: at the oldest part, or where the last lines are.
+    /// The first position: in the oldest part, or where the requested tail begins.
     async fn begin(&self) -> io::Result<Option<(u32, File)>> {
         let parts = self.log.parts(self.run);
         let Some(tail) = self.options.tail else {
@@ -109,7 +109,7 @@ impl Reader {
         self.open(next, 0).await
     }
 
-    /// What of the lines that were read is to be shown.
+    /// Formats and filters the lines in the buffer.
     fn show(&mut self) -> Bytes {
         let Some(end) = self.pending.iter().rposition(|byte| *byte == b'\n') else { return Bytes::new() };
         let rest = self.pending.split_off(end + 1);
@@ -127,7 +127,7 @@ impl Reader {
     }
 }
 
-/// Where the last `wanted` lines of a part begin, or how many lines it has if these are not enough.
+/// The offset of the last `wanted` lines of a part, or `Err` with the number of lines if there are fewer.
 fn start_of_last(text: &[u8], wanted: usize) -> Result<usize, usize> {
     if wanted == 0 {
         return Ok(text.len());
@@ -147,7 +147,7 @@ fn start_of_last(text: &[u8], wanted: usize) -> Result<usize, usize> {
     Err(lines)
 }
 
-/// The end of a log: not more than so many lines and bytes.
+/// The last lines of a log, limited in lines and bytes.
 pub(crate) fn last_lines(log: &Log, run: u32, lines: usize, bytes: usize) -> String {
     let Some(part) = log.parts(run).last().copied() else { return String::new() };
     let text = fs::read(log.part(run, part)).unwrap_or_default();

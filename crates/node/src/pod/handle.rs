@@ -1,4 +1,4 @@
-//! What the rest of the node knows of a Pod.
+//! The node's handle of a Pod worker.
 
 use std::{
     collections::HashMap,
@@ -11,26 +11,23 @@ use tokio::{sync::mpsc, time::Instant};
 use super::Event;
 use crate::{logs::Log, runtime::Target};
 
-/// A container of a Pod.
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerHandle {
-    /// What it printed.
     pub(crate) log: Arc<Log>,
-    /// Its last run.
+    /// The number of the last run.
     pub(crate) run: Option<u32>,
-    /// Where commands are run, while it runs.
+    /// Where commands are executed, while the container runs.
     pub(crate) target: Option<Target>,
 }
 
-/// A Pod that lives here.
 #[derive(Debug)]
 pub(crate) struct PodHandle {
     pub(crate) uid: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
-    /// When it was taken: of two with the same name, the later one is meant.
-    pub(crate) taken: Instant,
+    /// When the worker started: of two Pods with the same name, the later one is used.
+    pub(crate) started: Instant,
     events: mpsc::UnboundedSender<Event>,
     containers: Mutex<HashMap<String, ContainerHandle>>,
 }
@@ -44,30 +41,28 @@ impl PodHandle {
         events: mpsc::UnboundedSender<Event>,
         containers: HashMap<String, ContainerHandle>,
     ) -> Self {
-        Self { uid, namespace, name, address, taken: Instant::now(), events, containers: Mutex::new(containers) }
+        Self { uid, namespace, name, address, started: Instant::now(), events, containers: Mutex::new(containers) }
     }
 
-    /// Tells the Pod something. False if it is over and nobody listens.
-    pub(crate) fn tell(&self, event: Event) -> bool {
+    /// Sends an event to the worker. Returns false if the worker has finished.
+    pub(crate) fn send(&self, event: Event) -> bool {
         self.events.send(event).is_ok()
     }
 
-    /// Whether the Pod is over, so that only its log and its record are left.
-    pub(crate) fn rests(&self) -> bool {
+    /// Whether the worker has finished, so that only log and journal are left.
+    pub(crate) fn is_finished(&self) -> bool {
         self.events.is_closed()
     }
 
-    /// How to tell it something from elsewhere.
+    /// A sender for background tasks.
     pub(crate) fn events(&self) -> mpsc::UnboundedSender<Event> {
         self.events.clone()
     }
 
-    /// Its containers by name.
     pub(crate) fn containers(&self) -> MutexGuard<'_, HashMap<String, ContainerHandle>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A container.
     pub(crate) fn container(&self, name: &str) -> Option<ContainerHandle> {
         self.containers().get(name).cloned()
     }

@@ -1,4 +1,4 @@
-//! From a container of a Pod to what its process is told.
+//! Builds the start parameters of a container's process.
 
 use std::{
     fs, io,
@@ -11,17 +11,17 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 
 use crate::{
-    environment::Environment,
-    images::Image,
-    inside::{Init, Mount, Process, Root, source},
+    pod::environment::Environment,
+    process::helper::{Init, Mount, Process, Root, source},
+    runtime::images::Image,
 };
 
-/// Where Kubernetes looks for a last message unless the container says otherwise.
+/// Default of `terminationMessagePath`.
 const MESSAGE_PATH: &str = "/dev/termination-log";
-/// Linux knows no longer names of hosts.
-const LONGEST_HOST_NAME: usize = 63;
+/// Limit of Linux.
+const MAX_HOST_NAME: usize = 63;
 
-/// Who a container runs as.
+/// User and groups of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) user: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Identity {
     pub(crate) groups: Vec<u32>,
 }
 
-/// Who the container runs as; an error if it must not be root and would be.
+/// Resolves the user; an error if runAsNonRoot is set and the user would be root.
 pub(crate) fn identity(pod: &Pod, container: &Container, image: &Image) -> Result<Identity, String> {
     let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
@@ -50,21 +50,19 @@ pub(crate) fn identity(pod: &Pod, container: &Container, image: &Image) -> Resul
     Ok(Identity { user, group, groups })
 }
 
-/// What an engine is told of a container's rights. As processes of this machine, containers have none at all.
+/// The security context for a container engine. Without an engine, containers have no capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Security {
-    /// User and group, unless both are the image's.
+    /// User and group, unless both are the defaults of the image.
     pub(crate) user: Option<String>,
-    /// Capabilities that it does not get, and those that it gets.
+    /// Dropped and added capabilities.
     pub(crate) drop: Vec<String>,
     pub(crate) add: Vec<String>,
-    /// Whether no program gives it more rights than it has.
     pub(crate) no_new_privileges: bool,
-    /// Whether the files of the image cannot be changed.
+    /// Whether the root file system is read-only.
     pub(crate) read_only_root: bool,
 }
 
-/// The rights of a container that runs as `identity`.
 pub(crate) fn security(pod: &Pod, container: &Container, identity: &Identity) -> Security {
     let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
@@ -84,7 +82,7 @@ pub(crate) fn security(pod: &Pod, container: &Container, identity: &Identity) ->
     }
 }
 
-/// Whether the container is refused the system calls that hardly any program needs: unless it asks for all of them.
+/// Whether rarely used system calls are blocked: unless the seccomp profile is Unconfined.
 fn is_confined(pod: &Pod, container: &Container) -> bool {
     let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let whole = whole.and_then(|context| context.seccomp_profile.as_ref());
@@ -92,18 +90,17 @@ fn is_confined(pod: &Pod, container: &Container) -> bool {
     own.or(whole).is_none_or(|profile| profile.type_ != "Unconfined")
 }
 
-/// The group that owns the volumes of a Pod.
 pub(crate) fn volume_group(pod: &Pod) -> Option<u32> {
     let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
     u32::try_from(group).ok()
 }
 
-/// The command of a container, with `$(NAME)` replaced.
+/// The command of a container, with `$(NAME)` expanded.
 pub(crate) fn command(container: &Container, image: &Image, environment: &Environment) -> Vec<String> {
-    let given = |words: &Option<Vec<String>>| words.clone().filter(|words| !words.is_empty());
+    let given = |command: &Option<Vec<String>>| command.clone().filter(|command| !command.is_empty());
     let (own, arguments) = (given(&container.command), given(&container.args));
-    let own = own.map(|words| environment.expand(&words));
-    let arguments = arguments.map(|words| environment.expand(&words));
+    let own = own.map(|command| environment.expand(&command));
+    let arguments = arguments.map(|command| environment.expand(&command));
     match (own, arguments) {
         (Some(own), arguments) => own.into_iter().chain(arguments.unwrap_or_default()).collect(),
         (None, arguments) => {
@@ -113,7 +110,7 @@ pub(crate) fn command(container: &Container, image: &Image, environment: &Enviro
     }
 }
 
-/// What the names of the machine and of the Pod lead to.
+/// The content of /etc/hosts.
 pub(crate) fn hosts(pod: &Pod, address: Ipv4Addr) -> String {
     let mut text =
         format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{address}\t{}\n", host_name(pod));
@@ -127,34 +124,32 @@ pub(crate) fn hosts(pod: &Pod, address: Ipv4Addr) -> String {
 fn host_name(pod: &Pod) -> String {
     let own = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
     let mut name = own.unwrap_or_else(|| pod.name_any());
-    name.truncate(LONGEST_HOST_NAME);
+    name.truncate(MAX_HOST_NAME);
     name
 }
 
-/// The directories of a Pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Directories {
-    /// Of this Pod.
+    /// The directory of the Pod.
     pub(crate) own: PathBuf,
-    /// An empty one that all containers share.
+    /// An empty directory that all containers share.
     pub(crate) scratch: PathBuf,
-    /// What containers must not see.
+    /// Directories that are hidden from containers.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
 impl Directories {
-    /// Where the last message of a run is.
+    /// The path of the termination message of a run.
     pub(crate) fn message(&self, container: &str, run: u32) -> PathBuf {
         self.own.join("messages").join(format!("{container}-{run}"))
     }
 
-    /// Where the log of a container is.
     pub(crate) fn log(&self, container: &str) -> PathBuf {
         self.own.join("logs").join(container)
     }
 }
 
-/// A container that is about to start.
+/// A container to start.
 pub(crate) struct Launch<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) container: &'a Container,
@@ -164,21 +159,21 @@ pub(crate) struct Launch<'a> {
     pub(crate) volumes: Vec<Mount>,
     pub(crate) run: u32,
     pub(crate) address: Ipv4Addr,
-    /// Whether the node can take on the identity; otherwise a user namespace shows it.
+    /// Whether the node can switch to the user; otherwise a user namespace maps it.
     pub(crate) switch_user: bool,
-    /// Whether an engine gives it the files of its image, which has a place for temporary files and knows a home.
+    /// Whether an engine provides the image's file system, which has its own /tmp and home.
     pub(crate) engine: bool,
 }
 
 impl Launch<'_> {
-    /// Makes the files that belong to this run, and says what the process is told.
+    /// Creates the files of this run, and returns the start parameters.
     pub(crate) fn prepare(self, directories: &Directories) -> io::Result<Init> {
         let Self { pod, container, image, environment, identity, volumes, run, address, switch_user, engine } = self;
         let name = container.name.as_str();
         let hosts_file = directories.own.join("hosts");
         fs::write(&hosts_file, hosts(pod, address))?;
         let message = directories.message(name, run);
-        make_parent(&message)?;
+        create_parent(&message)?;
         fs::write(&message, b"")?;
         fs::set_permissions(&message, fs::Permissions::from_mode(0o666))?;
 
@@ -227,7 +222,7 @@ impl Launch<'_> {
     }
 }
 
-fn make_parent(path: &Path) -> io::Result<()> {
+fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
@@ -264,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_told_a_user_only_where_the_pod_names_one() {
+    fn an_engine_gets_a_user_only_if_the_pod_names_one() {
         let check = |whole: Value, own: Value, expected: &str| {
             let pod = pod(&json!({"containers": [{"name": "c", "securityContext": own}], "securityContext": whole}));
             let container = &pod.spec.as_ref().unwrap().containers[0];

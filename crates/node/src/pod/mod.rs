@@ -1,14 +1,22 @@
-//! The life of one Pod, from its binding to the removal of its last file.
+//! The worker of one Pod, from its binding to the removal of its last file.
 //!
-//! One task a Pod. It hears what happened (the Pod changed, a container ended, a probe failed), asks [`crate::life`] what
-//! comes next, does that, and reports what it sees. Nothing is polled.
+//! One task per Pod. It receives events (the Pod changed, a container exited, a probe failed), asks
+//! [`crate::pod::lifecycle`] for the next actions, executes them, and reports the status. Nothing is polled.
 
-mod attend;
-mod ending;
+pub(crate) mod downward_api;
+pub(crate) mod environment;
+mod events;
+pub(crate) mod expand;
 mod handle;
+mod handlers;
+pub(crate) mod journal;
 mod launch;
+pub(crate) mod lifecycle;
+pub(crate) mod objects;
+pub(crate) mod probe;
+pub(crate) mod removal;
 mod start;
-mod telling;
+mod termination;
 
 use std::{
     collections::HashMap,
@@ -29,75 +37,76 @@ pub(crate) use handle::{ContainerHandle, PodHandle};
 pub(crate) use launch::Security;
 
 use crate::{
-    facts::Facts,
-    journal::{Entry, History, Journal},
-    life::{self, Phase, Restart, Role, Slot},
     logs::Log,
     node::Shared,
-    objects::References,
-    probe::Kind,
-    report::Reporter,
-    runtime::{Happened, Running},
-    status::{self, Over, View},
-    volumes::{Places, Volumes},
+    pod::{
+        downward_api::DownwardApi,
+        journal::{Entry, History, Journal},
+        lifecycle::{Phase, RestartPolicy, Role, Slot},
+        objects::References,
+        probe::Kind,
+    },
+    runtime::{ContainerEvent, Running},
+    status::{self, PodOutcome, View, report::Reporter},
+    volumes::{VolumePaths, Volumes},
 };
 use launch::Directories;
 
-/// How long a missing object or a failed write is left alone, unless something changes before.
+/// Retry interval for a missing object or a failed write, unless a change comes first.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// A Pod whose object is gone gets no more time than this.
+/// Maximum grace period of a Pod whose object is gone.
 const FORCED_GRACE: Duration = Duration::from_secs(1);
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// What a Pod hears of.
+/// Events of a Pod worker.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The Pod changed.
+    /// The Pod object changed.
     Pod(Arc<Pod>),
-    /// The Pod is gone.
-    Gone,
-    /// An object of its namespace changed.
-    Changed(Object),
-    /// Something happened to a run of a container.
-    Container { slot: usize, run: u32, happened: Happened },
-    /// The postStart hook of a container is through.
-    Hooked { slot: usize, run: u32, outcome: Result<(), String> },
-    /// A probe came to another verdict.
-    Probed { slot: usize, run: u32, kind: Kind, answer: Result<(), String> },
-    /// The node shuts down; everything has to end within this time.
+    /// The Pod object is deleted.
+    Deleted,
+    /// A ConfigMap or Secret in the namespace of the Pod changed.
+    ObjectChanged(Object),
+    /// An event of a run of a container.
+    Container { slot: usize, run: u32, event: ContainerEvent },
+    /// The postStart hook of a container has finished.
+    HookFinished { slot: usize, run: u32, outcome: Result<(), String> },
+    /// The result of a probe changed.
+    ProbeChanged { slot: usize, run: u32, kind: Kind, answer: Result<(), String> },
+    /// The node shuts down; everything must terminate within this time.
     Shutdown(Duration),
 }
 
-/// An object that volumes and environments may come from.
+/// An object that volumes and environments refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     ConfigMap(String),
     Secret(String),
 }
 
-/// Why a Pod is to end.
+/// Why a Pod is terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum StopReason {
     Shutdown,
     Gone,
     Deleted,
     Deadline,
 }
 
-/// What belongs to a run of a container.
+/// The resources of a run of a container.
 #[derive(Debug, Default)]
-struct Live {
+struct RunResources {
     running: Option<Running>,
     started_at: Option<Timestamp>,
     /// Probes and hooks.
     tasks: Vec<AbortHandle>,
-    /// It is being ended, and gone by then.
+    /// Deadline and task of a running stop.
     stop: Option<(Instant, AbortHandle)>,
-    /// Its configuration was not complete; not looked at again before.
+    /// When to retry a container whose configuration is incomplete.
     retry_at: Option<Timestamp>,
 }
 
-impl Live {
+impl RunResources {
     fn end(&mut self) {
         for task in self.tasks.drain(..).chain(self.stop.take().map(|(_, task)| task)) {
             task.abort();
@@ -106,7 +115,7 @@ impl Live {
     }
 }
 
-/// The life of a Pod.
+/// The worker of a Pod.
 pub(crate) struct Worker {
     node: Arc<Shared>,
     pod: Arc<Pod>,
@@ -116,9 +125,9 @@ pub(crate) struct Worker {
     containers: Vec<Container>,
     images: Vec<String>,
     slots: Vec<Slot>,
-    live: Vec<Live>,
+    live: Vec<RunResources>,
     logs: Vec<Arc<Log>>,
-    restart: Restart,
+    restart: RestartPolicy,
     address: Ipv4Addr,
     start_time: Timestamp,
     directories: Directories,
@@ -126,23 +135,23 @@ pub(crate) struct Worker {
     volumes: Volumes,
     prepared: bool,
     retry_at: Option<Timestamp>,
-    /// Up to when everything that was due has been done.
+    /// Timed actions up to this time are done.
     looked_at: Timestamp,
-    /// What was last complained about.
-    complaint: Option<String>,
-    over: Option<Over>,
+    /// The last warning event, to avoid repeating it.
+    last_warning: Option<String>,
+    over: Option<PodOutcome>,
     exceeded: bool,
     gone: bool,
     removed: bool,
     shutdown: Option<Duration>,
     reporter: Reporter,
     sent: Option<PodStatus>,
-    /// Its status was final before this node saw it, and is not written again.
+    /// The status was final before this node saw the Pod, and is not written again.
     settled: bool,
 }
 
 impl Worker {
-    /// Takes a Pod over and begins its life, or goes on with it.
+    /// Starts the worker of a Pod, or resumes from its journal.
     pub(crate) fn begin(node: Arc<Shared>, pod: Arc<Pod>) -> std::io::Result<Arc<PodHandle>> {
         let uid = pod.uid().unwrap_or_default();
         let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
@@ -155,8 +164,8 @@ impl Worker {
         let status = pod.status.clone().unwrap_or_default();
         let known_start = status.start_time.as_ref().map(|time| time.0);
         let start_time = known_start.or_else(|| history.as_ref().map(|history| history.taken_at)).unwrap_or(now);
-        let address = node.addresses.lock().unwrap_or_else(PoisonError::into_inner).take(&uid);
-        let mut over = address.is_none().then(|| refused("OutOfAddresses", "every address for Pods is taken"));
+        let address = node.addresses.lock().unwrap_or_else(PoisonError::into_inner).allocate(&uid);
+        let mut over = address.is_none().then(|| refused("OutOfAddresses", "no free Pod address"));
         let address = address.unwrap_or(Ipv4Addr::LOCALHOST);
 
         let mut containers = spec.init_containers.clone().unwrap_or_default();
@@ -168,7 +177,7 @@ impl Worker {
             containers.iter().map(|container| Slot::new(&container.name, role(container))).collect();
         slots.extend(spec.containers.iter().map(|container| Slot::new(&container.name, Role::Main)));
         containers.extend(spec.containers);
-        let restart = Restart::of(spec.restart_policy.as_deref());
+        let restart = RestartPolicy::of(spec.restart_policy.as_deref());
 
         let settled = match status.phase.as_deref() {
             Some("Succeeded") => Some(Phase::Succeeded),
@@ -176,11 +185,11 @@ impl Worker {
             _ => None,
         };
         if let Some(phase) = settled {
-            over = Some(Over { phase, reason: status.reason.clone(), message: status.message.clone() });
+            over = Some(PodOutcome { phase, reason: status.reason.clone(), message: status.message.clone() });
         } else if let Some(history) = &history {
             over = over.or(history.recover(&mut slots, restart, now));
-        } else if status.phase.as_deref() == Some("Running") && restart == Restart::Never {
-            over = Some(refused("NodeLost", "this Pod ran before, but the node has lost what it knew of it"));
+        } else if status.phase.as_deref() == Some("Running") && restart == RestartPolicy::Never {
+            over = Some(refused("NodeLost", "this Pod ran before, but its journal on this node is lost"));
         }
         if history.is_none() {
             let taken =
@@ -199,7 +208,7 @@ impl Worker {
         let worker = Self {
             references: References::of_pod(&pod),
             images: containers.iter().map(|container| container.image.clone().unwrap_or_default()).collect(),
-            live: containers.iter().map(|_| Live::default()).collect(),
+            live: containers.iter().map(|_| RunResources::default()).collect(),
             reporter: Reporter::start(pods, name, uid),
             handle: Arc::clone(&handle),
             journal: Arc::new(Mutex::new(journal)),
@@ -218,7 +227,7 @@ impl Worker {
             prepared: false,
             retry_at: None,
             looked_at: now,
-            complaint: None,
+            last_warning: None,
             over,
             exceeded: false,
             gone: false,
@@ -227,13 +236,13 @@ impl Worker {
             sent: None,
         };
         if let Some(over) = worker.over.as_ref().filter(|_| !worker.settled) {
-            worker.say_why(over);
+            worker.emit_failure(over);
         }
-        tokio::spawn(worker.live());
+        tokio::spawn(worker.run());
         Ok(handle)
     }
 
-    async fn live(mut self) {
+    async fn run(mut self) {
         loop {
             self.advance().await;
             self.report();
@@ -244,43 +253,43 @@ impl Worker {
             let all_done = self.over.is_some() && (self.removed || self.pod.metadata.deletion_timestamp.is_none());
             tokio::select! {
                 event = self.inbox.recv() => match event {
-                    Some(event) => self.note(event).await,
+                    Some(event) => self.handle(event).await,
                     None => break,
                 },
                 () = until(wake) => {}
                 () = self.reporter.flush(), if all_done => {
-                    if self.rest().await {
+                    if self.park().await {
                         return;
                     }
                 }
             }
             while let Ok(event) = self.inbox.try_recv() {
-                self.note(event).await;
+                self.handle(event).await;
             }
         }
         self.leave().await;
     }
 
-    /// Lets go of everything: a Pod that is over may stay for long, and its handle knows where its log is. False if it
-    /// has to leave at once.
-    async fn rest(&mut self) -> bool {
+    /// Releases the resources of a finished Pod, which may exist for long; the handle keeps the path of its log.
+    /// Returns false if the Pod must be removed now.
+    async fn park(&mut self) -> bool {
         let before = Arc::clone(&self.pod);
         self.inbox.close();
         while let Ok(event) = self.inbox.try_recv() {
-            self.note(event).await;
+            self.handle(event).await;
         }
         if self.gone {
             return false;
         }
         self.node.left.notify_waiters();
-        // What came in the last moment is for the next life.
+        // An event arrived at the last moment: handle it in a new worker.
         if !Arc::ptr_eq(&before, &self.pod) {
-            self.node.take(Arc::clone(&self.pod));
+            self.node.sync_pod(Arc::clone(&self.pod));
         }
         true
     }
 
-    /// Does what comes next.
+    /// Executes the next actions.
     async fn advance(&mut self) {
         loop {
             let now = Timestamp::now();
@@ -298,11 +307,11 @@ impl Worker {
             if self.prepared && self.volumes.renew_at().is_some_and(|at| at <= now) {
                 self.refresh().await;
             }
-            let why = self.why_stop(now);
+            let why = self.stop_reason(now);
             if why.is_none() && !self.prepared && !self.prepare(now).await {
                 return;
             }
-            let next = life::next(&self.slots, self.restart, why.is_some());
+            let next = lifecycle::next(&self.slots, self.restart, why.is_some());
             for index in next.stop {
                 let message = format!("Stopping container {}", self.slots[index].name);
                 self.stop(index, self.grace(why), &message);
@@ -319,16 +328,16 @@ impl Worker {
         }
     }
 
-    fn why_stop(&mut self, now: Timestamp) -> Option<Why> {
+    fn stop_reason(&mut self, now: Timestamp) -> Option<StopReason> {
         self.exceeded = self.exceeded || self.deadline().is_some_and(|deadline| deadline <= now);
         if self.shutdown.is_some() {
-            Some(Why::Shutdown)
+            Some(StopReason::Shutdown)
         } else if self.gone {
-            Some(Why::Gone)
+            Some(StopReason::Gone)
         } else if self.pod.metadata.deletion_timestamp.is_some() {
-            Some(Why::Deleted)
+            Some(StopReason::Deleted)
         } else {
-            self.exceeded.then_some(Why::Deadline)
+            self.exceeded.then_some(StopReason::Deadline)
         }
     }
 
@@ -337,39 +346,39 @@ impl Worker {
         self.start_time.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 
-    fn grace(&self, why: Option<Why>) -> Duration {
+    fn grace(&self, why: Option<StopReason>) -> Duration {
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let own = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         let own = own.map_or(DEFAULT_GRACE, seconds);
         match why {
-            Some(Why::Shutdown) => self.shutdown.unwrap_or_default().min(own),
-            Some(Why::Gone) => FORCED_GRACE.min(own),
-            Some(Why::Deleted) => self.pod.metadata.deletion_grace_period_seconds.map_or(own, seconds),
-            Some(Why::Deadline) | None => own,
+            Some(StopReason::Shutdown) => self.shutdown.unwrap_or_default().min(own),
+            Some(StopReason::Gone) => FORCED_GRACE.min(own),
+            Some(StopReason::Deleted) => self.pod.metadata.deletion_grace_period_seconds.map_or(own, seconds),
+            Some(StopReason::Deadline) | None => own,
         }
     }
 
-    /// Sets the volumes up. False if that has to be tried again.
+    /// Sets up the volumes. Returns false if it must be retried.
     async fn prepare(&mut self, now: Timestamp) -> bool {
         if self.retry_at.is_some_and(|at| at > now) {
             return false;
         }
-        match self.show_volumes().await {
+        match self.update_volumes().await {
             Ok(()) => {
                 (self.prepared, self.retry_at) = (true, None);
                 true
             }
             Err(problem) => {
                 self.retry_at = Some(now + RETRY);
-                self.complain(None, "FailedMount", &problem);
+                self.warn_once(None, "FailedMount", &problem);
                 false
             }
         }
     }
 
-    async fn show_volumes(&mut self) -> Result<(), String> {
+    async fn update_volumes(&mut self) -> Result<(), String> {
         let group = launch::volume_group(&self.pod).filter(|_| self.node.is_root);
-        let places = Places {
+        let places = VolumePaths {
             volumes: self.directories.own.join("volumes"),
             claims: self.node.claims(&self.handle.namespace),
             host_paths: self.node.host_paths,
@@ -377,11 +386,11 @@ impl Worker {
             group,
         };
         let pod = Arc::clone(&self.pod);
-        let facts = Facts { pod: &pod, address: self.address, host: self.node.host, machine: self.node.machine };
+        let facts = DownwardApi { pod: &pod, address: self.address, host: self.node.host, machine: self.node.machine };
         self.volumes.set_up(&self.node.client, &facts, &places).await.map_err(|error| error.to_string())
     }
 
-    fn finish(&mut self, phase: Phase, why: Option<Why>) {
+    fn finish(&mut self, phase: Phase, why: Option<StopReason>) {
         let mains = || self.slots.iter().filter(|slot| slot.role == Role::Main);
         let well = mains().all(|slot| slot.state.ended().is_some_and(|ended| ended.code == 0));
         let over = if self.exceeded {
@@ -391,20 +400,20 @@ impl Worker {
                 Some(_) if well => Phase::Succeeded,
                 _ => phase,
             };
-            Over { phase, reason: None, message: None }
+            PodOutcome { phase, reason: None, message: None }
         };
-        self.write_down(&Entry::Over(over.clone()));
-        self.say_why(&over);
-        // Whatever was waited for does not matter any more.
+        self.journal_entry(&Entry::Finished(over.clone()));
+        self.emit_failure(&over);
+        // Nothing is waited for any more.
         self.retry_at = None;
         self.over = Some(over);
     }
 
-    /// Writes into the journal. What is lost of these entries is found out the hard way.
-    fn write_down(&self, entry: &Entry) {
+    /// Writes an optional journal entry. A lost entry only costs accuracy after a restart.
+    fn journal_entry(&self, entry: &Entry) {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = journal.write(entry) {
-            tracing::warn!(pod = self.handle.name, %error, "the journal of a Pod cannot be written");
+            tracing::warn!(pod = self.handle.name, %error, "cannot write the journal of a Pod");
         }
     }
 
@@ -433,7 +442,7 @@ impl Worker {
         }
     }
 
-    /// Our own last status, with what others wrote since.
+    /// Our last status, merged with what others wrote since.
     fn before(&self) -> PodStatus {
         let seen = self.pod.status.clone().unwrap_or_default();
         let Some(sent) = &self.sent else { return seen };
@@ -444,7 +453,7 @@ impl Worker {
         PodStatus { conditions: Some(conditions), ..sent.clone() }
     }
 
-    /// Removes the object: the last thing that a node does for a Pod that was deleted.
+    /// Deletes the Pod object: the last step for a Pod that is being deleted.
     async fn remove(&mut self, now: Timestamp) {
         if self.retry_at.is_some_and(|at| at > now) {
             return;
@@ -458,13 +467,13 @@ impl Worker {
             Ok(_) => self.removed = true,
             Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => self.removed = true,
             Err(error) => {
-                tracing::debug!(pod = self.handle.name, %error, "a Pod could not be removed yet");
+                tracing::debug!(pod = self.handle.name, %error, "cannot delete the Pod object yet");
                 self.retry_at = Some(now + SignedDuration::from_secs(1));
             }
         }
     }
 
-    /// The next moment at which something has to be done without anything happening.
+    /// The time of the next timed action.
     fn wake_at(&self) -> Option<Timestamp> {
         if self.over.is_some() {
             return self.retry_at.filter(|_| !self.removed);
@@ -476,28 +485,28 @@ impl Worker {
         timers.chain(self.deadline().filter(|_| !self.exceeded)).min()
     }
 
-    /// Leaves nothing behind, unless the platform only stops.
+    /// Removes all files, unless the node only shuts down.
     async fn leave(mut self) {
         for live in &mut self.live {
             live.end();
         }
         if self.gone {
             let (node, uid) = (Arc::clone(&self.node), self.handle.uid.clone());
-            let removed = tokio::task::spawn_blocking(move || node.remove_files_of(&uid)).await;
+            let removed = tokio::task::spawn_blocking(move || node.remove_pod_files(&uid)).await;
             if let Ok(Err(error)) = removed {
-                tracing::warn!(pod = self.handle.name, %error, "the files of a Pod could not be removed");
+                tracing::warn!(pod = self.handle.name, %error, "cannot remove the files of a Pod");
             }
-            self.node.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(&self.handle.uid);
+            self.node.addresses.lock().unwrap_or_else(PoisonError::into_inner).release(&self.handle.uid);
         }
-        self.node.forget(&self.handle.uid);
+        self.node.remove(&self.handle.uid);
     }
 }
 
-fn refused(reason: &str, message: &str) -> Over {
-    Over { phase: Phase::Failed, reason: Some(reason.to_owned()), message: Some(message.to_owned()) }
+fn refused(reason: &str, message: &str) -> PodOutcome {
+    PodOutcome { phase: Phase::Failed, reason: Some(reason.to_owned()), message: Some(message.to_owned()) }
 }
 
-/// Waits until a moment; for ever if there is none.
+/// Waits until a time; for ever if there is none.
 async fn until(at: Option<Timestamp>) {
     match at {
         Some(at) => {

@@ -7,23 +7,18 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{
     Event, RETRY, Worker,
-    ending::not_started,
     launch::{Launch, identity, security},
+    termination::not_started,
 };
 use crate::{
-    engine::Found,
-    environment::Environment,
-    facts::Facts,
-    images::Image,
-    journal::Entry,
-    life::State,
-    limits::Limits,
-    objects::References,
-    runtime::{Ready, Runtime},
+    pod::{downward_api::DownwardApi, environment::Environment, journal::Entry, lifecycle::State, objects::References},
+    process::limits::Limits,
+    runtime::{Ready, Runtime, engine::Found, images::Image},
 };
 
 impl Worker {
-    /// Starts a container, or says why it has to wait. True if it came to its end by that.
+    /// Starts a container, or sets its waiting reason. Returns true if the start failed and the container has
+    /// terminated.
     pub(super) async fn start(&mut self, index: usize, now: Timestamp) -> bool {
         if let Some(at) = self.slots[index].not_before.filter(|at| *at > now) {
             self.back_off(index, at);
@@ -36,7 +31,7 @@ impl Worker {
             Ok(image) => image,
             Err((reason, problem)) => {
                 self.wait(index, reason, &problem);
-                // An engine may get it later. What this machine does not have it will not have.
+                // An engine may pull the image later. A missing program on this machine stays missing.
                 self.live[index].retry_at = self.node.runtime.engine().map(|_| now + RETRY);
                 return false;
             }
@@ -53,9 +48,9 @@ impl Worker {
             }
         };
         self.live[index].retry_at = None;
-        self.tell_of_image(index);
+        self.emit_pulled(index);
         let slot = &mut self.slots[index];
-        if let State::Ended(ended) = &slot.state {
+        if let State::Terminated(ended) = &slot.state {
             slot.last = Some(ended.clone());
         }
         (slot.restarts, slot.not_before, slot.state) = (run, None, State::Starting);
@@ -68,10 +63,10 @@ impl Worker {
         }
     }
 
-    /// It ended too often lately.
+    /// Sets the waiting reason CrashLoopBackOff.
     fn back_off(&mut self, index: usize, until: Timestamp) {
         let slot = &mut self.slots[index];
-        let State::Ended(ended) = &slot.state else { return };
+        let State::Terminated(ended) = &slot.state else { return };
         let wait = until.duration_since(ended.finished_at).as_secs();
         let message = format!(
             "back-off {wait}s restarting failed container={} pod={}_{}({})",
@@ -79,19 +74,19 @@ impl Worker {
         );
         slot.last = Some(ended.clone());
         slot.state = State::Waiting { reason: "CrashLoopBackOff".to_owned(), message: Some(message.clone()) };
-        self.complain(Some(index), "BackOff", &message);
+        self.warn_once(Some(index), "BackOff", &message);
     }
 
     fn wait(&mut self, index: usize, reason: &str, message: &str) {
         let slot = &mut self.slots[index];
-        if let State::Ended(ended) = &slot.state {
+        if let State::Terminated(ended) = &slot.state {
             slot.last = Some(ended.clone());
         }
         slot.state = State::Waiting { reason: reason.to_owned(), message: Some(message.to_owned()) };
-        self.complain(Some(index), "Failed", message);
+        self.warn_once(Some(index), "Failed", message);
     }
 
-    /// What the container is made from. The error is a word and a sentence.
+    /// Resolves the image. The error is a reason and a message.
     async fn image(&self, index: usize) -> Result<Found, (&'static str, String)> {
         let (container, name) = (&self.containers[index], &self.images[index]);
         match &self.node.runtime {
@@ -103,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Everything that the container is told. The error is for people.
+    /// Builds the start parameters. The error is a message for events.
     async fn build(&mut self, index: usize, run: u32, found: &Found) -> Result<Ready, String> {
         let container = &self.containers[index];
         let image = known_user(found, &self.pod, container)?;
@@ -112,7 +107,8 @@ impl Worker {
         let references = References::of_container(container);
         let objects = references.read(&self.node.client, &self.handle.namespace).await;
         let objects = objects.map_err(|error| error.to_string())?;
-        let facts = Facts { pod: &self.pod, address: self.address, host: self.node.host, machine: self.node.machine };
+        let facts =
+            DownwardApi { pod: &self.pod, address: self.address, host: self.node.host, machine: self.node.machine };
         let environment = Environment::of(container, &facts, &objects).map_err(|error| error.to_string())?;
         let volumes = self.volumes.mounts(container, &environment).map_err(|error| error.to_string())?;
         let launch = Launch {
@@ -135,7 +131,7 @@ impl Worker {
 
     async fn launch(&mut self, index: usize, run: u32, ready: Ready) -> std::io::Result<()> {
         let name = self.slots[index].name.clone();
-        // On disk before anything runs: whoever comes after us knows that this may have run.
+        // On disk before the container runs: the next node must know that it may have run.
         let (journal, entry) = (Arc::clone(&self.journal), Entry::Start { container: name.clone(), run });
         let written = tokio::task::spawn_blocking(move || {
             journal.lock().unwrap_or_else(PoisonError::into_inner).write_durably(&entry)
@@ -146,16 +142,16 @@ impl Worker {
             container.run = Some(run);
         }
         let events = self.handle.events();
-        let tell = move |happened| {
-            // A Pod that has ended does not listen.
-            let _ = events.send(Event::Container { slot: index, run, happened });
+        let on_event = move |event| {
+            // The worker may have finished.
+            let _ = events.send(Event::Container { slot: index, run, event });
         };
-        self.live[index].running = Some(self.node.runtime.start(ready, log, tell)?);
+        self.live[index].running = Some(self.node.runtime.start(ready, log, on_event)?);
         Ok(())
     }
 }
 
-/// The image, unless it must not run as root and nobody can tell whether it does.
+/// The image; an error if runAsNonRoot is set and the numeric user is unknown.
 fn known_user(found: &Found, pod: &Pod, container: &Container) -> Result<Image, String> {
     let whole = pod.spec.as_ref().and_then(|spec| spec.security_context.clone()).unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Replacing all files of a volume at once.
+//! Atomic update of all files of a volume.
 //!
-//! The files lie in a directory of their own, `..data` links to it, and each name in the volume links through `..data`.
-//! Changing that one link changes everything, so nobody ever sees half of an update.
+//! The files are in a directory of their own, `..data` links to it, and each name in the volume links through `..data`.
+//! Replacing that one link updates everything, so readers never see a partial update.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use super::payload::Payload;
 const DATA: &str = "..data";
 const NEXT: &str = "..data_tmp";
 
-/// Shows `files` in the volume at `dir`. With a group, it owns them and may read them.
+/// Writes `files` to the volume at `dir`. With a group, the group owns them and may read them.
 pub(crate) fn write(dir: &Path, files: &Payload, group: Option<u32>) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(crate) fn write(dir: &Path, files: &Payload, group: Option<u32>) -> io::Resu
     Ok(())
 }
 
-/// Links the first part of every path, and removes the links of paths that are gone.
+/// Links the first component of every path, and removes the links of removed paths.
 fn link_names(dir: &Path, files: &Payload) -> io::Result<()> {
     let wanted: std::collections::BTreeSet<&str> = files.keys().filter_map(|path| path.split('/').next()).collect();
     for entry in fs::read_dir(dir)? {
@@ -64,7 +64,7 @@ fn link_names(dir: &Path, files: &Payload) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory that every user of the machine's Pods may write to; with a group, what is made in it belongs to it.
+/// Creates a directory that all Pod users may write to; with a group, its content belongs to the group.
 pub(crate) fn open_directory(dir: &Path, group: Option<u32>) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let mode = match group {

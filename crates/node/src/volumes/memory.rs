@@ -1,4 +1,4 @@
-//! Volumes in memory: file systems that are mounted on the machine and belong to one Pod.
+//! Memory volumes: a tmpfs per volume, mounted on the machine.
 
 use std::{
     ffi::CString,
@@ -8,9 +8,9 @@ use std::{
 
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::inside;
+use crate::process::helper;
 
-/// Mounts one of at most this many bytes, unless it is there already. Without a size the kernel allows half of the
+/// Mounts a tmpfs of at most `size` bytes, unless it is mounted already. Without a size the kernel permits half of the
 /// machine's memory.
 pub(crate) fn mount(path: &Path, size: Option<u64>) -> io::Result<()> {
     fs::create_dir_all(path)?;
@@ -24,7 +24,7 @@ pub(crate) fn mount(path: &Path, size: Option<u64>) -> io::Result<()> {
     Ok(rustix::mount::mount("memory", path, "tmpfs", flags, Some(options.as_c_str()))?)
 }
 
-/// Gives back what is mounted in a directory. Containers that have it keep it to their end.
+/// Unmounts everything below a directory. Running containers keep their mounts.
 pub(crate) fn unmount_below(dir: &Path) -> io::Result<()> {
     for path in mounted_below(dir)?.iter().rev() {
         rustix::mount::unmount(path, UnmountFlags::DETACH)?;
@@ -32,13 +32,13 @@ pub(crate) fn unmount_below(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is mounted below a path, in the order of mounting.
+/// The mount points below a path, in the order of mounting.
 fn mounted_below(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    // The kernel tells of paths without links.
+    // The kernel reports paths without symbolic links.
     let dir = match fs::canonicalize(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
     };
     let table = fs::read("/proc/self/mountinfo")?;
-    Ok(inside::mount_points(&table).into_iter().filter(|path| *path != dir && path.starts_with(&dir)).collect())
+    Ok(helper::mount_points(&table).into_iter().filter(|path| *path != dir && path.starts_with(&dir)).collect())
 }

@@ -1,4 +1,4 @@
-//! The volumes of a Pod as directories of the machine.
+//! The volumes of a Pod, as directories of the machine.
 
 pub(crate) mod atomic;
 pub(crate) mod memory;
@@ -16,53 +16,49 @@ use k8s_openapi::api::{
     core::v1::{Container, Pod, ServiceAccount, ServiceAccountTokenProjection, Volume},
 };
 use kube::{Api, Client, ResourceExt as _, api::PostParams};
+use units::Quantity;
 
 use crate::{
-    environment::Environment,
-    facts::Facts,
-    inside::Mount,
-    objects::References,
-    quantity,
+    pod::{downward_api::DownwardApi, environment::Environment, objects::References},
+    process::helper::Mount,
     volumes::payload::{Payload, PayloadError},
 };
 
-/// Kubernetes' own default and lower bound.
+/// Default and minimum of Kubernetes.
 const TOKEN_SECONDS: i64 = 3607;
-const SHORTEST_TOKEN_SECONDS: i64 = 600;
+const MIN_TOKEN_SECONDS: i64 = 600;
 
-/// Why a volume is not there yet. The node tries again.
+/// Errors of the volume setup. The node retries.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VolumeError {
     #[error("MountVolume.SetUp failed for volume {volume:?} : {problem}")]
     SetUp { volume: String, problem: String },
-    #[error("the objects of the volumes could not be read: {0}")]
+    #[error("cannot read the objects of the volumes: {0}")]
     Read(#[from] kube::Error),
 }
 
-/// Where the volumes of Pods are kept.
+/// Directories and permissions for the volumes of a Pod.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct VolumePaths {
     /// The directory of the Pod's volumes.
     pub(crate) volumes: PathBuf,
-    /// The directories of the claims of its namespace.
+    /// The directory of the claims of the namespace.
     pub(crate) claims: PathBuf,
-    /// Whether a Pod may use directories of the machine.
+    /// Whether hostPath volumes are allowed.
     pub(crate) host_paths: bool,
-    /// Whether file systems in memory can be mounted.
+    /// Whether the node can mount a tmpfs.
     pub(crate) memory: bool,
-    /// Who owns volumes, where the node can give them away.
+    /// Owner of volumes, where the node can change it.
     pub(crate) group: Option<u32>,
 }
 
-/// A volume that is set up.
 #[derive(Clone, Debug)]
 struct Ready {
     path: PathBuf,
-    /// What it shows, if it shows objects.
+    /// The current content, if it is generated from objects.
     shows: Option<Payload>,
 }
 
-/// The volumes of one Pod.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     ready: HashMap<String, Ready>,
@@ -76,12 +72,12 @@ struct Token {
 }
 
 impl Volumes {
-    /// Sets every volume up, or brings those that show objects up to date. What did not change is not touched.
+    /// Sets up all volumes, or updates those generated from objects. Unchanged volumes are not touched.
     pub(crate) async fn set_up(
         &mut self,
         client: &Client,
-        facts: &Facts<'_>,
-        places: &Places,
+        facts: &DownwardApi<'_>,
+        places: &VolumePaths,
     ) -> Result<(), VolumeError> {
         let namespace = facts.pod.namespace().unwrap_or_default();
         for volume in volumes(facts.pod) {
@@ -106,12 +102,12 @@ impl Volumes {
         Ok(())
     }
 
-    /// When a token has to be renewed.
+    /// When the next token must be renewed.
     pub(crate) fn renew_at(&self) -> Option<Timestamp> {
         self.tokens.values().map(|token| token.renew_at).min()
     }
 
-    /// What a container sees of the volumes.
+    /// The mounts of a container.
     pub(crate) fn mounts(&self, container: &Container, environment: &Environment) -> Result<Vec<Mount>, VolumeError> {
         let mut mounts = Vec::new();
         for mount in container.volume_mounts.iter().flatten() {
@@ -123,7 +119,7 @@ impl Volumes {
                 _ => None,
             };
             if part.as_deref().is_some_and(|part| part.starts_with('/') || part.split('/').any(|name| name == "..")) {
-                return Err(fails("its subPath leads out of the volume"));
+                return Err(fails("its subPath leaves the volume"));
             }
             mounts.push(Mount {
                 source: ready.path.clone(),
@@ -169,7 +165,7 @@ async fn request_token(
 ) -> Result<Token, String> {
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
     let account = account.unwrap_or_else(|| "default".to_owned());
-    let seconds = wanted.expiration_seconds.unwrap_or(TOKEN_SECONDS).max(SHORTEST_TOKEN_SECONDS);
+    let seconds = wanted.expiration_seconds.unwrap_or(TOKEN_SECONDS).max(MIN_TOKEN_SECONDS);
     let request = TokenRequest {
         spec: TokenRequestSpec {
             audiences: wanted.audience.clone().into_iter().filter(|audience| !audience.is_empty()).collect(),
@@ -187,28 +183,27 @@ async fn request_token(
     let answer = accounts.create_token_request(&account, &PostParams::default(), &request).await;
     let problem = |detail: String| format!("no token for ServiceAccount {account:?}: {detail}");
     let status = answer.map_err(|error| problem(error.to_string()))?.status;
-    let status = status.ok_or_else(|| problem("the answer holds none".to_owned()))?;
-    // Like the kubelet: when four fifths of its life are over.
+    let status = status.ok_or_else(|| problem("the response contains none".to_owned()))?;
+    // As the kubelet: after 80 % of its lifetime.
     let lives = status.expiration_timestamp.0.duration_since(now).as_secs().max(0);
     let renew_at = now.checked_add(jiff::SignedDuration::from_secs(lives / 5 * 4)).unwrap_or(Timestamp::MAX);
     Ok(Token { text: status.token, renew_at })
 }
 
-/// The volumes of a Pod.
 fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
 
-/// The directory of a volume that shows no objects.
-fn directory(volume: &Volume, own: PathBuf, places: &Places) -> Result<PathBuf, String> {
-    let say = |error: io::Error| error.to_string();
+/// The directory of a volume that is not generated from objects.
+fn directory(volume: &Volume, own: PathBuf, places: &VolumePaths) -> Result<PathBuf, String> {
+    let text = |error: io::Error| error.to_string();
     if let Some(source) = &volume.host_path {
         if !places.host_paths {
-            return Err("hostPath volumes are off; start with --host-images to allow them".to_owned());
+            return Err("hostPath volumes are disabled: start with --host-images to allow them".to_owned());
         }
         let path = PathBuf::from(&source.path);
         if source.type_.as_deref() == Some("DirectoryOrCreate") {
-            std::fs::create_dir_all(&path).map_err(say)?;
+            std::fs::create_dir_all(&path).map_err(text)?;
         }
         return if path.exists() { Ok(path) } else { Err(format!("hostPath {:?} does not exist", source.path)) };
     }
@@ -217,15 +212,15 @@ fn directory(volume: &Volume, own: PathBuf, places: &Places) -> Result<PathBuf, 
     } else if volume.empty_dir.is_some() || volume.ephemeral.is_some() {
         own
     } else {
-        return Err("this node has emptyDir, configMap, secret, downwardAPI, projected, ephemeral and \
-                    persistentVolumeClaim volumes only"
+        return Err("this node only supports emptyDir, configMap, secret, downwardAPI, projected, ephemeral and \
+                    persistentVolumeClaim volumes"
             .to_owned());
     };
     let in_memory = volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"));
     if let Some(empty) = in_memory.filter(|_| places.memory) {
-        let size = empty.size_limit.as_ref().and_then(|limit| quantity::divided(limit, None));
-        memory::mount(&path, size.and_then(|size| u64::try_from(size).ok())).map_err(say)?;
+        let size = empty.size_limit.as_ref().and_then(|limit| limit.0.parse::<Quantity>().ok());
+        memory::mount(&path, size.and_then(|size| u64::try_from(size.ceil()).ok())).map_err(text)?;
     }
-    atomic::open_directory(&path, places.group).map_err(say)?;
+    atomic::open_directory(&path, places.group).map_err(text)?;
     Ok(path)
 }

@@ -1,28 +1,26 @@
-//! The files of volumes that show objects: configMap, secret, downwardAPI and projected.
+//! The files of volumes that are generated from objects: configMap, secret, downwardAPI and projected.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Volume};
 
-use crate::{
-    facts::{FactError, Facts},
+use crate::pod::{
+    downward_api::{DownwardApi, DownwardApiError},
     objects::Objects,
 };
 
-/// Modes of files unless the volume says otherwise.
+/// Default mode of files.
 const MODE: u32 = 0o644;
 
-/// A file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) content: Vec<u8>,
     pub(crate) mode: u32,
 }
 
-/// The files of a volume by their paths in it.
+/// The files of a volume by path.
 pub(crate) type Payload = BTreeMap<String, File>;
 
-/// Why a volume cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PayloadError {
     #[error("configmap {0:?} not found")]
@@ -31,18 +29,18 @@ pub(crate) enum PayloadError {
     Secret(String),
     #[error("references non-existent config key: {0}")]
     Key(String),
-    #[error("the path {0:?} leads out of the volume")]
+    #[error("the path {0:?} leaves the volume")]
     Path(String),
     #[error(transparent)]
-    Fact(#[from] FactError),
-    #[error("this node has no {0} in projected volumes")]
+    Fact(#[from] DownwardApiError),
+    #[error("{0} in projected volumes is not supported on this node")]
     Unavailable(&'static str),
 }
 
-/// The files of `volume`; none if it is of another kind. `tokens` are those that the volume asks for, by path.
+/// The files of `volume`; `None` if it is of another type. `tokens` are the requested tokens by path.
 pub(crate) fn payload(
     volume: &Volume,
-    facts: &Facts<'_>,
+    facts: &DownwardApi<'_>,
     objects: &Objects,
     tokens: &BTreeMap<String, String>,
 ) -> Result<Option<Payload>, PayloadError> {
@@ -126,7 +124,7 @@ fn downward(
     files: &mut Payload,
     items: &[DownwardAPIVolumeFile],
     default_mode: u32,
-    facts: &Facts<'_>,
+    facts: &DownwardApi<'_>,
 ) -> Result<(), PayloadError> {
     for item in items {
         let content = match (&item.field_ref, &item.resource_field_ref) {
@@ -155,7 +153,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::facts::tests::facts;
+    use crate::pod::downward_api::tests::facts;
 
     fn files(volume: Value) -> Result<String, String> {
         let volume: Volume = serde_json::from_value(volume).unwrap();
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_unless_it_is_optional() {
+    fn missing_objects_are_errors_unless_optional() {
         check(json!({"name": "v", "configMap": {"name": "gone"}}), "configmap \"gone\" not found");
         check(json!({"name": "v", "configMap": {"name": "gone", "optional": true}}), "");
         check(json!({"name": "v", "secret": {"secretName": "gone"}}), "secret \"gone\" not found");
@@ -223,7 +221,7 @@ mod tests {
         for path in ["../x", "/x", "a/../x", "..data", "a//b"] {
             let item = json!([{"key": "one", "path": path}]);
             let error = files(json!({"name": "v", "configMap": {"name": "map", "items": item}})).unwrap_err();
-            assert!(error.contains("leads out"), "{path}: {error}");
+            assert!(error.contains("leaves the volume"), "{path}: {error}");
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Commands in containers, and connections to them.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use kubeopencode_node::Exec;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use testenv::{cases, runner::Case};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::{
-    runner::{Case, cases},
-    world::{IMAGE, LIMIT, World, once, process, runs, soon},
-};
+use crate::world::{IMAGE, LIMIT, World, once, process, runs, soon};
 
 pub const CASES: &[Case] = cases![
     a_command_runs_beside_the_container,
@@ -101,7 +97,7 @@ async fn a_terminal_is_a_terminal() -> anyhow::Result<()> {
     world.end().await
 }
 
-/// Whoever enters a container may find that it has just died.
+/// A container may die while a command is started in it.
 async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()> {
     let world = World::new().await?;
     let mark = format!("77{}", std::process::id());
@@ -149,7 +145,7 @@ async fn a_port_can_be_reached() -> anyhow::Result<()> {
     let mut stream = world.node.port_forward(&world.namespace, "server", 8080).await?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
     let mut answer = String::new();
-    tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await??;
+    tokio::time::timeout(LIMIT, stream.read_to_string(&mut answer)).await??;
     assert!(answer.ends_with("hello from the pod"), "{answer}");
     let refused = world.node.port_forward(&world.namespace, "server", 9).await.unwrap_err().to_string();
     assert!(refused.starts_with("cannot connect to port 9 of pod \"server\""), "{refused}");

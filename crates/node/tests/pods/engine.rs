@@ -17,6 +17,7 @@ use kube::api::PostParams;
 use kubeopencode_node::{Engine, NodeOptions};
 use serde_json::{Value, json};
 use testenv::image::Image;
+use testenv::{cases, runner::Case};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::OnceCell,
@@ -24,7 +25,6 @@ use tokio::{
 
 use crate::{
     restart::Host,
-    runner::{Case, cases},
     world::{World, exit_code, message, reason},
 };
 
@@ -203,7 +203,7 @@ async fn what_cannot_start_is_told() -> anyhow::Result<()> {
         json!({"restartPolicy": "Never", "containers": [main]})
     };
     world.create("never", spec("testenv.local/none:1", "Never")).await?;
-    // Nobody answers on this port of the machine.
+    // This port of the machine is closed.
     world.create("nowhere", spec("127.0.0.1:1/none:1", "IfNotPresent")).await?;
     let mut wrong = sh("");
     wrong["command"] = json!(["/no/such/program"]);
@@ -243,7 +243,7 @@ async fn a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it() -> an
     exec.stderr.as_mut().context("no standard error")?.read_to_string(&mut err).await?;
     assert_eq!((out.as_str(), err.as_str(), exec.status.await?), ("typed\n1000\n", "problem\n", 3));
 
-    // An engine tells the size to a terminal of its own, a moment later.
+    // An engine sets the size of a terminal of its own, a moment later.
     let script = "read word; until [ \"$(stty size)\" = '43 132' ]; do sleep 0.1; done; echo got $word; exit 4";
     let run = words(&["sh", "-c", script]);
     let mut exec = world.node.exec(&world.namespace, "gentle", "main", run, true, true).await?;

@@ -1,11 +1,9 @@
-//! What people are told of Pods by events.
+//! Events about Pods.
 
 use serde_json::json;
+use testenv::{cases, runner::Case};
 
-use crate::{
-    runner::{Case, cases},
-    world::{World, once, sh},
-};
+use crate::world::{World, once, sh};
 
 pub const CASES: &[Case] = cases![the_life_of_a_pod_is_told, what_goes_wrong_is_told];
 
@@ -19,7 +17,7 @@ async fn the_life_of_a_pod_is_told() -> anyhow::Result<()> {
         "terminationGracePeriodSeconds": 5,
     });
     let pod = world.create("told", spec).await?;
-    let pulled = "Container image \"host/tools:1\" stands for programs of this machine";
+    let pulled = "Container image \"host/tools:1\" is mapped to programs on this machine";
     let begun = [
         format!("Normal Pulled spec.initContainers{{prepare}} {pulled}"),
         "Normal Started spec.initContainers{prepare} Started container prepare".to_owned(),

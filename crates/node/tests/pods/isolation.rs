@@ -1,13 +1,13 @@
-//! What containers see and what they do not.
+//! Isolation of containers.
 
 use std::{os::unix::process::CommandExt as _, process::Command};
 
 use serde_json::json;
+use testenv::{cases, runner::Case};
 
 use crate::{
     restart::{Host, wait_for_line},
-    runner::{Case, cases},
-    world::{World, exit_code, is_root, once},
+    world::{World, exit_code, is_root, once, soon},
 };
 
 /// A user who owns nothing.
@@ -69,7 +69,7 @@ async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Res
         world.phase(name, "Succeeded").await?;
         assert_eq!(world.log(name, "main").await?, expected);
     }
-    // Also what is started in a container later.
+    // Also commands that are started in a container later.
     let mut sleeps = once("exec sleep 600");
     sleeps["terminationGracePeriodSeconds"] = json!(0);
     world.create("sleeps", sleeps).await?;
@@ -97,22 +97,26 @@ async fn a_node_without_root_runs_pods_in_user_namespaces() -> anyhow::Result<()
     })
     .await?;
     let said = wait_for_line(&host, "isolation").await?;
-    assert!(said.contains("its user is you"), "{said}");
-    assert!(said.contains("no control groups for them were handed over to you"), "{said}");
+    assert!(said.contains("processes run as your user"), "{said}");
+    assert!(said.contains("no cgroups for them are delegated to your user"), "{said}");
     let mut spec = once(
-        "id -u; touch /data/file && stat -c %u /data/file; touch /usr/x 2>/dev/null || echo guarded; exec sleep 600",
+        "id -u; touch /data/file && stat -c %u /data/file; touch /usr/x 2>/dev/null || echo guarded; touch /data/done; exec sleep 600",
     );
     spec["nodeName"] = json!(node_name);
     spec["securityContext"] = json!({"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "runAsNonRoot": true});
     spec["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
     spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     spec["containers"][0]["readinessProbe"] =
-        json!({"exec": {"command": ["test", "-e", "/data/file"]}, "periodSeconds": 1});
+        json!({"exec": {"command": ["test", "-e", "/data/done"]}, "periodSeconds": 1});
     let pod = json!({"metadata": {"name": "user"}, "spec": spec});
     world.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(pod)?).await?;
     world.ready("user").await?;
     let uid = world.pods().get("user").await?.metadata.uid.unwrap_or_default();
-    let log = std::fs::read_to_string(root.join("pods").join(uid).join("logs/main/0-0.log"))?;
+    let path = root.join("pods").join(uid).join("logs/main/0-0.log");
+    let log = || std::fs::read_to_string(&path).unwrap_or_default();
+    // The log may follow the container by a moment.
+    soon("the log has its last line", || log().contains("guarded")).await?;
+    let log = log();
     let said: Vec<&str> = log.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
     assert_eq!(said, ["1000", "1000", "guarded"]);
     drop(host);

@@ -1,15 +1,13 @@
-//! What containers may use. These cases look at the control groups of the real kernel; where this machine lets the node
-//! make none, they see to it that the node says so.
+//! Resource limits of containers. These cases read the control groups of the real kernel; where this machine does not
+//! allow the node to make any, they check that the node reports it.
 
 use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
+use testenv::{cases, runner::Case};
 use tokio::io::AsyncReadExt as _;
 
-use crate::{
-    runner::{Case, cases},
-    world::{World, exit_code, once, reason, soon},
-};
+use crate::world::{World, exit_code, once, reason, soon};
 
 pub const CASES: &[Case] = cases![
     too_much_memory_ends_a_container_as_oom_killed,
@@ -22,10 +20,10 @@ fn limited(script: &str, limits: &Value) -> Value {
     spec
 }
 
-/// Whether memory and processors can be limited here. If not, that is what the node says.
+/// Whether memory and processors can be limited here, as the node reports it.
 fn enforced(world: &World) -> bool {
     let said = world.node.isolation().to_string();
-    let enforced = said.contains("limits of memory and processors are enforced");
+    let enforced = said.contains("memory and CPU limits are enforced");
     if !enforced {
         assert!(said.contains("no control groups"), "{said}");
         println!("limits are not looked at on this machine: {said}");
@@ -33,7 +31,7 @@ fn enforced(world: &World) -> bool {
     enforced
 }
 
-/// The directories of the groups that a process says it is in, below those of the node.
+/// The directories of the control groups of a process, below those of the node.
 fn groups(text: &str) -> Vec<PathBuf> {
     let lines = text.lines().filter(|line| line.contains("kubeopencode-"));
     let found = lines.map(|line| {
@@ -55,7 +53,7 @@ async fn too_much_memory_ends_a_container_as_oom_killed() -> anyhow::Result<()> 
     let pod = world.phase("greedy", "Failed").await?;
     assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(137), "OOMKilled"));
     world.phase("modest", "Succeeded").await?;
-    // Whoever kills itself did not run out of memory.
+    // A process that kills itself did not run out of memory.
     world.create("desperate", limited("sh -c 'kill -9 $$'; exit 137", &json!({"memory": "24Mi"}))).await?;
     let pod = world.phase("desperate", "Failed").await?;
     assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(137), "Error"));

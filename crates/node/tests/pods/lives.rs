@@ -1,14 +1,14 @@
-//! The ordinary life of Pods: order, restarts, what keeps them from starting.
+//! The lifecycle of Pods: order, restarts, obstacles to starting.
 
 use std::time::Instant;
 
 use futures::StreamExt as _;
 use kube::api::{WatchEvent, WatchParams};
 use serde_json::json;
+use testenv::{cases, runner::Case};
 
-use crate::{
-    runner::{Case, cases},
-    world::{IMAGE, LIMIT, World, condition, container, exit_code, is_root, last_exit_code, message, once, reason, sh},
+use crate::world::{
+    IMAGE, LIMIT, World, condition, container, exit_code, is_root, last_exit_code, message, once, reason, sh,
 };
 
 pub const CASES: &[Case] = cases![

@@ -1,12 +1,10 @@
-//! What containers print.
+//! Logs of containers.
 
 use kubeopencode_node::LogOptions;
 use serde_json::json;
+use testenv::{cases, runner::Case};
 
-use crate::{
-    runner::{Case, cases},
-    world::{World, once, sh},
-};
+use crate::world::{World, once, sh};
 
 pub const CASES: &[Case] = cases![
     a_log_can_be_read_in_every_way,
@@ -41,7 +39,7 @@ async fn a_log_can_be_followed_to_its_end() -> anyhow::Result<()> {
 
 async fn a_log_does_not_grow_for_ever() -> anyhow::Result<()> {
     let world = World::new().await?;
-    // 700,000 lines of 80 bytes and what is kept of each: more than five parts of 10 MiB.
+    // 700,000 lines of 80 bytes with their prefixes: more than five parts of 10 MiB.
     let line = "x".repeat(75);
     world.create("flood", once(&format!("yes {line} | head -n 700000; echo the end"))).await?;
     world.phase("flood", "Succeeded").await?;

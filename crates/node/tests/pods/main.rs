@@ -23,12 +23,14 @@ mod logs;
 mod many;
 mod probes;
 mod restart;
-mod runner;
 mod services;
 mod volumes;
 mod world;
 
 use std::process::ExitCode;
+
+/// The cases share two cores and one API server: more at once only slow each other down.
+const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         Some("serve") => world::serve(&words.collect::<Vec<_>>()),
         Some("serve-tls") => probes::serve_tls(&words.collect::<Vec<_>>()),
         Some("host-a-node") => restart::host(&words.collect::<Vec<_>>()),
-        _ => runner::run(
+        _ => testenv::runner::run(
             [
                 lives::CASES,
                 endings::CASES,
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
                 many::CASES,
             ]
             .concat(),
+            AT_ONCE,
         ),
     }
 }

@@ -3,11 +3,9 @@
 use std::time::Instant;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use testenv::{cases, runner::Case};
 
-use crate::{
-    runner::{Case, cases},
-    world::{World, network, once, processes},
-};
+use crate::world::{World, network, once, processes};
 
 pub const CASES: &[Case] = cases![two_hundred_pods_run_at_once_and_leave_nothing];
 

@@ -8,16 +8,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use testenv::{cases, runner::Case};
 use tokio_rustls::rustls::{
     ServerConfig, ServerConnection, Stream,
     crypto::ring,
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-use crate::{
-    runner::{Case, cases},
-    world::{IMAGE, World, condition, container, sh},
-};
+use crate::world::{IMAGE, LIMIT, World, condition, container, sh};
 
 pub const CASES: &[Case] = cases![
     readiness_follows_the_probe,
@@ -41,7 +39,8 @@ async fn readiness_follows_the_probe() -> anyhow::Result<()> {
     main["startupProbe"] = json!({"tcpSocket": {"port": "web"}, "periodSeconds": 1, "failureThreshold": 30});
     main["readinessProbe"] =
         json!({"httpGet": {"path": "/", "port": "web"}, "periodSeconds": 1, "failureThreshold": 1});
-    main["livenessProbe"] = json!({"exec": {"command": ["true"]}, "periodSeconds": 1});
+    let count = ["sh", "-c", "echo >> /tmp/probes"];
+    main["livenessProbe"] = json!({"exec": {"command": count}, "periodSeconds": 1});
     world.create("served", json!({"containers": [main]})).await?;
     let pod = world.ready("served").await?;
     assert_eq!(container(&pod, "main").started, Some(true));
@@ -61,7 +60,9 @@ async fn readiness_follows_the_probe() -> anyhow::Result<()> {
     let pod = world.ready("served").await?;
     assert_eq!(container(&pod, "main").restart_count, 0);
     // Three rounds of probes that change nothing write nothing.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(run(&["rm", "/tmp/probes"]).await?, 0);
+    let three_rounds = ["sh", "-c", "until [ -e /tmp/probes ] && [ $(wc -l < /tmp/probes) -ge 3 ]; do sleep 0.1; done"];
+    assert_eq!(tokio::time::timeout(LIMIT, run(&three_rounds)).await??, 0);
     let later = world.pods().get("served").await?;
     assert_eq!(later.metadata.resource_version, pod.metadata.resource_version);
     world.end().await
@@ -110,7 +111,7 @@ async fn a_probe_by_https_takes_any_certificate() -> anyhow::Result<()> {
     world.end().await
 }
 
-/// `serve-tls ADDRESS:PORT`: a web server with a certificate that nobody knows.
+/// `serve-tls ADDRESS:PORT`: a web server with a self-signed certificate.
 pub fn serve_tls(words: &[String]) -> ExitCode {
     let made = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

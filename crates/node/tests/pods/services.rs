@@ -7,15 +7,13 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::PostParams;
 use kubeopencode_node::ServiceForwarding;
 use serde_json::json;
+use testenv::{cases, runner::Case};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use crate::{
-    runner::{Case, cases},
-    world::{IMAGE, World},
-};
+use crate::world::{IMAGE, World};
 
 pub const CASES: &[Case] = cases![a_service_leads_to_ready_pods_in_turn];
 

@@ -3,11 +3,9 @@
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
+use testenv::{cases, runner::Case};
 
-use crate::{
-    runner::{Case, cases},
-    world::{World, is_root, sh, soon},
-};
+use crate::world::{World, is_root, sh, soon};
 
 pub const CASES: &[Case] = cases![
     every_kind_of_volume_is_where_it_should_be,

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use testenv::{Cluster, Options};
 use tokio::sync::OnceCell;
 
-/// Long enough for a loaded machine; every wait ends with what was waited for.
+/// Limit of every wait: long enough for a loaded machine.
 pub const LIMIT: Duration = Duration::from_mins(1);
 /// The image of most containers here: the machine's own programs, and this one as `/server`.
 pub const IMAGE: &str = "host/tools:1";
@@ -164,13 +164,13 @@ impl World {
         Ok(String::from_utf8_lossy(&all).into_owned())
     }
 
-    /// Waits until people are told exactly this of a Pod, the earliest first. Each line is the kind of an event, its
-    /// reason, the part of the Pod, what it says, and how often it was said if more than once.
+    /// Waits until the events of a Pod are exactly these, the earliest first. Each line is the type of an event, its
+    /// reason, the part of the Pod, its message, and its count if more than one.
     pub async fn told(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
         self.until_told(pod, &format!("{expected:#?}"), |said| said == expected).await
     }
 
-    /// Waits until people are told, among other things, something that begins like this.
+    /// Waits for an event that begins like this.
     pub async fn told_also(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
         self.until_told(pod, beginning, |said| said.iter().any(|line| line.starts_with(beginning))).await
     }
@@ -229,7 +229,7 @@ pub fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
     all.into_iter().find(|container| container.name == name).expect("the container")
 }
 
-/// Reason of what a container is doing: waiting, running or ended.
+/// The reason in the state of a container.
 pub fn reason(pod: &Pod, name: &str) -> String {
     if pod.status.as_ref().is_none_or(|status| status.container_statuses.is_none()) {
         return String::new();
@@ -256,12 +256,12 @@ pub fn last_exit_code(pod: &Pod, name: &str) -> Option<i32> {
     Some(container(pod, name).last_state.as_ref()?.terminated.as_ref()?.exit_code)
 }
 
-/// Whether a process of the machine has this word in its command line.
+/// Whether a process of the machine has this text in its command line.
 pub fn runs(word: &str) -> bool {
     process(word).is_some()
 }
 
-/// The directory of a process with a word in its command line.
+/// The directory of a process with this text in its command line.
 pub fn process(word: &str) -> Option<PathBuf> {
     let has_word =
         |dir: &PathBuf| std::fs::read(dir.join("cmdline")).is_ok_and(|line| contains(&line, word.as_bytes()));
@@ -282,7 +282,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Polls for something that nobody tells of.
+/// Polls for something that has no event.
 pub async fn soon(what: &str, reached: impl Fn() -> bool) -> anyhow::Result<()> {
     for _ in 0..600 {
         if reached() {

@@ -1,4 +1,4 @@
-//! Does a value have the shape that its schema says? Ownership cannot be told otherwise.
+//! Validates a value against its schema, as far as field ownership needs it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,13 +9,13 @@ use super::element::Element;
 use super::shape::{Form, ScalarForm, Shape};
 use crate::schema::Type;
 
-/// The places where a value does not have the shape of its schema.
+/// The paths at which a value does not match its schema, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misshapen(Vec<(String, String)>);
+pub struct SchemaMismatch(Vec<(String, String)>);
 
-impl std::error::Error for Misshapen {}
+impl std::error::Error for SchemaMismatch {}
 
-impl fmt::Display for Misshapen {
+impl fmt::Display for SchemaMismatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self
             .0
@@ -29,18 +29,18 @@ impl fmt::Display for Misshapen {
     }
 }
 
-/// May two items of a list have one key? A client must not apply such a list, but may have stored it before.
+/// Whether two list items may have the same key. A client must not apply such a list, but a stored object may contain
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Duplicates {
     Allowed,
-    Refused,
+    ApplyError,
 }
 
-/// Checks a whole value.
-pub(super) fn check(value: &Value, shape: Shape<'_>, duplicates: Duplicates) -> Result<(), Misshapen> {
+pub(super) fn check(value: &Value, shape: Shape<'_>, duplicates: Duplicates) -> Result<(), SchemaMismatch> {
     let mut errors = Vec::new();
     visit(value, shape, duplicates, "", &mut errors);
-    if errors.is_empty() { Ok(()) } else { Err(Misshapen(errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(SchemaMismatch(errors)) }
 }
 
 fn visit(value: &Value, shape: Shape<'_>, duplicates: Duplicates, path: &str, errors: &mut Vec<(String, String)>) {
@@ -75,7 +75,7 @@ fn visit(value: &Value, shape: Shape<'_>, duplicates: Duplicates, path: &str, er
                 match element {
                     Ok(element) => {
                         let place = format!("{path}{element}");
-                        if duplicates == Duplicates::Refused && !seen.insert(element.clone()) {
+                        if duplicates == Duplicates::ApplyError && !seen.insert(element.clone()) {
                             errors.push((path.to_owned(), format!("duplicate entries for key {element}")));
                         }
                         visit(item, list.item, duplicates, &place, errors);
@@ -91,7 +91,7 @@ fn visit(value: &Value, shape: Shape<'_>, duplicates: Duplicates, path: &str, er
     }
 }
 
-/// The words are those of the API server, which prints the value as its language does.
+/// The messages of kube-apiserver, which prints values as Go does.
 fn scalar_error(value: &Value, form: Option<ScalarForm>) -> Option<String> {
     let shown = printed_like_go(value);
     let Some(ScalarForm::Of(kind)) = form else {

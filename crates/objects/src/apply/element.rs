@@ -1,11 +1,11 @@
-//! One step of a path into an object, as managedFields writes it.
+//! One path element, as managedFields writes it.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// A JSON scalar with the order that the API server sorts keys and set items by: numbers, text, booleans, the rest.
+/// A JSON scalar with the sort order of kube-apiserver for keys and set items: numbers, strings, booleans, the rest.
 #[derive(Clone, Debug)]
 pub struct Scalar(pub Value);
 
@@ -31,7 +31,7 @@ impl Ord for Scalar {
             },
             (Value::String(a), Value::String(b)) => a.cmp(b),
             (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-            // Neither lists nor objects can be keys; the order only has to be some order.
+            // Neither lists nor objects can be keys; any total order will do.
             (Value::Array(_) | Value::Object(_), Value::Array(_) | Value::Object(_)) => {
                 self.rank().cmp(&other.rank()).then_with(|| self.0.to_string().cmp(&other.0.to_string()))
             }
@@ -54,21 +54,20 @@ impl PartialEq for Scalar {
 
 impl Eq for Scalar {}
 
-/// One step of a path. The order of the variants is the order in which managedFields lists them.
+/// One path element. The order of the variants is the order in which managedFields lists them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element {
     /// A field of an object (`f:name`).
     Field(String),
-    /// The item of a list that has these key fields, sorted by name (`k:{"name":"x"}`).
+    /// The list item with these key fields, sorted by name (`k:{"name":"x"}`).
     Key(Vec<(String, Scalar)>),
     /// An item of a set (`v:"x"`).
     Item(Scalar),
-    /// An item by its place (`i:0`).
+    /// A list item by index (`i:0`).
     Index(usize),
 }
 
 impl Element {
-    /// The field called `name`.
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(name.into())
     }
@@ -87,7 +86,7 @@ impl Element {
         }
     }
 
-    /// Reads a key of FieldsV1; none for a kind of element that is not known, which is skipped by everybody.
+    /// Parses a key of FieldsV1; `None` for an unknown type of element, which is ignored.
     pub(super) fn decoded(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else { return Err(format!("{text:?} is too short")) };
         match kind {
@@ -110,7 +109,7 @@ impl Element {
     }
 }
 
-/// Go writes these three characters of JSON text as escapes; ownership of `v:"a<b"` must compare equal as text.
+/// Go escapes these three characters in JSON strings; ownership of `v:"a<b"` must compare equal as text.
 fn escaped_like_go(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -133,7 +132,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// A path as conflict messages print it (`.spec.containers[name="app"].image`).
+/// A path in the format of conflict messages (`.spec.containers[name="app"].image`).
 pub(super) fn printed(path: &[Element]) -> String {
     path.iter().map(ToString::to_string).collect()
 }

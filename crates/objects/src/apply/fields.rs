@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::element::Element;
 
-/// A set of paths. Owning a field says nothing about the fields below it, and the other way round.
+/// A set of paths. Owning a field does not imply owning the fields below it, nor the reverse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(BTreeMap<Element, Node>);
 
-/// Invariant: a node is owned, or something below it is.
+/// Invariant: a node is owned, or a node below it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     owned: bool,
@@ -24,7 +24,7 @@ impl Node {
 }
 
 impl Fields {
-    /// The set of these paths of plain fields, as in `["metadata", "name"]`.
+    /// The set of these paths of plain fields, such as `["metadata", "name"]`.
     pub fn of<const N: usize>(paths: [&[&str]; N]) -> Self {
         let mut fields = Self::default();
         for path in paths {
@@ -33,12 +33,11 @@ impl Fields {
         fields
     }
 
-    /// Nothing is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a path. The empty path is nobody's: an object as a whole is not owned.
+    /// Adds a path. The empty path is ignored: an object as a whole is not owned.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let node = self.0.entry(first.clone()).or_default();
@@ -49,23 +48,22 @@ impl Fields {
         }
     }
 
-    /// The path is in the set.
     pub fn contains(&self, path: &[Element]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         self.0.get(first).is_some_and(|node| if rest.is_empty() { node.owned } else { node.below.contains(rest) })
     }
 
-    /// What is below one element, without it.
+    /// The subset below one element, without the element itself.
     pub(super) fn below(&self, element: &Element) -> Option<&Self> {
         self.0.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
-    /// The first elements of all paths, with whether each is in the set itself, and what is below it.
+    /// The first elements of all paths, each with whether it is in the set itself, and the subset below it.
     pub(super) fn elements(&self) -> impl Iterator<Item = (&Element, bool, &Self)> {
         self.0.iter().map(|(element, node)| (element, node.owned, &node.below))
     }
 
-    /// Puts an element and what is below it back together; without content it is not added.
+    /// Adds an element with the subset below it, unless both are empty.
     pub(super) fn put(&mut self, element: Element, owned: bool, below: Self) {
         let node = Node { owned, below };
         if !node.is_empty() {
@@ -73,7 +71,6 @@ impl Fields {
         }
     }
 
-    /// Paths of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
@@ -85,7 +82,6 @@ impl Fields {
         all
     }
 
-    /// Paths of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self::default();
@@ -97,7 +93,6 @@ impl Fields {
         both
     }
 
-    /// Paths of this set that are not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let mut rest = Self::default();
@@ -126,7 +121,7 @@ impl Fields {
         rest
     }
 
-    /// Paths that no other path of the set continues.
+    /// Paths that are not a prefix of another path of the set.
     #[must_use]
     pub fn leaves(&self) -> Self {
         let mut leaves = Self::default();
@@ -136,7 +131,7 @@ impl Fields {
         leaves
     }
 
-    /// All paths, in the order in which conflicts are listed: those of a level before those below it.
+    /// All paths in the order in which conflicts are listed: each level before the levels below it.
     pub fn paths(&self) -> Vec<Vec<Element>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -174,12 +169,12 @@ impl Fields {
         Value::Object(object)
     }
 
-    /// Reads `fieldsV1`. The error names the key that could not be read.
+    /// Parses `fieldsV1`. The error names the invalid key.
     pub fn from_json(json: &Value) -> Result<Self, String> {
         Self::read(json).map(|(fields, _)| fields)
     }
 
-    /// The set, and whether the place itself is in it.
+    /// The set, and whether the root itself is in it.
     fn read(json: &Value) -> Result<(Self, bool), String> {
         let Value::Object(object) = json else { return Err(format!("expected an object, found {json}")) };
         let (mut fields, mut itself) = (Self::default(), false);
@@ -238,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn set_algebra_tells_a_field_from_what_is_below_it() {
+    fn set_algebra_distinguishes_a_field_from_those_below_it() {
         let both = fields(json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}}));
         let inner = fields(json!({"f:a": {"f:b": {}}}));
         let outer = fields(json!({"f:a": {}}));

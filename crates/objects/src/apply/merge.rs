@@ -1,4 +1,4 @@
-//! The applied configuration laid over the live object.
+//! Merges an applied configuration into the live object.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::element::Element;
 use super::shape::{Form, ListForm, MapForm, Shape};
 use super::walk::by_element;
 
-/// `applied` over `live`; none if nothing remains. Items of lists keep the order of `applied` among themselves.
+/// `applied` over `live`; `None` if nothing remains. List items keep the order of `applied` among themselves.
 pub(super) fn merge(live: Option<&Value>, applied: Option<&Value>, shape: Shape<'_>) -> Option<Value> {
     let form = if applied.is_none() { shape.form(live) } else { shape.form(applied) };
     match form {
@@ -48,15 +48,15 @@ fn merge_maps(
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 
-/// Walks both lists at once. Items of only one side stay where they are relative to their neighbours; items of both
-/// sides come in the order of the right one.
+/// Walks both lists at once. Items of only one side keep their position relative to their neighbours; common items
+/// follow the order of the right side.
 fn merge_lists(list: ListForm<'_>, left: &[Value], right: &[Value]) -> Option<Value> {
     let lefts: Vec<(Element, &Value)> = left.iter().filter_map(|item| Some((list.element(item).ok()?, item))).collect();
     let rights: Vec<(Element, &Value)> =
         right.iter().filter_map(|item| Some((list.element(item).ok()?, item))).collect();
     let (_, left_items) = by_element(list, left);
     let in_right: BTreeSet<&Element> = rights.iter().map(|(element, _)| element).collect();
-    // A live item whose key is not unique is replaced, not merged.
+    // Live items with a duplicate key are replaced, not merged.
     let counterpart = |element: &Element| match left_items.get(element).map(Vec::as_slice) {
         Some([item]) => Some(*item),
         Some(_) => Some(&Value::Null),

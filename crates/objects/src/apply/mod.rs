@@ -1,46 +1,45 @@
-//! Server-side apply and the ownership of fields (`metadata.managedFields`), as kube-apiserver 1.34 does it.
+//! Server-side apply and field ownership (`metadata.managedFields`), as in kube-apiserver 1.34.
 //!
-//! [`updated`] records who made an ordinary write; [`apply`] merges a configuration into an object. Both compare the
-//! object before and after by its schema: a field that changed belongs to whoever changed it, and a field that somebody
-//! no longer applies goes away if nobody else owns it.
+//! [`updated`] tracks ordinary writes; [`apply`] merges a configuration into an object. Both compare the object before
+//! and after by its schema: a changed field belongs to the manager that changed it, and a field that its manager no
+//! longer applies is removed if it has no other owner.
 //!
-//! Call [`updated`] with the object as it was decoded and defaulted, before admission changes it and before the fields
-//! that the (sub)resource leaves alone are put back: what admission adds is nobody's.
+//! Call [`updated`] with the decoded and defaulted object, before admission changes it and before the fields that the
+//! (sub)resource does not write are restored: fields added by admission have no owner.
 
 mod check;
 mod element;
+mod error;
 mod fields;
 mod last_applied;
 mod merge;
 mod owners;
-mod refused;
 mod shape;
 mod target;
 mod track;
 mod walk;
 
-pub use check::Misshapen;
+pub use check::SchemaMismatch;
 pub use element::{Element, Scalar};
+pub use error::{ApplyError, Conflicts};
 pub use fields::Fields;
 pub use owners::Operation;
-pub use refused::{Conflicts, Refused};
 pub use target::{Origin, Target, reset_fields};
-pub use track::{keep_times, manager_name, updated};
+pub use track::{manager_name, restore_timestamps, updated};
 
 use serde_json::Value;
 
 use crate::schema::{conversion_error, decode_error};
 
 use check::{Duplicates, check};
+use error::Conflict;
 use owners::{Manager, Owned, Owners};
-use refused::Conflict;
 use track::{never_owned, share, without_owners};
 use walk::{fields_of, same, with_atomic_fields, with_named_fields, without};
 
-/// Who owns what existed before anybody applied.
+/// The manager of fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object with its new managedFields, not yet defaulted.
@@ -49,7 +48,7 @@ pub struct Applied {
     pub unchanged: bool,
 }
 
-/// Merges `configuration` into the live object (none: it is created) in the name of `manager`.
+/// Merges `configuration` into the live object (`None`: it is created) as `manager`.
 ///
 /// `now` is the time in RFC 3339 with seconds.
 pub fn apply(
@@ -59,38 +58,40 @@ pub fn apply(
     force: bool,
     target: &Target<'_>,
     now: &str,
-) -> Result<Applied, Refused> {
+) -> Result<Applied, ApplyError> {
     check_kind(configuration, target)?;
     if configuration.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
-        return Err(Refused::ManagedFieldsGiven);
+        return Err(ApplyError::ManagedFieldsGiven);
     }
     let before = live.cloned().unwrap_or_else(|| target.nothing());
-    let mut owners = Owners::of(&before).map_err(Refused::UnreadableOwners)?;
+    let mut owners = Owners::of(&before).map_err(ApplyError::InvalidManagedFields)?;
     let bare = without_owners(&before);
     let misshapen = |object: &Value| format!("{}; {}", namespace_and_name(object), printed_kind(object));
     if owners.0.is_empty() {
         owners = track::changes(&target.nothing(), &bare, owners, BEFORE_FIRST_APPLY, target, now)
-            .map_err(|source| Refused::MisshapenLive { object: misshapen(&bare), source })?;
+            .map_err(|source| ApplyError::InvalidLiveObject { object: misshapen(&bare), source })?;
     }
-    check(configuration, target.shape(), Duplicates::Refused)
-        .map_err(|source| Refused::MisshapenConfiguration { object: misshapen(configuration), source })?;
+    check(configuration, target.shape(), Duplicates::ApplyError)
+        .map_err(|source| ApplyError::InvalidConfiguration { object: misshapen(configuration), source })?;
     check(&bare, target.shape(), Duplicates::Allowed)
-        .map_err(|source| Refused::MisshapenLive { object: misshapen(&bare), source })?;
+        .map_err(|source| ApplyError::InvalidLiveObject { object: misshapen(&bare), source })?;
 
     let (mut object, owners) = match merged(&bare, configuration, manager, force, owners.clone(), target, now) {
         Err(conflicts) if manager == last_applied::KUBECTL => {
             match last_applied::remaining_conflicts(&conflicts, &bare, target) {
-                Some(remaining) => return Err(Refused::Conflict(remaining)),
-                None => merged(&bare, configuration, manager, true, owners, target, now).map_err(Refused::Conflict)?,
+                Some(remaining) => return Err(ApplyError::Conflict(remaining)),
+                None => {
+                    merged(&bare, configuration, manager, true, owners, target, now).map_err(ApplyError::Conflict)?
+                }
             }
         }
-        outcome => outcome.map_err(Refused::Conflict)?,
+        outcome => outcome.map_err(ApplyError::Conflict)?,
     };
     if target.origin == Origin::BuiltIn
         && let Some(problem) = decode_error(target.schema, &object)
     {
         let (object, kind) = (misshapen(configuration), printed_kind(configuration));
-        return Err(Refused::Unconvertible { object, kind, problem: conversion_error(problem) });
+        return Err(ApplyError::Unconvertible { object, kind, problem: conversion_error(problem) });
     }
     if manager == last_applied::KUBECTL {
         last_applied::refresh(&mut object, configuration);
@@ -100,7 +101,7 @@ pub fn apply(
     Ok(Applied { object, unchanged })
 }
 
-/// One attempt. The object comes back without managedFields.
+/// One attempt. The result has no managedFields.
 fn merged(
     live: &Value,
     configuration: &Value,
@@ -127,7 +128,7 @@ fn merged(
         _ => object,
     };
     share(live, &object, &mut owners, &manager, force, target)?;
-    // The same as before, and not only equal in effect: then the owner keeps its time.
+    // Only if the values are identical, not just equivalent, the owner keeps its timestamp.
     if !same(live, &object)
         && let Some(owned) = owners.0.get_mut(&manager)
     {
@@ -143,7 +144,7 @@ fn merged(
     Ok((object, owners))
 }
 
-/// Without the fields that the manager applied last time, does not apply now, and that nobody else owns.
+/// Removes the fields that the manager applied last time, does not apply now, and that have no other owner.
 fn pruned(merged: &Value, owners: &Owners, last: &Fields, target: &Target<'_>) -> Value {
     let shape = target.shape();
     let named = |fields: &Fields| with_named_fields(fields, shape);
@@ -151,20 +152,20 @@ fn pruned(merged: &Value, owners: &Owners, last: &Fields, target: &Target<'_>) -
     let pruned = without(merged, &last, shape);
     let managed = owners.0.values().fold(Fields::default(), |all, owned| all.union(&owned.fields));
     let everything = named(&fields_of(merged, shape));
-    // What somebody owns comes back …
+    // Restore owned fields …
     let kept = named(&fields_of(&pruned, shape)).union(&named(&managed));
     let pruned = without(merged, &everything.difference(&kept), shape);
-    // … and so does what was only below a removed field without having been applied.
+    // … and fields below a removed field that were never applied.
     let kept = named(&fields_of(&pruned, shape));
     without(merged, &everything.difference(&kept).intersection(&last), shape)
 }
 
-fn check_kind(configuration: &Value, target: &Target<'_>) -> Result<(), Refused> {
+fn check_kind(configuration: &Value, target: &Target<'_>) -> Result<(), ApplyError> {
     let text = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("apiVersion") == target.api_version && text("kind") == target.kind {
         Ok(())
     } else {
-        Err(Refused::OtherKind(printed_kind(configuration)))
+        Err(ApplyError::OtherKind(printed_kind(configuration)))
     }
 }
 

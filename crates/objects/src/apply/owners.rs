@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields since when.
+//! `metadata.managedFields`: managers, their fields and timestamps.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
 
-/// Above this number of entries from updates the oldest are merged.
-const MOST_UPDATERS: usize = 10;
+/// Maximum number of update entries; above it the oldest are merged.
+const MAX_UPDATERS: usize = 10;
 
-/// Who the oldest updates are attributed to once there are too many.
+/// The manager of the merged oldest updates.
 const ANCIENT: &str = "ancient-changes";
 
-/// How an owner came to its fields.
+/// How a manager wrote its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// By server-side apply.
@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// What tells two owners apart. One that applies is the same in every version of the API.
+/// The identity of a manager. For apply it is independent of the API version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub name: String,
@@ -51,7 +51,7 @@ impl Manager {
         }
     }
 
-    /// As conflict messages name it.
+    /// The format of conflict messages.
     pub fn printed(&self) -> String {
         let subresource = match self.subresource.as_str() {
             "" => String::new(),
@@ -65,7 +65,7 @@ impl Manager {
     }
 }
 
-/// Conflicts are listed in this order: a subresource comes before the object itself.
+/// The order of conflicts: a subresource comes before the object itself.
 impl Ord for Manager {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.name.cmp(&other.name))
@@ -82,7 +82,6 @@ impl PartialOrd for Manager {
     }
 }
 
-/// What an owner owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub api_version: String,
@@ -90,12 +89,12 @@ pub(super) struct Owned {
     pub time: Option<String>,
 }
 
-/// All owners of an object.
+/// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners(pub BTreeMap<Manager, Owned>);
 
 impl Owners {
-    /// Reads `metadata.managedFields`. The error is in the words of the API server.
+    /// Parses `metadata.managedFields`. The error is the message of kube-apiserver.
     pub fn of(object: &Value) -> Result<Self, String> {
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let mut owners = Self::default();
@@ -128,7 +127,7 @@ impl Owners {
         Ok(owners)
     }
 
-    /// Writes `metadata.managedFields`, or removes it if there is no owner.
+    /// Writes `metadata.managedFields`, or removes it if there is no manager.
     pub fn write(&self, object: &mut Value) {
         let entries = self.to_json();
         let Some(object) = object.as_object_mut() else { return };
@@ -149,11 +148,11 @@ impl Owners {
         entries.into_iter().map(|(manager, owned)| entry(manager, owned)).collect()
     }
 
-    /// Merges the oldest updaters of each version until there are few enough.
+    /// Merges the oldest update entries of each version until the limit is met.
     pub fn cap(&mut self) {
         let mut updaters: Vec<Manager> =
             self.0.keys().filter(|manager| manager.operation == Operation::Update).cloned().collect();
-        let mut excess = updaters.len().saturating_sub(MOST_UPDATERS);
+        let mut excess = updaters.len().saturating_sub(MAX_UPDATERS);
         updaters.sort_by_key(|manager| (self.0.get(manager).and_then(|owned| owned.time.clone()), manager.clone()));
         let mut first_of_version = BTreeMap::<String, Manager>::new();
         for manager in updaters {

@@ -1,4 +1,4 @@
-//! What server-side apply knows of a place in an object: a list, a map or a scalar, and who can share it.
+//! The view of server-side apply on a position in an object: list, map or scalar, and how managers share it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,25 @@ use serde_json::Value;
 use super::element::{Element, Scalar};
 use crate::schema::{ListType, MapType, Schema, Type, builtin};
 
-/// A place in an object.
+/// A position in an object.
 #[derive(Clone, Copy)]
 pub(super) enum Shape<'a> {
-    /// The schema describes it.
     Known {
         schema: &'a Schema,
-        /// Unknown fields stay, here and below.
+        /// Unknown fields are preserved, here and below.
         open: bool,
-        /// It has `apiVersion`, `kind` and `metadata` even if the schema does not say so.
+        /// It has `apiVersion`, `kind` and `metadata` even if the schema does not declare them.
         resource: bool,
     },
-    /// Nobody described it: an object is shared field by field, a list is one value.
+    /// Not described: an object is shared field by field, a list is atomic.
     Deduced,
-    /// Inside a list that nobody described: one value.
+    /// Inside a list that is not described: atomic.
     Untyped,
-    /// The schema has no such place.
+    /// The schema has no such position.
     Missing,
 }
 
-/// What a value at a place is handled as.
+/// How a value at a position is handled.
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
     Map(MapForm<'a>),
@@ -36,7 +35,6 @@ pub(super) enum Form<'a> {
 }
 
 impl Form<'_> {
-    /// Tells the forms of one place apart.
     pub fn name(self) -> &'static str {
         match self {
             Self::Map(_) => "map",
@@ -46,7 +44,7 @@ impl Form<'_> {
     }
 }
 
-/// Which scalars can be at a place.
+/// The scalars that a position accepts.
 #[derive(Clone, Copy)]
 pub(super) enum ScalarForm {
     Any,
@@ -66,7 +64,6 @@ pub(super) struct ListForm<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// A whole object.
     pub fn of_object(schema: &'a Schema) -> Self {
         Self::Known { schema, open: schema.preserve_unknown, resource: true }
     }
@@ -102,12 +99,12 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Which scalars can be here; none if there are none.
+    /// The scalars that this position accepts; `None` if it accepts none.
     pub fn as_scalar(self) -> Option<ScalarForm> {
         match self {
             Self::Known { schema, .. } => match schema.kind {
                 Some(Type::Object | Type::Array) => None,
-                // Times, quantities and the like come in more than one JSON type.
+                // Times, quantities and similar formats have more than one JSON type.
                 Some(Type::String) if schema.format.as_deref().is_some_and(|format| format != "byte") => {
                     Some(ScalarForm::Any)
                 }
@@ -119,7 +116,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// How `value` is handled here. A value that does not fit (or none) is handled as the most structured possibility.
+    /// How `value` is handled here. A missing or mismatching value is handled as the most structured form.
     pub fn form(self, value: Option<&Value>) -> Option<Form<'a>> {
         let (map, list) = (self.as_map().map(Form::Map), self.as_list().map(Form::List));
         let scalar = self.as_scalar().map(|_| Form::Scalar);
@@ -134,7 +131,7 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> MapForm<'a> {
-    /// The place of a field.
+    /// The position of a field.
     pub fn field(self, name: &str) -> Shape<'a> {
         match self.shape {
             Shape::Known { schema, open, resource } => {
@@ -155,7 +152,7 @@ impl<'a> MapForm<'a> {
         }
     }
 
-    /// The schema names this field; others are keys of a map.
+    /// Whether the schema declares this field; other fields are map keys.
     pub fn names(self, field: &str) -> bool {
         match self.shape {
             Shape::Known { schema, resource, .. } => {
@@ -165,7 +162,7 @@ impl<'a> MapForm<'a> {
         }
     }
 
-    /// Nobody described the fields.
+    /// Whether the fields are not described.
     pub fn is_deduced(self) -> bool {
         match self.shape {
             Shape::Known { schema, .. } => schema.properties.is_empty() && schema.additional.is_none(),
@@ -180,7 +177,7 @@ impl ListForm<'_> {
         *self.list_type == ListType::Atomic
     }
 
-    /// How an item is found again. The error says why it cannot be.
+    /// The path element of an item. The error is the message of kube-apiserver.
     pub fn element(self, item: &Value) -> Result<Element, String> {
         match self.list_type {
             ListType::Atomic => Err("invalid indexing of non-associative list".to_owned()),
@@ -225,12 +222,12 @@ impl ListForm<'_> {
     }
 }
 
-/// What every resource has, when its schema only says that `metadata` is an object.
+/// The fields of every resource, for a schema that only declares `metadata` as an object.
 fn resource_field(name: &str, described: Option<&Arc<Schema>>) -> Option<&'static Schema> {
     let metadata = builtin::metadata()?;
     match name {
         "metadata" if described.is_none_or(|schema| schema.properties.is_empty()) => Some(metadata),
-        // Texts like the name, as far as ownership is concerned.
+        // Strings like the name, as far as ownership is concerned.
         "apiVersion" | "kind" if described.is_none() => metadata.properties.get("name").map(AsRef::as_ref),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! What a write is about, and which fields of it do not count.
+//! The kind and subresource of a write, and the fields that are not tracked.
 
 use serde_json::{Map, Value};
 
@@ -9,26 +9,25 @@ use crate::schema::{Schema, Type};
 /// Who defined a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Kubernetes: every object has all fields of its structs, also those nobody gave (`status: {}`).
+    /// Kubernetes: objects have all fields of their Go structs, also those that were not given (`status: {}`).
     BuiltIn,
-    /// A CustomResourceDefinition: an object has what was given.
+    /// A CustomResourceDefinition: objects have the given fields only.
     Custom,
 }
 
-/// The kind and subresource that a write is about.
+/// The kind and subresource of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// Of the whole object.
+    /// The schema of the whole object.
     pub schema: &'a Schema,
-    /// Whose kind it is.
     pub origin: Origin,
     /// `v1`, `apps/v1`.
     pub api_version: &'a str,
     /// `ConfigMap`.
     pub kind: &'a str,
-    /// `status`, `scale`; none for the object itself.
+    /// `status`, `scale`; `None` for the object itself.
     pub subresource: Option<&'a str>,
-    /// Fields that a write to this (sub)resource leaves as they are, see [`reset_fields`].
+    /// Fields that a write to this (sub)resource does not change, see [`reset_fields`].
     pub reset: &'a Fields,
 }
 
@@ -37,7 +36,7 @@ impl<'a> Target<'a> {
         Shape::of_object(self.schema)
     }
 
-    /// What a write that creates the object is compared with.
+    /// The object that a create is compared with.
     pub(super) fn nothing(&self) -> Value {
         let mut object = match self.origin {
             Origin::BuiltIn => empty_struct(self.schema),
@@ -48,8 +47,7 @@ impl<'a> Target<'a> {
         Value::Object(object)
     }
 
-    /// Removes the nulls that stand for fields that are not there. In what a CustomResourceDefinition describes they stay:
-    /// there a null is a value, which validation judges.
+    /// Removes nulls that stand for missing fields. In custom resources nulls are values, which validation checks.
     pub(super) fn drop_nulls(&self, object: &mut Value) {
         match self.origin {
             Origin::BuiltIn => drop_nulls(object, Some(self.schema)),
@@ -62,8 +60,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A struct of the API with nothing in it: structs in it are there and empty, as are the fields that are always written.
-/// The published schema says which: it gives the former the default `{}`, and requires the latter.
+/// An empty struct of the API: nested structs and fields that are always serialized are present. The published schema
+/// distinguishes them: the former have the default `{}`, the latter are required.
 fn empty_struct(schema: &Schema) -> Map<String, Value> {
     let mut object = Map::new();
     for (name, field) in &schema.properties {
@@ -110,7 +108,7 @@ fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
     }
 }
 
-/// The fields that a write to a (sub)resource leaves as they are, so that nobody comes to own them by it.
+/// The fields that a write to a (sub)resource does not change, so that it does not own them.
 pub fn reset_fields(api_version: &str, kind: &str, origin: Origin, subresource: Option<&str>) -> Fields {
     let status: &[&str] = &["status"];
     let spec: &[&str] = &["spec"];

@@ -29,7 +29,7 @@ fn map_of(value: Schema) -> Schema {
     Schema { kind: Some(Type::Object), additional: Some(Arc::new(value)), ..Schema::default() }
 }
 
-/// A thing with a map, a set, a list of named items, an atomic list and an atomic map.
+/// A kind with a map, a set, a list of named items, an atomic list and an atomic map.
 fn schema() -> Schema {
     let text = || scalar(Type::String);
     let item = object([("name", text()), ("value", text()), ("more", text())]);
@@ -74,7 +74,7 @@ impl Server {
         work(self.object.as_ref(), &target)
     }
 
-    fn apply(&mut self, manager: &str, force: bool, spec: Value) -> Result<bool, Refused> {
+    fn apply(&mut self, manager: &str, force: bool, spec: Value) -> Result<bool, ApplyError> {
         let mut applied = self.write(|live, target| apply(live, &thing(spec), manager, force, target, NOW))?;
         applied.object["metadata"]["uid"] = json!("u");
         self.object = Some(applied.object);
@@ -108,7 +108,7 @@ fn thing(spec: Value) -> Value {
 }
 
 #[test]
-fn a_field_that_is_no_longer_applied_goes_away_unless_somebody_else_owns_it() {
+fn a_field_that_is_no_longer_applied_is_removed_unless_it_has_another_owner() {
     let mut server = Server::new();
     server.apply("one", false, json!({"map": {"a": "1", "b": "2"}})).unwrap();
     server.apply("two", false, json!({"map": {"b": "2"}})).unwrap();
@@ -139,7 +139,7 @@ fn conflicts_with_updates_name_the_version_and_several_are_listed_by_owner() {
         refused.to_string(),
         "Apply failed with 2 conflicts: conflicts with \"edit\" using x.io/v1:\n- .spec.number\n- .spec.map.a"
     );
-    let Refused::Conflict(conflicts) = refused else { panic!("{refused}") };
+    let ApplyError::Conflict(conflicts) = refused else { panic!("{refused}") };
     assert_eq!(
         conflicts.causes()[1],
         json!({"reason": "FieldManagerConflict", "message": "conflict with \"edit\" using x.io/v1", "field": ".spec.map.a"})
@@ -212,7 +212,7 @@ fn the_status_is_not_owned_by_writers_of_the_object() {
 }
 
 #[test]
-fn one_empty_owner_resets_them_all_and_nobody_is_tracked_until_the_next_apply() {
+fn one_empty_entry_resets_all_owners_until_the_next_apply() {
     let mut server = Server::new();
     server.apply("one", false, json!({"number": 1})).unwrap();
     let mut after = server.object.clone().unwrap();
@@ -248,7 +248,7 @@ fn kubectl_may_apply_over_what_it_applied_from_the_client() {
 }
 
 #[test]
-fn what_does_not_fit_the_schema_is_refused_in_the_words_of_the_api_server() {
+fn a_schema_mismatch_has_the_message_of_the_api_server() {
     let message = |spec: Value| Server::new().apply("one", false, spec).unwrap_err().to_string();
     let prefix = "failed to create typed patch object (/t; x.io/v1, Kind=Thing)";
     assert_eq!(message(json!({"unknown": 1})), format!("{prefix}: .spec.unknown: field not declared in schema"));
@@ -283,10 +283,10 @@ fn a_write_that_only_changes_times_keeps_the_old_ones() {
     let entry = |time: &str| json!([{"manager": "m", "time": time}]);
     let before = json!({"metadata": {"managedFields": entry(NOW)}, "spec": {"a": 1}});
     let mut after = json!({"metadata": {"managedFields": entry(LATER)}, "spec": {"a": 1}});
-    assert!(keep_times(&before, &mut after));
+    assert!(restore_timestamps(&before, &mut after));
     assert_eq!(after, before);
     let mut changed = json!({"metadata": {"managedFields": entry(LATER)}, "spec": {"a": 2}});
-    assert!(!keep_times(&before, &mut changed));
+    assert!(!restore_timestamps(&before, &mut changed));
     assert_eq!(changed["metadata"]["managedFields"], entry(LATER));
 }
 

@@ -1,25 +1,25 @@
-//! Who made an ordinary write.
+//! Field ownership of ordinary writes.
 
 use serde_json::{Map, Value};
 
-use super::check::{Duplicates, Misshapen, check};
+use super::check::{Duplicates, SchemaMismatch, check};
 use super::fields::Fields;
 use super::owners::{Manager, Operation, Owned, Owners};
 use super::target::{Origin, Target};
 use super::walk::{Comparison, compare, same, with_atomic_fields};
 use super::{Conflict, Conflicts};
 
-/// The longest name of a manager.
-const LONGEST_NAME: usize = 128;
+/// Maximum length of a manager's name.
+const MAX_NAME: usize = 128;
 
-/// The name under which a write is recorded: the `fieldManager` of the request, or the first word of its user agent.
+/// The manager of a write: the `fieldManager` of the request, or the first word of its user agent.
 pub fn manager_name(field_manager: Option<&str>, user_agent: &str) -> String {
     if let Some(name) = field_manager.filter(|name| !name.is_empty()) {
         return name.to_owned();
     }
     let mut name = String::new();
     for character in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()) {
-        if name.len() + character.len_utf8() > LONGEST_NAME {
+        if name.len() + character.len_utf8() > MAX_NAME {
             break;
         }
         name.push(character);
@@ -27,7 +27,7 @@ pub fn manager_name(field_manager: Option<&str>, user_agent: &str) -> String {
     name
 }
 
-/// Fields that say what an object is, not what it should be.
+/// Fields that identify an object and are never owned.
 pub(super) fn never_owned() -> Fields {
     Fields::of([
         &["apiVersion"],
@@ -45,10 +45,10 @@ pub(super) fn never_owned() -> Fields {
     ])
 }
 
-/// The object after a create (`before` is none), update or patch by `manager`, with its new managedFields.
+/// The object after a create (`before` is `None`), update or patch by `manager`, with its new managedFields.
 ///
-/// `after` may bring managedFields of its own: a client can edit them, and reset them with one empty entry. `now` is the
-/// time in RFC 3339 with seconds. An object that does not have the shape of its schema loses its managedFields.
+/// `after` may contain managedFields: a client can edit them, and reset them with one empty entry. `now` is the time in
+/// RFC 3339 with seconds. An object that does not match its schema loses its managedFields.
 pub fn updated(before: Option<&Value>, mut after: Value, manager: &str, target: &Target<'_>, now: &str) -> Value {
     let nothing;
     let live = if let Some(before) = before {
@@ -60,7 +60,7 @@ pub fn updated(before: Option<&Value>, mut after: Value, manager: &str, target: 
     let owners = owners_of_write(live, &after, target);
     drop_owners(&mut after);
     let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
-    // An object that has lost its owners stays without them until somebody applies.
+    // An object without owners stays untracked until the next apply.
     let tracked = if owners.0.is_empty() && exists {
         Ok(owners)
     } else {
@@ -70,7 +70,7 @@ pub fn updated(before: Option<&Value>, mut after: Value, manager: &str, target: 
     after
 }
 
-/// The owners that a write starts from: those that it brings, or else those of the live object.
+/// The owners before a write: those of the request, or else those of the live object.
 fn owners_of_write(live: &Value, after: &Value, target: &Target<'_>) -> Owners {
     let of_live = || Owners::of(live).unwrap_or_default();
     if target.subresource.is_some() {
@@ -78,7 +78,7 @@ fn owners_of_write(live: &Value, after: &Value, target: &Target<'_>) -> Owners {
     }
     let given = after.pointer("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice);
     match given {
-        // In a custom resource an empty list is no list.
+        // In a custom resource an empty list counts as missing.
         Some([]) if target.origin == Origin::BuiltIn => Owners::default(),
         Some([entry]) if entry.as_object().is_some_and(Map::is_empty) => Owners::default(),
         _ => match Owners::of(after) {
@@ -96,7 +96,7 @@ pub(super) fn changes(
     manager: &str,
     target: &Target<'_>,
     now: &str,
-) -> Result<Owners, Misshapen> {
+) -> Result<Owners, SchemaMismatch> {
     let shape = target.shape();
     check(after, shape, Duplicates::Allowed)?;
     check(live, shape, Duplicates::Allowed)?;
@@ -104,7 +104,7 @@ pub(super) fn changes(
         owned.fields = with_atomic_fields(&owned.fields, shape);
     }
     let comparison = compare(live, after, shape).outside(target.reset);
-    give_up(&mut owners, None, &comparison);
+    release_changed(&mut owners, None, &comparison);
     let taken = comparison.modified.union(&comparison.added).outside(target.reset).difference(&never_owned());
     if !taken.is_empty() {
         let manager = Manager::new(manager, Operation::Update, target.api_version, target.subresource);
@@ -116,7 +116,7 @@ pub(super) fn changes(
     Ok(owners)
 }
 
-/// Takes the fields that an apply changed from their owners, or tells who they are if that is not allowed.
+/// Takes the fields that an apply changed from their owners, or returns the conflicts if force is not set.
 pub(super) fn share(
     live: &Value,
     after: &Value,
@@ -137,12 +137,12 @@ pub(super) fn share(
     if !force && !conflicts.is_empty() {
         return Err(Conflicts(conflicts));
     }
-    give_up(owners, Some(applier), &comparison);
+    release_changed(owners, Some(applier), &comparison);
     Ok(())
 }
 
-/// Everybody but one loses what was changed or removed, and whoever is left without fields is no owner.
-fn give_up(owners: &mut Owners, but: Option<&Manager>, comparison: &Comparison) {
+/// Removes changed and removed fields from all managers but one, and managers without fields.
+fn release_changed(owners: &mut Owners, but: Option<&Manager>, comparison: &Comparison) {
     let lost = comparison.modified.union(&comparison.added).union(&comparison.removed);
     for (manager, owned) in &mut owners.0 {
         if Some(manager) != but {
@@ -165,9 +165,8 @@ fn drop_owners(object: &mut Value) {
     }
 }
 
-/// If the times in managedFields are all that a write changed, puts the old ones back. Returns whether the write then
-/// changes nothing, so that it can be left out.
-pub fn keep_times(before: &Value, after: &mut Value) -> bool {
+/// Restores the timestamps in managedFields if a write changed nothing else. Returns whether the write is a no-op then.
+pub fn restore_timestamps(before: &Value, after: &mut Value) -> bool {
     if same(before, after) {
         return true;
     }

@@ -1,5 +1,5 @@
-//! The three readings of values that ownership is built from: which fields there are, which differ, what remains
-//! without some of them.
+//! The traversals that field ownership is built from: the fields of a value, the difference of two values, a value
+//! without some fields.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Without the fields of `reset` and what is below them.
+    /// Without the fields of `reset` and those below them.
     pub fn outside(self, reset: &Fields) -> Self {
         Self {
             removed: self.removed.outside(reset),
@@ -28,7 +28,7 @@ impl Comparison {
     }
 }
 
-/// Equality in which 1 and 1.0 are one number.
+/// Equality in which 1 and 1.0 are the same number.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64(),
@@ -77,7 +77,7 @@ fn gather(value: &Value, shape: Shape<'_>, path: &mut Vec<Element>, fields: &mut
     }
 }
 
-/// Items by their element, with the elements in the order of their first items. Items without one are left out.
+/// Items by their element, in the order of their first occurrence. Items without an element are skipped.
 pub(super) fn by_element<'v>(
     list: ListForm<'_>,
     items: &'v [Value],
@@ -95,7 +95,7 @@ pub(super) fn by_element<'v>(
     (order, found)
 }
 
-/// What changed from `left` to `right`.
+/// The difference from `left` to `right`.
 pub(super) fn compare(left: &Value, right: &Value, shape: Shape<'_>) -> Comparison {
     let mut comparison = Comparison::default();
     differ(Some(left), Some(right), shape, &mut Vec::new(), &mut comparison);
@@ -128,7 +128,7 @@ fn differ(
     }
 }
 
-/// Returns whether the value was taken as one.
+/// Returns whether the value is atomic.
 fn differ_as(
     form: Option<Form<'_>>,
     left: Option<&Value>,
@@ -220,7 +220,7 @@ fn differ_in_list(
     }
 }
 
-/// The value without some fields. Null if nothing remains.
+/// The value without some fields; null if nothing remains.
 pub(super) fn without(value: &Value, fields: &Fields, shape: Shape<'_>) -> Value {
     match (shape.form(Some(value)), value) {
         (Some(Form::Scalar), _) => value.clone(),
@@ -257,8 +257,8 @@ pub(super) fn without(value: &Value, fields: &Fields, shape: Shape<'_>) -> Value
     }
 }
 
-/// The set with every field that the schema names and that has something owned below it: removing the last owned
-/// field of a struct removes the struct.
+/// Adds every declared field with an owned field below it: removing the last owned field of a struct removes the
+/// struct.
 pub(super) fn with_named_fields(fields: &Fields, shape: Shape<'_>) -> Fields {
     let mut all = Fields::default();
     for (element, owned, below) in fields.elements() {
@@ -272,7 +272,7 @@ pub(super) fn with_named_fields(fields: &Fields, shape: Shape<'_>) -> Fields {
     all
 }
 
-/// Ownership as it is under today's schema: of a list or map that has become atomic, one owns all or nothing.
+/// Ownership under the current schema: a list or map that has become atomic is owned as a whole or not at all.
 pub(super) fn with_atomic_fields(fields: &Fields, shape: Shape<'_>) -> Fields {
     let mut all = Fields::default();
     for (element, owned, below) in fields.elements() {

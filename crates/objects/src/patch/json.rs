@@ -1,15 +1,15 @@
-//! JSON Patch (RFC 6902), with the liberties that Kubernetes clients rely on: indices may count from the end (`-1`),
-//! `replace` of a missing field adds it, and a missing field tests equal to null.
+//! JSON Patch (RFC 6902), with the extensions that Kubernetes clients rely on: negative indices count from the end,
+//! `replace` of a missing field adds it, and a missing field equals null in `test`.
 
 use serde_json::{Map, Value};
 
-use super::{MOST_OPERATIONS, PatchError};
+use super::{MAX_OPERATIONS, PatchError};
 use crate::schema::go_name;
 
-/// Applies the operations of `patch`, all or none.
+/// Applies all operations of `patch`, or none.
 pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = read(patch)?;
-    if operations.len() > MOST_OPERATIONS {
+    if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLong(operations.len()));
     }
     let mut object = object.clone();
@@ -92,7 +92,7 @@ enum Place<'a> {
     Item(&'a mut Vec<Value>, String),
 }
 
-/// The container that the last part of a path is in.
+/// The container of the last path component.
 fn place<'a>(object: &'a mut Value, path: &str) -> Result<Place<'a>, String> {
     let missing = || format!("doc is missing path: {path:?}");
     let (_, rest) = path.split_once('/').ok_or_else(missing)?;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_test_and_a_missing_path_are_unprocessable_with_a_message_that_says_nothing() {
+    fn a_failed_test_and_a_missing_path_are_unprocessable_without_detail() {
         check(json!({"a": 1}), json!([{"op": "test", "path": "/a", "value": 2}]), Err(422));
         check(json!({"a": 1}), json!([{"op": "test", "path": "/b", "value": null}]), Ok(json!({"a": 1})));
         check(json!({}), json!([{"op": "add", "path": "/x/y", "value": 1}]), Err(422));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_at_all_is_a_bad_request() {
+    fn an_invalid_patch_is_a_bad_request() {
         let message = |patch: Value| json_patch(&json!({}), &patch).unwrap_err().to_string();
         let prefix = "error decoding patch: json: cannot unmarshal";
         assert_eq!(message(json!({})), format!("{prefix} object into Go value of type []handlers.jsonPatchOp"));

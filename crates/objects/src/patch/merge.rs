@@ -1,4 +1,4 @@
-//! JSON merge patch (RFC 7396), with nulls also dropped from objects inside new lists, as the API server does.
+//! JSON merge patch (RFC 7396); as in kube-apiserver, nulls are also dropped from objects inside new lists.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The patches of a PATCH request that are not server-side apply: JSON Patch, JSON merge patch, strategic merge patch.
+//! The patch types other than server-side apply: JSON Patch, JSON merge patch, strategic merge patch.
 
 mod json;
 mod merge;
@@ -10,29 +10,27 @@ pub use strategic::strategic_merge_patch;
 
 use thiserror::Error;
 
-/// Why a patch was refused. The message is the one of the Status.
+/// Errors of a patch. The message is that of the Status.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatchError {
-    /// The patch is not one.
     #[error("{0}")]
     Malformed(String),
-    /// A JSON Patch with more than 10,000 operations.
-    #[error("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {0}")]
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooLong(usize),
-    /// The patch does not apply to this object: a test failed, a path is missing. The API server keeps the detail to
-    /// itself.
+    /// The patch does not apply to this object: a test failed, or a path is missing. kube-apiserver does not report the
+    /// detail.
     #[error("the server rejected our request due to an error in our request")]
     Inapplicable {
-        /// For our own logs.
+        /// For logs.
         detail: String,
     },
-    /// What the API server answers with an internal error, such as a missing merge key.
+    /// Errors that kube-apiserver reports as internal, such as a missing merge key.
     #[error("{0}")]
     Unmergeable(String),
 }
 
-/// The most operations that a JSON Patch can have.
-const MOST_OPERATIONS: usize = 10_000;
+/// Maximum number of operations of a JSON Patch.
+const MAX_OPERATIONS: usize = 10_000;
 
 impl PatchError {
     /// The HTTP status.
@@ -45,7 +43,7 @@ impl PatchError {
         }
     }
 
-    /// The reason of the Status; the internal errors have none.
+    /// The reason of the Status; internal errors have none.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "BadRequest",

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch in which lists are merged item by item, where the schema says so.
+//! Strategic merge patch: a merge patch that merges lists by item, according to the schema.
 
 use serde_json::{Map, Value};
 
@@ -13,8 +13,8 @@ const DELETE_ITEMS: &str = "$deleteFromPrimitiveList";
 type Object = Map<String, Value>;
 type Outcome<T> = Result<T, PatchError>;
 
-/// Merges `patch` into the object. Custom resources have no merge strategies: for them (no schema given) such a patch is
-/// not supported.
+/// Merges `patch` into the object. Custom resources have no merge strategies: without a schema the patch type is not
+/// supported.
 pub fn strategic_merge_patch(object: &Value, patch: &Value, schema: Option<&Schema>) -> Outcome<Value> {
     let patch = match patch {
         Value::Object(patch) => patch.clone(),
@@ -31,7 +31,7 @@ pub fn strategic_merge_patch(object: &Value, patch: &Value, schema: Option<&Sche
     merge_objects(object.as_object().cloned().unwrap_or_default(), patch, schema).map(Value::Object)
 }
 
-/// The schema of a field, also of a field of a map.
+/// The schema of a field or of a map value.
 fn field<'a>(schema: Option<&'a Schema>, name: &str) -> Option<&'a Schema> {
     let schema = schema?;
     schema.properties.get(name).or(schema.additional.as_ref()).map(AsRef::as_ref)
@@ -101,7 +101,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Outcome<()> {
     Ok(())
 }
 
-/// `$setElementOrder/list` orders the items of a list; the list of the patch is merged on the way.
+/// `$setElementOrder/list` orders the items of a list, after the list of the patch is merged.
 fn set_order(original: &mut Object, patch: &mut Object, schema: Option<&Schema>) -> Outcome<()> {
     let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(ORDER)).cloned().collect();
     for directive in directives {
@@ -142,7 +142,7 @@ fn list(value: Value) -> Outcome<Vec<Value>> {
     }
 }
 
-/// The items of the patch must be in the order that the directive gives.
+/// The items of the patch must be in the order of the directive.
 fn check_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Outcome<()> {
     if changes.is_empty() || order.is_empty() {
         return Ok(());
@@ -165,7 +165,7 @@ fn check_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Outcome
     Ok(())
 }
 
-/// What tells an item from the others: its merge key, or for scalars the item.
+/// The identity of an item: its merge key, or the scalar itself.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Outcome<&'a Value> {
     match (key, item) {
         (None, item) => Ok(item),
@@ -201,7 +201,7 @@ fn merge_lists(original: Vec<Value>, patch: Vec<Value>, schema: Option<&Schema>,
     let Some(key) = schema.patch.merge_key.as_deref() else {
         return Err(PatchError::Unmergeable(format!("cannot merge lists without merge key for {name}")));
     };
-    let (original, patch) = obey_directives(original, patch, key)?;
+    let (original, patch) = apply_directives(original, patch, key)?;
     let mut merged = original.clone();
     for change in &patch {
         let wanted = change.get(key).ok_or_else(|| no_merge_key(change, key))?;
@@ -216,7 +216,7 @@ fn merge_lists(original: Vec<Value>, patch: Vec<Value>, schema: Option<&Schema>,
 }
 
 /// Removes the items that the patch deletes, and the directives from the patch.
-fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Outcome<(Vec<Value>, Vec<Value>)> {
+fn apply_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Outcome<(Vec<Value>, Vec<Value>)> {
     let (mut changes, mut replace) = (Vec::new(), false);
     for item in patch {
         match item.get(DIRECTIVE).map(Value::as_str) {
@@ -240,7 +240,7 @@ fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Ou
     Ok(if replace { (changes, Vec::new()) } else { (original, changes) })
 }
 
-/// Items that `order` names come in its order; the others keep their place in the live list as far as that goes.
+/// Items that `order` names follow its order; the others keep their position in the live list where possible.
 fn in_order(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str>) -> Outcome<Vec<Value>> {
     let place = |items: &[Value], item: &Value| -> Outcome<Option<usize>> {
         let wanted = identity(item, key)?;
@@ -268,7 +268,7 @@ fn in_order(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&st
     Ok(ordered)
 }
 
-/// A value that is not merged with anything, without the directives that only make sense in a merge.
+/// A value that is not merged with anything, without merge directives.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(DIRECTIVE) => None,
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_merged_is_refused_in_the_words_of_the_api_server() {
+    fn a_merge_error_has_the_message_of_the_api_server() {
         check_error(
             json!({"containers": [{"name": "a"}]}),
             json!({"containers": [{"image": "x"}]}),

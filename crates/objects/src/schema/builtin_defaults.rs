@@ -1,19 +1,19 @@
-//! The defaults of the kinds that are built in, which no schema tells.
+//! Defaults of built-in kinds that are not part of their schemas.
 //!
-//! What depends on more than the object (the address of a Service, the default StorageClass) is not given here.
+//! Defaults that depend on other objects (the address of a Service, the default StorageClass) are not set here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// Fills in what was left out of an object of a built-in kind, as Kubernetes does when it reads it.
+/// Sets the defaults of an object of a built-in kind.
 pub fn fill_defaults(api_version: &str, kind: &str, object: &mut Value) {
     match (api_version, kind) {
         ("v1", "Pod") => pod(object),
         ("v1", "Service") => in_spec(object, service),
         ("v1", "Secret") => {
             set(object, "type", "Opaque");
-            plain_texts(object);
+            merge_string_data(object);
         }
         ("v1", "Namespace") => namespace(object),
         ("v1", "PersistentVolumeClaim") => {
@@ -54,7 +54,7 @@ pub fn fill_defaults(api_version: &str, kind: &str, object: &mut Value) {
     }
 }
 
-/// Sets a field that is missing, null or an empty text.
+/// Sets a field that is missing, null or an empty string.
 fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Value::Object(fields) = object {
         let unset = fields.get(field).is_none_or(|value| value.is_null() || value == "");
@@ -77,26 +77,25 @@ fn set_anew(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// A part of an object, made if it is missing.
+/// A field, created if it is missing.
 fn part<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
     set(object, field, Map::new());
     &mut object[field]
 }
 
-/// The items of a list, if there is one.
 fn items<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Go has a spec whether one was given or not.
+/// As in Go, the spec always exists.
 fn in_spec(object: &mut Value, fill: impl FnOnce(&mut Value)) {
     if object.is_object() {
         fill(part(object, "spec"));
     }
 }
 
-/// `stringData` is only a way to write `data`.
-fn plain_texts(secret: &mut Value) {
+/// `stringData` is merged into `data`.
+fn merge_string_data(secret: &mut Value) {
     let texts = secret.as_object_mut().and_then(|fields| fields.shift_remove("stringData"));
     for (key, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
         let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
@@ -129,7 +128,7 @@ fn pod(object: &mut Value) {
     });
 }
 
-/// Of a Pod, though not of a template, what is limited is also requested.
+/// In a Pod, but not in a template, requests default to limits.
 fn requests(container: &mut Value) {
     let Some(resources) = container.get_mut("resources") else { return };
     let limits = resources["limits"].as_object().cloned().unwrap_or_default();
@@ -149,7 +148,7 @@ fn pod_spec(spec: &mut Value) {
     set(spec, "securityContext", Map::new());
     set(spec, "terminationGracePeriodSeconds", 30);
     set(spec, "schedulerName", "default-scheduler");
-    // The same under its old and its new name.
+    // The deprecated and the current name of the same field.
     for (from, to) in [("serviceAccount", "serviceAccountName"), ("serviceAccountName", "serviceAccount")] {
         if let Some(account) = spec.get(from).cloned() {
             set(spec, to, account);
@@ -207,7 +206,7 @@ fn action(handler: &mut Value) {
 
 /// Whether an image without a digest has the tag `latest`, or none.
 fn is_latest(image: &str) -> bool {
-    // What Kubernetes cannot read as a name it takes for a certain version.
+    // Kubernetes treats an invalid name as a fixed version.
     if image.is_empty() || image.contains(char::is_whitespace) {
         return false;
     }

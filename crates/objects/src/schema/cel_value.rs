@@ -1,4 +1,4 @@
-//! Values for CEL: fields by their schema, so that a time is a time and a number of type `number` a float.
+//! Converts JSON values to CEL values by schema: a time becomes a timestamp, a `number` a double.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Number, Value};
 use super::formats;
 use super::node::{Schema, Type};
 
-/// Words that no field can be called in CEL: `__namespace__` stands for the field `namespace`.
+/// Reserved words of CEL: `__namespace__` refers to the field `namespace`.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -38,19 +38,18 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What a rule sees of the metadata of an object.
+/// The metadata fields that are visible to rules.
 const METADATA: [&str; 2] = ["name", "generateName"];
 
-/// Which fields of a value a rule looks at.
+/// Which fields of a value a rule uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Used {
-    /// The value as a whole.
     All,
-    /// Only these, by the names they have in CEL.
+    /// Only these fields, by their names in CEL.
     Fields(Vec<String>),
 }
 
-/// The value of `self` or `oldSelf`. Of a whole object (`root`) only the name is seen of the metadata.
+/// The value of `self` or `oldSelf`. Of a whole object (`root`) only the name is visible in the metadata.
 pub fn of(schema: &Schema, value: &Value, root: bool, used: &Used) -> Cel {
     let Value::Object(fields) = value else { return convert(Some(schema), value) };
     if !root && *used == Used::All && !schema.embedded_resource {
@@ -61,7 +60,7 @@ pub fn of(schema: &Schema, value: &Value, root: bool, used: &Used) -> Cel {
     for (name, field) in fields {
         let known = if is_map { Some(name.clone()) } else { escape(name) };
         let Some(known) = known else { continue };
-        // A field with a reserved name can be called by both of its names.
+        // A field with a reserved name can be used by both of its names.
         if let Used::Fields(used) = used
             && !used.contains(&known)
             && !used.contains(name)
@@ -101,7 +100,7 @@ fn convert(schema: Option<&Schema>, value: &Value) -> Cel {
             let is_map = schema.is_some_and(|schema| schema.additional.is_some());
             let mut map = HashMap::with_capacity(fields.len());
             for (name, field) in fields {
-                // A field whose name CEL cannot express is out of reach, but still part of a comparison.
+                // A field whose name CEL cannot express is not accessible, but still part of a comparison.
                 let known = if is_map { name.clone() } else { escape(name).unwrap_or_else(|| name.clone()) };
                 let schema = schema.and_then(|schema| schema.field(name));
                 let converted = convert(schema, field);
@@ -144,7 +143,7 @@ fn string(schema: Option<&Schema>, text: &str) -> Cel {
     }
 }
 
-/// The name of a field in CEL; none if CEL cannot express it.
+/// The name of a field in CEL; `None` if CEL cannot express it.
 pub fn escape(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("__{name}__"));

@@ -1,35 +1,32 @@
-//! Which part of the stored object a part of the new one corresponds to.
+//! Correlates parts of a new object with parts of the stored one.
 
 use serde_json::Value;
 
 use super::node::{ListType, Schema};
 
-/// A value, the one that it replaces, and the schema of both.
+/// A value, the value that it replaces, and the schema of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// The value now.
     pub new: &'a Value,
-    /// The value before.
     pub old: &'a Value,
-    /// What both are.
     pub schema: &'a Schema,
 }
 
 impl Pair<'_> {
-    /// The same field of both, if both have it.
+    /// The field of both, if both have it.
     pub fn field(&self, name: &str) -> Option<Self> {
         let schema = self.schema.field(name)?;
         Some(Self { new: self.new.get(name)?, old: self.old.get(name)?, schema })
     }
 
-    /// The item of the new list and the one with the same keys of the old list. Lists without keys do not correspond.
+    /// The item of the new list and the item of the old list with the same keys. Lists without keys do not correlate.
     pub fn item(&self, index: usize) -> Option<Self> {
         let new = self.new.get(index)?;
         let old = same_item(self.schema, self.old.as_array()?, new)?;
         Some(Self { new, old, schema: self.schema.items.as_deref()? })
     }
 
-    /// Whether nothing changed. The order of items with keys does not matter.
+    /// Whether the values are equal, ignoring the order of items with keys.
     pub fn is_unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -58,8 +55,8 @@ pub fn same_item<'a>(schema: &Schema, items: &'a [Value], item: &Value) -> Optio
     items.iter().find(|candidate| candidate.is_object() && keys.iter().all(|key| candidate.get(key) == item.get(key)))
 }
 
-/// `old` with the items of its sets and keyed lists in the order in which `new` has them, where both have the same
-/// items: for a rule that compares two values this order does not count.
+/// `old` with the items of its sets and keyed lists in the order of `new`, where both have the same items: rules that
+/// compare two values ignore this order.
 pub fn aligned(schema: &Schema, new: &Value, old: &Value) -> Value {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {

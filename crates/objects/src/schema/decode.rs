@@ -1,4 +1,4 @@
-//! Bodies of the kinds that are built in, which Kubernetes reads into types of Go: what cannot be read is a bad request.
+//! Type errors of built-in kinds, which Kubernetes decodes into Go types: a mismatch is a bad request.
 
 use serde_json::{Number, Value};
 
@@ -6,24 +6,24 @@ use super::names;
 use super::node::{Schema, Type};
 use super::text::go_name;
 
-/// How a quantity looks; the sentence about it is part of the API.
+/// The pattern of a quantity; the error message contains it.
 const QUANTITY: &str = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
 
-/// Why `body` cannot be read as what `schema` describes, in the words of Go; none if it can.
+/// The error of decoding `body` into the type of `schema`, as Go reports it.
 pub fn decode_error(schema: &Schema, body: &Value) -> Option<String> {
     Place { owner: None, path: Vec::new() }.check(schema, body)
 }
 
 struct Place<'a> {
-    /// The struct whose field is read.
+    /// The struct that contains the field.
     owner: Option<&'a str>,
-    /// The fields on the way to it; items and keys are not named.
+    /// The path of the field, without indices and keys.
     path: Vec<&'a str>,
 }
 
 impl<'a> Place<'a> {
     fn check(&self, schema: &'a Schema, value: &'a Value) -> Option<String> {
-        // Go leaves a field as it is when null is said.
+        // As in Go, null leaves a field unchanged.
         if value.is_null() || schema.preserve_unknown {
             return None;
         }
@@ -79,7 +79,7 @@ fn fits(schema: &Schema, number: &Number) -> bool {
     schema.format.as_deref() != Some("int32") || i32::try_from(whole).is_ok()
 }
 
-/// What Go calls the type. Texts that only take some values have types of their own there, which schemas do not name.
+/// The Go type. Enumerations have their own types in Go, which schemas do not name.
 fn go_type(schema: &Schema) -> String {
     if let Some(name) = &schema.type_name {
         return name.clone();
@@ -125,7 +125,7 @@ fn time(value: &Value) -> Option<String> {
     })
 }
 
-/// The sentence of [`decode_error`] about an object that was put together rather than read: bytes have another reader
+/// The message of [`decode_error`] for an object that was converted rather than decoded: bytes have another decoder
 /// then.
 pub fn conversion_error(problem: String) -> String {
     if problem.starts_with(CORRUPT_BASE64) { format!("error decoding from json: {problem}") } else { problem }
@@ -137,7 +137,7 @@ fn base64_error(text: &str) -> Option<String> {
     corrupt_base64(text.as_bytes()).map(|at| format!("{CORRUPT_BASE64} {at}"))
 }
 
-/// Where Go gives up on base64, if it does.
+/// The offset at which Go rejects base64 data.
 fn corrupt_base64(bytes: &[u8]) -> Option<usize> {
     let mut digits = 0;
     for (place, byte) in bytes.iter().enumerate() {
@@ -151,7 +151,7 @@ fn corrupt_base64(bytes: &[u8]) -> Option<usize> {
     (digits > 0).then(|| bytes.len() - digits)
 }
 
-/// The same from the first `=` on, which comes after so many digits of a group of four.
+/// The same from the first `=` on, which follows so many digits of a group of four.
 fn corrupt_padding(bytes: &[u8], first: usize, digits: usize) -> Option<usize> {
     let rest = |from: usize| (from..bytes.len()).find(|place| !matches!(bytes[*place], b'\r' | b'\n'));
     let last = match digits {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_pod_gets_the_sentence_of_go() {
+    fn a_body_that_is_not_a_pod_gets_the_message_of_go() {
         let pod = builtin::schema("v1", "Pod").expect("Pod");
         let check =
             |body: Value, sentence: Option<&str>| assert_eq!(decode_error(pod, &body).as_deref(), sentence, "{body}");

@@ -1,18 +1,18 @@
-//! Filling in the values of fields that were left out.
+//! Defaults of schemas.
 
 use serde_json::Value;
 
 use super::node::Schema;
 
 impl Schema {
-    /// Prepares an object of a custom kind as apiextensions does: a null that means nothing goes away, and every field
-    /// that was left out, or is such a null, gets its default.
+    /// Prepares an object of a custom kind as apiextensions does: nulls that are not values are removed, and missing
+    /// fields get their default.
     pub fn fill_defaults(&self, object: &mut Value) {
         self.drop_nulls(object);
         self.fill_missing(object);
     }
 
-    /// Removes null fields that are neither nullable nor have a default. Items of lists stay: their number matters.
+    /// Removes null fields that are neither nullable nor have a default. List items are kept.
     fn drop_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => fields.retain(|name, field| match self.field(name) {
@@ -34,7 +34,7 @@ impl Schema {
         }
     }
 
-    /// Only the defaults. What was applied is prepared so: its nulls stay, and validation judges them.
+    /// Sets defaults only. Applied objects are prepared this way: their nulls are kept for validation.
     pub fn fill_missing(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {

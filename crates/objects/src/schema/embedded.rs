@@ -1,4 +1,4 @@
-//! Objects inside of objects (`x-kubernetes-embedded-resource`).
+//! Embedded objects (`x-kubernetes-embedded-resource`).
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::names;
 use super::node::Schema;
 use super::violation::{Path, Violation};
 
-/// Checks what every object must say of itself: what it is, and how it is called.
+/// Validates apiVersion, kind and metadata of embedded objects.
 pub fn validate(schema: &Schema, value: &Value, path: &Path) -> Vec<Violation> {
     let mut found = Vec::new();
     walk(schema, value, path, &mut found);
@@ -49,9 +49,9 @@ fn object(object: &Value, path: &Path, found: &mut Vec<Violation>) {
                 found.push(Violation::invalid_text(field.as_str(), text, &sentence));
             }
             Some(Value::String(text)) if name == "kind" => {
-                let complaints = names::dns_1035_label(&text.to_lowercase());
-                if !complaints.is_empty() {
-                    let sentence = format!("may have mixed case, but should otherwise match: {}", complaints.join(","));
+                let expected = names::dns_1035_label(&text.to_lowercase());
+                if !expected.is_empty() {
+                    let sentence = format!("may have mixed case, but should otherwise match: {}", expected.join(","));
                     found.push(Violation::invalid_text(field.as_str(), text, &sentence));
                 }
             }
@@ -72,9 +72,9 @@ mod tests {
         let schema = Schema::from_json(&json!({ "type": "object", "properties": { "o": {
             "type": "object", "x-kubernetes-embedded-resource": true } } }));
         let schema = schema.expect("a schema");
-        let check = |object: Value, complaints: &[&str]| {
+        let check = |object: Value, expected: &[&str]| {
             let found = validate(&schema, &json!({ "o": object }), &Path::root());
-            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), complaints);
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
         };
         check(json!({ "apiVersion": "v1", "kind": "Pod" }), &[]);
         check(json!({}), &["o.apiVersion: Required value", "o.kind: Required value"]);

@@ -1,4 +1,4 @@
-//! One CEL expression: read once, tried many times.
+//! CEL expressions: compiled once, evaluated many times.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -13,56 +13,53 @@ use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 use super::cel_value::Used;
 use super::pattern;
 
-/// The name of our own function for `a.?b`.
+/// The name of our function for `a.?b`.
 const OPTIONAL_SELECT: &str = "optional.select";
 
-/// More expressions than all definitions of a large cluster have. When the store is full it starts anew.
+/// Maximum number of cached expressions: more than all definitions of a large cluster have. A full cache is cleared.
 const MAX_STORED: usize = 4096;
 
-/// Expressions that were read before: the kinds of a product repeat each other's, and to read one takes longer than to
-/// try it on a thousand objects.
+/// Cache of compiled expressions: the kinds of a product share many, and compiling one takes longer than evaluating it
+/// a thousand times.
 static STORED: LazyLock<Mutex<HashMap<String, Arc<Expression>>>> = LazyLock::new(Mutex::default);
 
 /// Types that have a name in CEL.
 const TYPES: [&str; 9] = ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type"];
 
 thread_local! {
-    /// The functions that rules can call. A context is no thing to share between threads.
+    /// The functions for rules. A context cannot be shared between threads.
     static FUNCTIONS: Context<'static> = functions();
 }
 
-/// Why an expression cannot be tried, or did not come to a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// It is no CEL, or CEL that cannot be run here.
+    /// Invalid CEL, or CEL that is not supported here.
     #[error("compilation failed: {0}")]
     Compile(String),
-    /// The types do not fit.
     #[error("no such overload")]
     NoSuchOverload,
-    /// It failed for another reason.
     #[error("{0}")]
     Run(String),
 }
 
-/// An expression that was read.
+/// A compiled expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
     root: IdedExpr,
-    /// What it looks at of `self`.
+    /// The fields of `self` that it uses.
     pub of_self: Used,
-    /// What it looks at of `oldSelf`; none if it does not name it.
+    /// The fields of `oldSelf` that it uses; `None` if it does not use `oldSelf`.
     pub of_old_self: Option<Used>,
 }
 
 impl Expression {
-    /// An expression that was read before, or is read now.
+    /// The expression from the cache, or compiled now.
     pub fn shared(text: &str) -> Result<Arc<Self>, ExpressionError> {
         let stored = || STORED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = stored().get(text) {
             return Ok(Arc::clone(found));
         }
-        // Without the lock: others must not wait for it.
+        // Without the lock, so that other threads do not wait.
         let read = Arc::new(Self::compile(text)?);
         let mut stored = stored();
         if stored.len() >= MAX_STORED {
@@ -72,7 +69,6 @@ impl Expression {
         Ok(read)
     }
 
-    /// Reads an expression.
     pub fn compile(text: &str) -> Result<Self, ExpressionError> {
         let parser = Parser::default().enable_optional_syntax(true);
         let mut root = parser.parse(text).map_err(|errors| ExpressionError::Compile(errors.to_string()))?;
@@ -82,7 +78,6 @@ impl Expression {
         Ok(Self { root, of_self, of_old_self })
     }
 
-    /// Computes it for these variables.
     pub fn evaluate(&self, variables: &[(&str, Cel)]) -> Result<Cel, ExpressionError> {
         FUNCTIONS.with(|functions| {
             let mut context = functions.new_inner_scope();
@@ -94,7 +89,7 @@ impl Expression {
     }
 }
 
-/// The value of `oldSelf` for a rule that also runs when there was nothing before.
+/// The value of `oldSelf` for a rule with optionalOldSelf.
 pub fn optional(value: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
@@ -111,7 +106,7 @@ fn functions() -> Context<'static> {
     context
 }
 
-/// The number of characters, items or entries; the crate's own counts the bytes of a text.
+/// The number of characters, items or entries; the built-in function of the cel crate counts bytes.
 fn size(This(this): This<Cel>) -> Result<i64, ExecutionError> {
     let size = match this {
         Cel::List(items) => items.len(),
@@ -123,7 +118,7 @@ fn size(This(this): This<Cel>) -> Result<i64, ExecutionError> {
     Ok(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// The type of a value, to be compared with the name of one.
+/// The type of a value, for comparison with a type name.
 #[expect(clippy::needless_pass_by_value, reason = "the signature of a function of CEL")]
 fn type_of(value: Cel) -> Result<Cel, ExecutionError> {
     Ok(type_named(match value {
@@ -140,12 +135,12 @@ fn type_of(value: Cel) -> Result<Cel, ExecutionError> {
     }))
 }
 
-/// A type as a value: a text that nobody writes by chance.
+/// A type as a value: a string that does not occur by chance.
 fn type_named(name: &str) -> Cel {
     Cel::String(Arc::new(format!("type {name}")))
 }
 
-/// Patterns of Go, kept once they are read.
+/// Matches a Go pattern, from the cache of patterns.
 #[expect(clippy::needless_pass_by_value, reason = "the signature of a function of CEL")]
 fn matches(This(this): This<Arc<String>>, pattern: Arc<String>) -> Result<bool, ExecutionError> {
     let broken = || ExecutionError::function_error("matches", format!("error parsing regexp: {pattern}"));
@@ -166,7 +161,7 @@ fn select(operand: Cel, field: Arc<String>) -> Result<Cel, ExecutionError> {
     }
 }
 
-/// Rewrites what the crate gets wrong, and refuses what it cannot run.
+/// Rewrites what the cel crate evaluates differently, and rejects what it does not support.
 fn prepare(node: &mut IdedExpr) -> Result<(), ExpressionError> {
     match &mut node.expr {
         Expr::Unspecified => return Err(ExpressionError::Compile("an empty expression".to_owned())),
@@ -207,8 +202,8 @@ fn prepare(node: &mut IdedExpr) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-/// What an expression looks at of a variable; none if it does not name it. A comprehension may give the name to
-/// something of its own: that only means that more is prepared than needed.
+/// The fields of a variable that an expression uses; `None` if it does not use the variable. A comprehension may shadow
+/// the name: that only prepares more fields than needed.
 fn used(node: &IdedExpr, variable: &str) -> Option<Used> {
     let mut found = None;
     collect(node, variable, &mut found);
@@ -246,7 +241,7 @@ fn collect(node: &IdedExpr, variable: &str, found: &mut Option<Used>) {
     }
 }
 
-/// An error in the words of cel-go.
+/// The error message of cel-go.
 fn explain(error: ExecutionError) -> ExpressionError {
     use ExecutionError as E;
     ExpressionError::Run(match error {
@@ -309,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_in_the_words_of_cel_go() {
+    fn errors_have_the_messages_of_cel_go() {
         let run = |text: &str| ExpressionError::Run(text.to_owned());
         assert_eq!(value("{'a': 1}.b == 1"), Err(run("no such key: b")));
         assert_eq!(value("1 / 0 == 1"), Err(run("division by zero")));

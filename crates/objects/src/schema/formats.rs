@@ -1,4 +1,4 @@
-//! The formats of texts that kube-apiserver checks in custom objects. Others are only documentation.
+//! The string formats that kube-apiserver validates in custom objects. Others are only documentation.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,7 +18,7 @@ const RGB_COLOR: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0
 const SSN: &str = r"^\d{3}[- ]?\d{2}[- ]?\d{4}$";
 const CARD: &str = r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$";
 
-/// Whether `text` has this format; none if the format is only documentation. Dashes in its name do not matter.
+/// Whether `text` has this format; `None` if the format is not validated. Dashes in the name are ignored.
 pub fn has_format(format: &str, text: &str) -> Option<bool> {
     let fits = |pattern: &str| matches(pattern, text) == Some(true);
     Some(match format.replace('-', "").as_str() {
@@ -52,7 +52,7 @@ pub fn has_format(format: &str, text: &str) -> Option<bool> {
     })
 }
 
-/// Whether kube-apiserver checks this format at all.
+/// Whether kube-apiserver validates this format.
 pub fn is_known(format: &str) -> bool {
     has_format(format, "").is_some()
 }
@@ -67,7 +67,7 @@ fn is_request_uri(text: &str) -> bool {
         _ => return false,
     };
     let Some(after) = rest.strip_prefix("//").filter(|_| rest.len() < text.len()) else {
-        // A path must not have a broken escape; what is opaque can be anything.
+        // A path must have valid escapes; an opaque part can be anything.
         return !rest.starts_with('/') || escapes_are_whole(rest.split('?').next().unwrap_or_default());
     };
     let (host, path) = after.find('/').map_or((after, ""), |at| after.split_at(at));
@@ -99,7 +99,7 @@ fn is_email(text: &str) -> bool {
     ) == Some(true)
 }
 
-/// An address; zeros before the numbers of an IPv4 address are tolerated, as in Go before 1.17.
+/// Parses an address; leading zeros in IPv4 are accepted, as in Go before 1.17.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
@@ -133,7 +133,7 @@ fn is_mac(text: &str) -> bool {
     fits(':', 2, [6, 8, 20]) || fits('-', 2, [6, 8, 20]) || fits('.', 4, [3, 4, 10])
 }
 
-/// The digits of a number that people write with spaces and dashes; none if there is anything else.
+/// The digits of a number with spaces and dashes; empty if it contains other characters.
 fn digits_of(text: &str) -> Vec<u32> {
     text.chars().filter_map(|letter| letter.to_digit(10)).collect()
 }
@@ -197,36 +197,18 @@ fn is_duration(text: &str) -> bool {
     duration(text).is_some()
 }
 
-/// The nanoseconds of a duration as Go writes it (`1h30m`), or with words as Scala does (`2 days`).
+/// Nanoseconds of a duration in Go's format (`1h30m`), or with words as in Scala (`2 days`).
 pub fn duration(text: &str) -> Option<i64> {
     go_duration(text).or_else(|| word_duration(text))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "292 years fit; more saturates")]
+/// Go counts nanoseconds in 64 bits, which is 292 years. More saturates.
 fn go_duration(text: &str) -> Option<i64> {
-    const UNITS: [(&str, f64); 8] =
-        [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 6e10), ("h", 3.6e12)];
-    let negative = text.starts_with('-');
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let amount = rest[..end].parse::<f64>().ok()?;
-        rest = &rest[end..];
-        let (unit, factor) = UNITS.into_iter().find(|(unit, _)| rest.starts_with(unit))?;
-        rest = &rest[unit.len()..];
-        total += amount * factor;
-    }
-    Some(if negative { -total } else { total } as i64)
+    let nanos = units::duration::parse_nanos(text)?;
+    Some(i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX }))
 }
 
-/// Every number with a word after it that begins like a unit counts; the rest does not matter.
+/// Every number followed by a unit counts; the rest is ignored.
 fn word_duration(text: &str) -> Option<i64> {
     const SECOND: i64 = 1_000_000_000;
     const UNITS: [(&[&str], i64); 8] = [

@@ -1,47 +1,45 @@
-//! A reader of JSON that complains like Go's, finds keys that are written twice, and bounds the depth.
+//! A JSON parser with the error messages of Go, detection of duplicate keys and a depth limit.
 //!
-//! Bodies come from clients. `serde_json` silently keeps the last of two equal keys and stops at 128 levels; a Kubernetes
-//! server must report the former and reads up to 10,000 levels.
+//! `serde_json` silently keeps the last of two equal keys and stops at 128 levels; a Kubernetes server must report the
+//! former and accepts up to 10,000 levels.
 
 use serde_json::{Map, Number, Value};
 
 use super::text::quoted;
 
-/// How deep kube-apiserver reads. Whoever reads that deep needs a stack to match: dropping, comparing and writing a
-/// [`Value`] takes one or more frames a level.
+/// The depth limit of kube-apiserver. A caller that parses this deep needs a large stack: dropping, comparing and
+/// writing a [`Value`] takes one or more frames per level.
 pub const MAX_DEPTH: usize = 10_000;
 
-/// After so many complaints of one kind kube-apiserver stops collecting.
+/// Maximum number of reported duplicates, as in kube-apiserver.
 const MAX_DUPLICATES: usize = 100;
 
-/// Why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// It is no JSON, or nested too deeply.
     #[error("{0}")]
     Syntax(String),
-    /// It has a number that no 64-bit float can hold.
+    /// A number that a 64-bit float cannot represent.
     #[error("json: cannot unmarshal number {0} into Go value of type float64")]
     Number(String),
 }
 
-/// A body that was read.
+/// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The value; of two equal keys the last one wins.
+    /// The value; the last of two equal keys wins.
     pub value: Value,
-    /// The paths of the fields that were written more than once, such as `spec.ports[0].name`.
+    /// The paths of duplicate fields, such as `spec.ports[0].name`.
     pub duplicates: Vec<String>,
 }
 
-/// Reads `bytes` down to `depth` levels. Broken characters become U+FFFD, as in Go.
+/// Parses `bytes` down to `depth` levels. Invalid UTF-8 becomes U+FFFD, as in Go.
 pub fn parse_strict(bytes: &[u8], depth: usize) -> Result<Parsed, JsonError> {
     let mut reader = Reader { bytes, at: 0, depth, open: Vec::new(), duplicates: Vec::new() };
     let value = reader.document()?;
     Ok(Parsed { value, duplicates: reader.duplicates })
 }
 
-/// A list or an object that is being read.
+/// A list or an object that is being parsed.
 enum Open {
     List(Vec<Value>),
     Object { fields: Map<String, Value>, key: String },
@@ -51,12 +49,12 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    /// What is open, outermost first: a stack of our own, so that depth costs memory and not stack.
+    /// Open lists and objects, outermost first: an explicit stack, so that depth costs heap and not stack.
     open: Vec<Open>,
     duplicates: Vec<String>,
 }
 
-/// What to do after a value or an opening bracket.
+/// The state after a value or an opening bracket.
 enum Next {
     Value,
     Done(Value),
@@ -79,7 +77,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a scalar, or opens a list or an object.
+    /// Parses a scalar, or opens a list or an object.
     fn begin(&mut self) -> Result<Next, JsonError> {
         self.skip_space();
         match self.peek() {
@@ -122,7 +120,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Puts `value` where it belongs and reads what follows it.
+    /// Adds `value` to its container and parses the separator.
     fn after(&mut self, value: Value) -> Result<Next, JsonError> {
         let duplicate = match self.open.last_mut() {
             Some(Open::List(items)) => {
@@ -167,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The path of the field that was just read.
+    /// The path of the field that was just parsed.
     fn path(&self) -> String {
         let steps = self.open.iter().enumerate().map(|(depth, open)| match open {
             Open::List(items) => format!("[{}]", items.len()),
@@ -177,7 +175,6 @@ impl Reader<'_> {
         steps.collect()
     }
 
-    /// A key and its colon.
     fn key(&mut self) -> Result<String, JsonError> {
         self.skip_space();
         match self.peek() {
@@ -289,7 +286,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The character of an escape sequence, whose backslash was read.
+    /// The character of an escape sequence, after the backslash.
     fn escaped(&mut self) -> Result<char, JsonError> {
         let byte = self.peek().ok_or_else(ended)?;
         let letter = match byte {
@@ -314,7 +311,7 @@ impl Reader<'_> {
         if !(0xd800..0xe000).contains(&first) {
             return Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
-        // The other half of a pair may follow; half a pair is a broken character.
+        // A low surrogate may follow; a lone surrogate is invalid.
         if first < 0xdc00 && self.bytes[self.at..].starts_with(b"\\u") {
             let start = self.at;
             self.at += 2;
@@ -412,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_gets_the_sentence_of_go() {
+    fn invalid_json_gets_the_message_of_go() {
         check_error(b"", "unexpected end of JSON input");
         check_error(b"{\"a\":", "unexpected end of JSON input");
         check_error(b"{}{}", "invalid character '{' after top-level value");

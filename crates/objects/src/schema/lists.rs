@@ -1,4 +1,4 @@
-//! Items of lists that must differ: `x-kubernetes-list-type` set and map.
+//! Uniqueness of list items: `x-kubernetes-list-type` set and map.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::node::{ListType, Schema};
 use super::text::json;
 use super::violation::{Path, Violation};
 
-/// Finds items that occur twice in a set, and items with the same keys in a map.
+/// Finds duplicate items of sets, and items with equal keys in maps.
 pub fn validate(schema: &Schema, value: &Value, path: &Path) -> Vec<Violation> {
     let mut found = Vec::new();
     walk(schema, value, path, &mut found);
@@ -62,7 +62,7 @@ fn map(keys: &[String], items: &[Value], path: &Path, found: &mut Vec<Violation>
     }
 }
 
-/// The places where something comes for the second time. The third time is not told.
+/// The indices of first repetitions. Further repetitions are not reported.
 fn repeated(items: impl Iterator<Item = String>) -> impl Iterator<Item = usize> {
     let mut times = HashMap::<String, usize>::new();
     let mut second = Vec::new();
@@ -92,9 +92,9 @@ mod tests {
                 "items": { "type": "object" } },
         } }));
         let schema = schema.expect("a schema");
-        let check = |value: Value, complaints: &[&str]| {
+        let check = |value: Value, expected: &[&str]| {
             let found = validate(&schema, &value, &Path::of("spec"));
-            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), complaints);
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
         };
         check(json!({ "set": ["a", "b", "a", "a"] }), &[r#"spec.set[2]: Duplicate value: "a""#]);
         check(json!({ "one": [{ "a": 1 }, { "a": 1, "c": 2 }] }), &[r#"spec.one[1]: Duplicate value: {"a":1}"#]);

@@ -1,10 +1,10 @@
-//! Structural schemas: the tree that says which fields an object has and how two writers share them.
+//! Structural schemas: the fields of objects, their types, and how managers share them.
 //!
-//! A body becomes an object in these steps: [`parse_strict`] reads it, [`Schema::prune`] drops and names what the schema
-//! does not know, [`Schema::fill_defaults`] fills in what was left out, and a [`Validator`] says what is wrong with the
-//! result, rules in CEL included. Every sentence is the one that kube-apiserver 1.34 would say.
+//! A body becomes an object in these steps: [`parse_strict`] parses it, [`Schema::prune`] removes and reports unknown
+//! fields, [`Schema::fill_defaults`] sets defaults, and a [`Validator`] validates the result, CEL rules included. Every
+//! message is that of kube-apiserver 1.34.
 //!
-//! The kinds that Kubernetes itself defines have their schemas in [`builtin`].
+//! The schemas of built-in kinds are in [`builtin`].
 
 mod builtin_defaults;
 mod builtin_rules;
@@ -21,7 +21,6 @@ mod node;
 mod openapi;
 mod pattern;
 mod prune;
-mod quantity;
 mod read;
 mod rules;
 mod scale;
@@ -39,7 +38,7 @@ pub use builtin_rules::{name_rule, validate as validate_builtin};
 pub use decode::{conversion_error, decode_error};
 pub use json::{JsonError, MAX_DEPTH, Parsed, parse_strict};
 pub use node::{ListType, MapType, PatchStrategy, Rule, Schema, Type};
-pub use prune::{complaints, strict_error};
+pub use prune::{field_warnings, strict_error};
 pub use read::SchemaError;
 pub use scale::Scale;
 pub use text::{go_name, go_value, quoted};

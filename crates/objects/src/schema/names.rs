@@ -1,4 +1,4 @@
-//! Rules for names, with the sentences of Kubernetes.
+//! Validation of names, with the messages of Kubernetes.
 
 use super::pattern::matches;
 
@@ -11,7 +11,7 @@ const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
 const QUALIFIED_SENTENCE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
                                   an alphanumeric character";
 
-/// A sentence with examples and the pattern, as Kubernetes puts it together.
+/// A message with examples and the pattern.
 fn sentence(sentence: &str, pattern: &str, examples: &[&str]) -> String {
     let examples = examples.iter().map(|example| format!("'{example}', ")).collect::<Vec<_>>().join(" or ");
     format!("{sentence} (e.g. {examples}regex used for validation is '{pattern}')")
@@ -25,7 +25,7 @@ fn too_long(most: usize) -> String {
     format!("must be no more than {most} characters")
 }
 
-/// What is wrong with a name that becomes part of a domain name, such as that of a Namespace.
+/// Validates a DNS label, such as the name of a Namespace.
 pub fn dns_1123_label(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 63 {
@@ -47,7 +47,7 @@ pub fn dns_1123_label(name: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with a name that may have dots, such as that of a Pod.
+/// Validates a DNS subdomain, such as the name of a Pod.
 pub fn dns_1123_subdomain(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 253 {
@@ -64,7 +64,7 @@ pub fn dns_1123_subdomain(name: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with a name that must start with a letter, such as that of a Service.
+/// Validates a DNS label that starts with a letter, such as the name of a Service.
 pub fn dns_1035_label(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 63 {
@@ -81,7 +81,7 @@ pub fn dns_1035_label(name: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the key of a label or an annotation: an optional domain, a slash, and a name.
+/// Validates the key of a label or an annotation: an optional domain, a slash, and a name.
 pub fn qualified_name(name: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
     let (prefix, part) = match name.split_once('/') {
@@ -109,7 +109,6 @@ pub fn qualified_name(name: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the value of a label.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut found = Vec::new();
     if value.len() > 63 {
@@ -126,7 +125,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with a key of a ConfigMap or a Secret.
+/// Validates a key of a ConfigMap or a Secret.
 pub fn config_key(key: &str) -> Vec<String> {
     let mut found = Vec::new();
     if key.len() > 253 {
@@ -147,7 +146,6 @@ pub fn config_key(key: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the name of an environment variable.
 pub fn environment_variable(name: &str) -> Vec<String> {
     if name.is_empty() {
         return Vec::new();
@@ -158,7 +156,6 @@ pub fn environment_variable(name: &str) -> Vec<String> {
     vec!["a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned()]
 }
 
-/// What is wrong with the name of a port.
 pub fn port_name(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 15 {
@@ -179,7 +176,7 @@ pub fn port_name(name: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with a name that only has to fit into a path, such as that of a Role.
+/// Validates a name that only has to fit into a URL path, such as that of a Role.
 pub fn path_segment(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
@@ -188,7 +185,7 @@ pub fn path_segment(name: &str) -> Vec<String> {
     bad.map(|letter| format!("may not contain '{letter}'")).collect()
 }
 
-/// Whether a text is a quantity, such as `500m` or `1Gi`.
+/// Whether a string is a quantity, such as `500m` or `1Gi`.
 pub fn is_quantity(text: &str) -> bool {
     fits(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|[eE][+-]?[0-9]+)?", text)
 }
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_gets_the_sentence_of_kubernetes() {
+    fn a_bad_name_gets_the_message_of_kubernetes() {
         assert_eq!(
             dns_1123_subdomain("A"),
             [

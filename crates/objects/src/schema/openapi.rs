@@ -1,11 +1,10 @@
-//! Writing schemas back, for `kubectl explain` and for clients that look for fields.
+//! Serializes schemas for OpenAPI documents.
 
 use serde_json::{Map, Value, json};
 
 use super::node::{ListType, MapType, Rule, Schema, Type};
 
 impl Type {
-    /// The name of the type in a schema and in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -19,7 +18,7 @@ impl Type {
 }
 
 impl Schema {
-    /// The schema as OpenAPI v3 publishes it, with everything it was read from.
+    /// The schema as OpenAPI v3, with all of its keywords.
     pub fn to_openapi(&self) -> Value {
         let mut out = self.checks.clone();
         self.write_generic(&mut out);
@@ -71,11 +70,11 @@ impl Schema {
     }
 
     fn write_extensions(&self, out: &mut Map<String, Value>) {
-        // The types that are built in say it by their format.
+        // Built-in types express it by their format.
         if self.int_or_string && self.format.as_deref() != Some("int-or-string") {
             out.insert("x-kubernetes-int-or-string".to_owned(), true.into());
         }
-        // For the types that are built in it only follows from their having no fields.
+        // For built-in types it follows from their having no fields.
         if self.preserve_unknown && self.type_name.is_none() {
             out.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
         }

@@ -1,24 +1,24 @@
-//! Regular expressions as Go understands them.
+//! Regular expressions with the syntax of Go.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
 
-/// More patterns than all definitions of a large cluster have. When the store is full it starts anew.
+/// Maximum number of cached patterns: more than all definitions of a large cluster have. A full cache is cleared.
 const MAX_STORED: usize = 4096;
 
-/// Patterns that were used before: to read one takes longer than to try it on a thousand texts.
+/// Cache of compiled patterns: compiling one takes longer than a thousand matches.
 static STORED: LazyLock<Mutex<HashMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
 
-/// Whether `text` matches somewhere; none if the pattern is broken.
+/// Whether `text` matches anywhere; `None` if the pattern is invalid.
 pub fn matches(pattern: &str, text: &str) -> Option<bool> {
     let mut stored = STORED.lock().unwrap_or_else(PoisonError::into_inner);
     if stored.len() >= MAX_STORED {
         stored.clear();
     }
     let found = stored.entry(pattern.to_owned()).or_insert_with(|| compile(pattern));
-    // A clone is a counted reference; the search itself must not keep others waiting.
+    // A clone is a reference count; the match itself must not hold the lock.
     let regex = found.clone();
     drop(stored);
     regex.map(|regex| regex.is_match(text))
@@ -29,8 +29,8 @@ fn compile(pattern: &str) -> Option<Regex> {
     RegexBuilder::new(&translate(pattern)).size_limit(64 << 20).build().ok()
 }
 
-/// A pattern of Go for the regex crate: in Go `\d`, `\w`, `\s` and `\b` are about ASCII, and in a class the brackets,
-/// `&` and `~` stand for themselves.
+/// Translates a Go pattern for the regex crate: in Go `\d`, `\w`, `\s` and `\b` are ASCII only, and in a class
+/// brackets, `&` and `~` are literal.
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut letters = pattern.chars().peekable();
@@ -66,7 +66,7 @@ fn translate(pattern: &str) -> String {
                 None => out.push('\\'),
             },
             '[' if in_class => {
-                // Only `[:alpha:]` and the like begin something here.
+                // Only classes like `[:alpha:]` are special here.
                 let named = letters.peek() == Some(&':');
                 out.push_str(if named { "[" } else { "\\[" });
                 if named {

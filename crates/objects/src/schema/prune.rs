@@ -1,16 +1,16 @@
-//! Dropping the fields that a schema does not know, and naming them.
+//! Removes and reports fields that a schema does not declare.
 
 use serde_json::Value;
 
 use super::builtin;
 use super::node::Schema;
 
-/// Fields that every object has: they are looked after by the type of the metadata, not by the schema.
+/// Fields of every object: they are pruned by the type of the metadata, not by the schema.
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Drops from an object of a custom kind the fields that the schema does not know. The paths of what was dropped
-    /// come in the order in which kube-apiserver names them.
+    /// Removes unknown fields from an object of a custom kind. Returns their paths in the order in which kube-apiserver
+    /// reports them.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut dropped = Vec::new();
         prune_metadata(object, "", &mut dropped);
@@ -23,7 +23,7 @@ impl Schema {
         dropped
     }
 
-    /// The same for a kind that is built in: the paths come in the order of the body.
+    /// The same for a built-in kind: the paths are in the order of the body.
     pub fn prune_typed(&self, object: &mut Value) -> Vec<String> {
         let mut pruning = Pruning { typed: true, ..Pruning::default() };
         pruning.value(object, self, "");
@@ -31,13 +31,13 @@ impl Schema {
     }
 }
 
-/// What kube-apiserver says about a body with such fields: the error of `fieldValidation=Strict`.
+/// The error of `fieldValidation=Strict`.
 pub fn strict_error(duplicates: &[String], unknown: &[String]) -> String {
-    format!("strict decoding error: {}", complaints(duplicates, unknown).join(", "))
+    format!("strict decoding error: {}", field_warnings(duplicates, unknown).join(", "))
 }
 
-/// The same, one by one: the warnings of `fieldValidation=Warn`.
-pub fn complaints(duplicates: &[String], unknown: &[String]) -> Vec<String> {
+/// The warnings of `fieldValidation=Warn`.
+pub fn field_warnings(duplicates: &[String], unknown: &[String]) -> Vec<String> {
     let duplicates = duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
     duplicates.chain(unknown.iter().map(|path| format!("unknown field \"{path}\""))).collect()
 }
@@ -45,9 +45,9 @@ pub fn complaints(duplicates: &[String], unknown: &[String]) -> Vec<String> {
 #[derive(Default)]
 struct Pruning {
     dropped: Vec<String>,
-    /// What was dropped from the metadata of objects inside the object.
+    /// Fields removed from the metadata of embedded objects.
     embedded: Vec<String>,
-    /// Types of Go: an item of a list of anything keeps all it has.
+    /// For Go types: items of a list of any type keep all fields.
     typed: bool,
 }
 
@@ -80,7 +80,7 @@ impl Pruning {
             }
             let below = || if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             if let Some(schema) = schema.properties.get(name).or(schema.additional.as_ref()) {
-                // A scalar has nothing to drop: most paths need never be written.
+                // A scalar has no fields: most paths are never formatted.
                 if field.is_object() || field.is_array() {
                     self.value(field, schema, &below());
                 }
@@ -96,7 +96,7 @@ impl Pruning {
         });
     }
 
-    /// Drops every field of every object in a list whose items no schema describes.
+    /// Removes every field of every object in a list whose items have no schema.
     fn everything(&mut self, value: &mut Value, path: &str) {
         match value {
             Value::Object(_) => self.object(value, &Schema::default(), false, path),
@@ -110,7 +110,7 @@ impl Pruning {
     }
 }
 
-/// Drops what is no field of an object's metadata.
+/// Removes unknown fields of an object's metadata.
 fn prune_metadata(object: &mut Value, path: &str, dropped: &mut Vec<String>) {
     let Some(metadata) = object.get_mut("metadata") else { return };
     let Some(schema) = builtin::metadata() else { return };

@@ -1,4 +1,4 @@
-//! Reading schemas: of CustomResourceDefinitions, and of the components of an OpenAPI v3 document.
+//! Parses schemas of CustomResourceDefinitions and of OpenAPI v3 components.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,47 +8,30 @@ use serde_json::{Map, Value};
 use super::node::{ListType, MapType, PatchStrategy, Rule, Schema, Type};
 use super::violation::Path;
 
-/// How a reference to a component begins.
+/// Prefix of a reference to a component.
 const REFERENCE: &str = "#/components/schemas/";
 
-/// Why a schema cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// Something that must be a schema is not even an object.
-    #[error("{path} is no schema: it must be an object")]
-    NoSchema {
-        /// Where it is.
-        path: String,
-    },
-    /// A keyword has a value of the wrong type, or one that does not exist.
+    #[error("{path} is not a schema: it must be an object")]
+    NoSchema { path: String },
+    /// A keyword has an invalid value.
     #[error("{path}.{keyword} cannot be {value}")]
-    Keyword {
-        /// Where it is.
-        path: String,
-        /// The keyword.
-        keyword: String,
-        /// Its value.
-        value: String,
-    },
-    /// A reference leads nowhere.
+    Keyword { path: String, keyword: String, value: String },
+    /// The target of a reference does not exist.
     #[error("{path} refers to {reference}, which does not exist")]
-    Reference {
-        /// Where it is.
-        path: String,
-        /// What it refers to.
-        reference: String,
-    },
+    Reference { path: String, reference: String },
 }
 
 impl Schema {
-    /// Reads the `openAPIV3Schema` of a CustomResourceDefinition.
+    /// Parses the `openAPIV3Schema` of a CustomResourceDefinition.
     pub fn from_json(schema: &Value) -> Result<Self, SchemaError> {
         Reader { components: &Map::new(), read: HashMap::new(), reading: Vec::new(), typed: false }
             .node(schema, &Path::of("openAPIV3Schema"))
     }
 
-    /// Reads the named components of an OpenAPI v3 document, with everything they refer to. A type that contains itself
-    /// takes anything from there on.
+    /// Parses the named components of an OpenAPI v3 document, with everything they refer to. A recursive type accepts
+    /// any value from its first repetition on.
     pub fn from_components(
         components: &Map<String, Value>,
         names: impl IntoIterator<Item = impl AsRef<str>>,
@@ -65,11 +48,11 @@ impl Schema {
 
 struct Reader<'a> {
     components: &'a Map<String, Value>,
-    /// The components that were read, to share them.
+    /// Parsed components, to share them.
     read: HashMap<String, Arc<Schema>>,
-    /// The components that are being read, to notice circles.
+    /// Components that are being parsed, to detect cycles.
     reading: Vec<String>,
-    /// The schemas describe types of Go, where an object without fields holds anything.
+    /// Whether the schemas describe Go types, where an object without fields accepts anything.
     typed: bool,
 }
 
@@ -94,7 +77,7 @@ impl Reader<'_> {
             schema.preserve_unknown = true;
         }
         let schema = Arc::new(schema);
-        // A circle was cut below this one: what was read inside it may end too early elsewhere.
+        // A cycle was cut inside this component: its result depends on where parsing began, so it is not shared.
         if self.reading.is_empty() || !contains_cut(component, &self.reading) {
             self.read.insert(name.to_owned(), Arc::clone(&schema));
         }
@@ -119,7 +102,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    /// What the node refers to: Kubernetes writes `$ref`, or `allOf` with one reference to stand beside other keywords.
+    /// The referenced schema: Kubernetes writes `$ref`, or `allOf` with one reference beside other keywords.
     fn referred(&mut self, keywords: &Map<String, Value>, path: &Path) -> Result<Schema, SchemaError> {
         let Some(reference) = reference(keywords) else { return Ok(Schema::default()) };
         let Some(name) = reference.strip_prefix(REFERENCE).filter(|_| self.typed) else {
@@ -128,7 +111,7 @@ impl Reader<'_> {
         Ok(Schema::clone(&*self.component(name, path)?))
     }
 
-    /// Takes a keyword into `node`; false if its value makes no sense.
+    /// Adds a keyword to `node`; returns false if its value is invalid.
     fn keyword(&mut self, node: &mut Schema, keyword: &str, value: &Value, path: &Path) -> Result<bool, SchemaError> {
         let below = path.child(keyword);
         match keyword {
@@ -169,7 +152,7 @@ impl Reader<'_> {
             "x-kubernetes-map-type" if value == "atomic" => node.map_type = MapType::Atomic,
             "x-kubernetes-map-type" => node.map_type = MapType::Granular,
             "x-kubernetes-validations" => node.rules = value.as_array().into_iter().flatten().map(rule).collect(),
-            // Read together: the reference before the rest, the lists after it.
+            // Handled together: the reference before, the lists after the other keywords.
             "$ref"
             | "x-kubernetes-list-type"
             | "x-kubernetes-list-map-keys"
@@ -194,12 +177,12 @@ fn reference(keywords: &Map<String, Value>) -> Option<&str> {
     direct.or_else(single)?.as_str()
 }
 
-/// Whether an `allOf` is only there to carry a reference.
+/// Whether an `allOf` only carries a reference.
 fn is_reference(all_of: &Value) -> bool {
     all_of.as_array().is_some_and(|list| list.len() == 1 && list[0].get("$ref").is_some())
 }
 
-/// Whether a component refers, however deeply, to one that is being read: a look at its text is enough.
+/// Whether a component refers, directly or not, to one that is being parsed; a text search is enough.
 fn contains_cut(component: &Value, reading: &[String]) -> bool {
     match component {
         Value::Object(fields) => fields.iter().any(|(name, value)| {
@@ -218,7 +201,7 @@ fn type_name(component: &str) -> String {
     format!("{package}.{name}")
 }
 
-/// What several keywords say together about a list.
+/// Combines the keywords about a list.
 fn finish_lists(node: &mut Schema, keywords: &Map<String, Value>) {
     let word = |keyword: &str| keywords.get(keyword).and_then(Value::as_str);
     match word("x-kubernetes-list-type") {
@@ -312,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_refused_with_its_place() {
+    fn an_invalid_schema_is_rejected_with_its_path() {
         let check = |schema: Value, message: &str| {
             let error = Schema::from_json(&schema).expect_err("it cannot be read");
             assert_eq!(error.to_string(), message);
         };
-        check(json!([]), "openAPIV3Schema is no schema: it must be an object");
+        check(json!([]), "openAPIV3Schema is not a schema: it must be an object");
         check(json!({"properties": {"a": {"type": "text"}}}), r#"openAPIV3Schema.properties.a.type cannot be "text""#);
         check(json!({"$ref": "#/x"}), "openAPIV3Schema refers to #/x, which does not exist");
     }

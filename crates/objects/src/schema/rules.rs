@@ -1,4 +1,4 @@
-//! CEL rules (`x-kubernetes-validations`): read once for a schema, tried on every object.
+//! CEL rules (`x-kubernetes-validations`): compiled once per schema, evaluated for every object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::expression::{Expression, ExpressionError, optional};
 use super::node::{Rule, Schema};
 use super::violation::{Path, Violation};
 
-/// The longest message that an expression may make.
+/// Maximum length of a computed message, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// The rules of a schema, in the shape of the schema. Parts without rules are left out.
+/// The rules of a schema, in the structure of the schema. Parts without rules are omitted.
 #[derive(Clone, Debug)]
 pub struct Rules {
     schema: Arc<Schema>,
-    /// The value is a whole object with metadata.
+    /// Whether the value is a whole object with metadata.
     root: bool,
     compiled: Vec<Compiled>,
     properties: BTreeMap<String, Rules>,
@@ -33,17 +33,17 @@ struct Compiled {
     rule: Rule,
     expression: Result<Arc<Expression>, ExpressionError>,
     message: Option<Arc<Expression>>,
-    /// The field to blame, relative to the node.
+    /// The reported field, relative to the node.
     field: String,
 }
 
 impl Rules {
-    /// Reads the rules of the schema of a custom kind; none if there are none.
+    /// Compiles the rules of a custom kind; `None` if it has none.
     pub fn compile(schema: &Arc<Schema>) -> Option<Self> {
         Self::node(schema, schema, true)
     }
 
-    /// `rules` says which rules there are, `schema` what the values are: they differ inside of `allOf`.
+    /// `rules` contains the rules, `schema` describes the values: they differ inside of `allOf`.
     fn node(rules: &Schema, schema: &Arc<Schema>, root: bool) -> Option<Self> {
         let below = |rules: &Schema, schema: &Arc<Schema>| Self::node(rules, schema, schema.embedded_resource);
         let pair = |rules: &Option<Arc<Schema>>, schema: &Option<Arc<Schema>>| {
@@ -75,7 +75,7 @@ impl Rules {
         (!empty).then_some(node)
     }
 
-    /// What is wrong with the rules themselves, each with the path of its node.
+    /// The compilation errors, each with the path of its node.
     pub fn errors(&self) -> Vec<(String, String)> {
         let mut errors = Vec::new();
         self.collect_errors(&Path::root(), &mut errors);
@@ -93,7 +93,7 @@ impl Rules {
         others.for_each(|node| node.collect_errors(path, errors));
     }
 
-    /// Tries the rules on an object and the one that it replaces.
+    /// Evaluates the rules for an object and the one that it replaces.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
         let current = old.map(|old| Pair { new, old, schema: &self.schema });
         let mut found = Vec::new();
@@ -107,7 +107,7 @@ impl Rules {
         }
         let old = old.filter(|old| !old.is_null());
         for rule in &self.compiled {
-            self.judge(rule, new, old, ratchet, path, found);
+            self.evaluate(rule, new, old, ratchet, path, found);
         }
         for node in &self.all_of {
             node.walk(new, old, Ratchet { current: None, nearest: ratchet.nearest }, path, found);
@@ -136,7 +136,7 @@ impl Rules {
         }
     }
 
-    fn judge(
+    fn evaluate(
         &self,
         compiled: &Compiled,
         new: &Value,
@@ -147,13 +147,13 @@ impl Rules {
     ) {
         let rule = &compiled.rule;
         let kind = self.schema.kind.map_or("", super::node::Type::name);
-        let mut complain = |detail: &str| found.push(Violation::invalid_text(path.as_str(), kind, detail));
+        let mut violation = |detail: &str| found.push(Violation::invalid_text(path.as_str(), kind, detail));
         let expression = match &compiled.expression {
             Ok(expression) => expression,
-            Err(error) => return complain(&format!("rule compile error: {error}")),
+            Err(error) => return violation(&format!("rule compile error: {error}")),
         };
         let compares = expression.of_old_self.is_some();
-        // A rule about a change is tried when there was something before, unless it says that it copes.
+        // A transition rule runs only if there is an old value, unless optionalOldSelf is set.
         if compares && old.is_none() && !rule.optional_old_self {
             return;
         }
@@ -171,11 +171,11 @@ impl Rules {
                 let field = if compiled.field.is_empty() { path.clone() } else { path.child(&compiled.field) };
                 found.push(for_reason(field.as_str(), kind, &message, rule.reason.as_deref()));
             }
-            Err(error @ ExpressionError::NoSuchOverload) => complain(&format!(
+            Err(error @ ExpressionError::NoSuchOverload) => violation(&format!(
                 "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {}",
                 name_of(rule)
             )),
-            Err(error) => complain(&format!("{error} evaluating rule: {}", name_of(rule))),
+            Err(error) => violation(&format!("{error} evaluating rule: {}", name_of(rule))),
         }
     }
 
@@ -200,11 +200,11 @@ impl Rules {
     }
 }
 
-/// What corresponds to a value, to forgive a rule that was broken before.
+/// The old value of a value, for validation ratcheting.
 #[derive(Clone, Copy)]
 struct Ratchet<'a> {
     current: Option<Pair<'a>>,
-    /// What surrounds the value, if the value itself has no counterpart.
+    /// The closest correlated parent, if the value itself has no old value.
     nearest: Option<Pair<'a>>,
 }
 
@@ -232,13 +232,13 @@ fn compile(rule: &Rule, schema: &Schema) -> Compiled {
     Compiled {
         rule: rule.clone(),
         expression: Expression::shared(rule.rule.trim()),
-        // A message that cannot be made is replaced by the plain one, as if it failed later.
+        // A message expression that does not compile is replaced by the plain message.
         message: rule.message_expression.as_deref().and_then(|text| Expression::shared(text.trim()).ok()),
         field: rule.field_path.as_deref().and_then(|path| relative_path(path, schema)).unwrap_or_default(),
     }
 }
 
-/// `.a.b` and `['a']` as a path; none if the schema has no such field.
+/// `.a.b` and `['a']` as a path; `None` if the schema has no such field.
 fn relative_path(text: &str, schema: &Schema) -> Option<String> {
     let mut schema = schema;
     let mut path = Path::root();
@@ -260,7 +260,7 @@ fn relative_path(text: &str, schema: &Schema) -> Option<String> {
     Some(path.as_str().to_owned())
 }
 
-/// The text that an expression made, if it can be shown.
+/// A computed message, if it is printable.
 fn usable(message: &Cel) -> Option<String> {
     let Cel::String(text) = message else { return None };
     let text = text.trim();
@@ -296,12 +296,12 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
     #[track_caller]
-    fn check(schema: &Value, old: Option<Value>, new: Value, complaints: &[&str]) {
+    fn check(schema: &Value, old: Option<Value>, new: Value, expected: &[&str]) {
         let schema = Arc::new(Schema::from_json(schema).expect("a schema"));
         let rules = Rules::compile(&schema).expect("rules");
         assert_eq!(rules.errors(), []);
         let found = rules.validate(&new, old.as_ref());
-        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), complaints, "{new}");
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{new}");
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_no_cel_is_told() {
+    fn a_rule_that_does_not_compile_is_reported() {
         let schema = Arc::new(Schema::from_json(&spec(json!({ "rule": "self." }))).expect("a schema"));
         let errors = Rules::compile(&schema).expect("rules").errors();
         assert_eq!((errors.len(), errors[0].0.as_str()), (1, "spec"));

@@ -1,23 +1,23 @@
-//! The fields that stand for the number of copies of a custom object (`subresources.scale`).
+//! The `scale` subresource of custom objects.
 
 use serde_json::Value;
 
 use super::text::go_value;
 use super::violation::Violation;
 
-/// Where a kind keeps its number of copies.
+/// The paths of the replica counts of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// The wanted number, such as `.spec.replicas`.
+    /// Such as `.spec.replicas`.
     pub spec_replicas: String,
-    /// The number there is, such as `.status.replicas`.
+    /// Such as `.status.replicas`.
     pub status_replicas: String,
-    /// The selector of their Pods, as a text.
+    /// The selector of their Pods, as a string.
     pub label_selector: Option<String>,
 }
 
 impl Scale {
-    /// Reads `subresources.scale` of a version of a definition; none if it has none.
+    /// Parses `subresources.scale` of a version of a definition.
     pub fn from_json(scale: &Value) -> Option<Self> {
         let path = |keyword: &str| scale.get(keyword).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
@@ -27,12 +27,12 @@ impl Scale {
         })
     }
 
-    /// What is wrong with the wanted number.
+    /// Validates the desired count.
     pub(super) fn validate_spec(&self, object: &Value) -> Option<Violation> {
         replicas(object, &self.spec_replicas)
     }
 
-    /// What is wrong with the number there is, and with the selector.
+    /// Validates the current count and the selector.
     pub(super) fn validate_status(&self, object: &Value) -> Vec<Violation> {
         let selector = self.label_selector.as_deref().and_then(|path| {
             let sentence = match find(object, path) {
@@ -62,7 +62,7 @@ fn replicas(object: &Value, path: &str) -> Option<Violation> {
     }
 }
 
-/// The value at the end of a path like `.spec.replicas`; a sentence if the way leads through something without fields.
+/// The value at a path like `.spec.replicas`; an error if a parent is not an object.
 fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut walked = String::new();
@@ -107,9 +107,9 @@ mod tests {
         let scale = json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
             "labelSelectorPath": ".status.selector" });
         let scale = Scale::from_json(&scale).expect("paths");
-        let check = |object: Value, complaints: &[&str]| {
+        let check = |object: Value, expected: &[&str]| {
             let found = scale.validate_spec(&object).into_iter().chain(scale.validate_status(&object));
-            assert_eq!(found.map(|violation| violation.to_string()).collect::<Vec<_>>(), complaints, "{object}");
+            assert_eq!(found.map(|violation| violation.to_string()).collect::<Vec<_>>(), expected, "{object}");
         };
         check(json!({ "spec": { "replicas": 1 }, "status": { "selector": "a=b" } }), &[]);
         check(json!({}), &[]);

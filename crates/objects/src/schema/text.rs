@@ -1,4 +1,4 @@
-//! Values as Go prints them: messages of kube-apiserver are compared with ours letter by letter.
+//! Formats values as Go does: our messages must equal those of kube-apiserver.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-/// What Go calls printable: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Printable characters in Go: letters, marks, numbers, punctuation, symbols and the ASCII space.
 static PRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A[\p{L}\p{M}\p{N}\p{P}\p{S} ]\z").ok());
 
 fn is_printable(letter: char) -> bool {
@@ -17,7 +17,7 @@ fn is_printable(letter: char) -> bool {
     PRINTABLE.as_ref().is_some_and(|printable| printable.is_match(letter.encode_utf8(&mut buffer)))
 }
 
-/// A text in double quotes, as `%q` prints it.
+/// A string in double quotes, as `%q` prints it.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -52,7 +52,7 @@ fn escape(out: &mut String, letter: char) {
     };
 }
 
-/// How Go names the type of a JSON value in its decoding errors.
+/// The name of a JSON type in Go's decoding errors.
 pub fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -64,7 +64,7 @@ pub fn go_name(value: &Value) -> &'static str {
     }
 }
 
-/// The digits of the shortest text that reads as `number`, and the power of ten of the first one.
+/// The shortest digits that parse as `number`, and the power of ten of the first one.
 fn digits(number: f64) -> (String, i32) {
     let text = format!("{:e}", number.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -1,11 +1,11 @@
-//! What happens to an object of a built-in kind when Kubernetes reads it into a type of Go and writes it again.
+//! Normalizes objects of built-in kinds as a round trip through Go types does.
 
 use serde_json::{Map, Value};
+use units::Quantity;
 
 use super::node::{Schema, Type};
-use super::quantity;
 
-/// Texts that are written even if they are empty, because Go keeps a pointer to them.
+/// Strings that are serialized even if they are empty, because Go has a pointer.
 const KEPT_TEXTS: [&str; 8] = [
     "storageClassName",
     "type",
@@ -17,7 +17,7 @@ const KEPT_TEXTS: [&str; 8] = [
     "holderIdentity",
 ];
 
-/// Numbers that are not written if they are zero.
+/// Numbers that are omitted if they are zero.
 const OMITTED_ZEROS: [&str; 8] = [
     "initialDelaySeconds",
     "minReadySeconds",
@@ -29,7 +29,7 @@ const OMITTED_ZEROS: [&str; 8] = [
     "count",
 ];
 
-/// Truths that are not written if they are false.
+/// Booleans that are omitted if they are false.
 const OMITTED_FALSE: [&str; 10] = [
     "hostNetwork",
     "hostPID",
@@ -43,24 +43,24 @@ const OMITTED_FALSE: [&str; 10] = [
     "unschedulable",
 ];
 
-/// Times that are written as null if they are unset, by the type that has them.
+/// Times that are serialized as null if they are unset, by type.
 const KEPT_NULLS: [(&str, [&str; 2]); 1] = [("v1.PodCondition", ["lastProbeTime", "lastTransitionTime"])];
 
 impl Schema {
-    /// Makes an object of a built-in kind look as if it had been read and written by Kubernetes: without nulls and empty
-    /// values that mean nothing, quantities in their one form, and with an empty object for every part that is always
-    /// there (`resources: {}`).
-    pub fn settle(&self, object: &mut Value) {
-        self.tidy(object);
+    /// Normalizes an object of a built-in kind as if Kubernetes had read and written it: without meaningless nulls and
+    /// empty values, with canonical quantities, and with an empty object for every struct that is always present
+    /// (`resources: {}`).
+    pub fn normalize(&self, object: &mut Value) {
+        self.omit_empty(object);
         self.complete(object);
     }
 
-    fn tidy(&self, value: &mut Value) {
+    fn omit_empty(&self, value: &mut Value) {
         if self.preserve_unknown {
             return;
         }
         if self.type_name.as_deref() == Some("resource.Quantity") {
-            tidy_quantity(value);
+            normalize_quantity(value);
             return;
         }
         match value {
@@ -69,13 +69,13 @@ impl Schema {
                 if field.is_null() {
                     return false;
                 }
-                schema.tidy(field);
+                schema.omit_empty(field);
                 self.properties.is_empty() || self.required.contains(name) || !schema.is_omitted(name, field)
             }),
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
                     for item in items {
-                        schema.tidy(item);
+                        schema.omit_empty(item);
                     }
                 }
             }
@@ -83,7 +83,7 @@ impl Schema {
         }
     }
 
-    /// Whether Go leaves a field with this value out.
+    /// Whether Go omits a field with this value.
     fn is_omitted(&self, name: &str, value: &Value) -> bool {
         match value {
             Value::Array(items) => items.is_empty(),
@@ -95,7 +95,7 @@ impl Schema {
         }
     }
 
-    /// Adds the parts that are always there.
+    /// Adds the structs that are always present.
     fn complete(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
@@ -129,14 +129,14 @@ impl Schema {
     }
 }
 
-fn tidy_quantity(value: &mut Value) {
+fn normalize_quantity(value: &mut Value) {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => return,
     };
-    if let Some(form) = quantity::canonical(&text) {
-        *value = Value::String(form);
+    if let Ok(quantity) = text.parse::<Quantity>() {
+        *value = Value::String(quantity.to_string());
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
                 "volumes": [{ "name": "v", "emptyDir": {} }], "hostNetwork": false, "nodeSelector": {} },
         });
         object["status"] = json!({ "conditions": [{ "type": "Ready", "status": "True", "lastProbeTime": null }] });
-        pod.settle(&mut object);
+        pod.normalize(&mut object);
         assert_eq!(
             object,
             json!({

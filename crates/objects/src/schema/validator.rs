@@ -1,4 +1,4 @@
-//! All that is checked of an object of a custom kind besides its metadata.
+//! Validation of custom objects, except metadata.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,13 +13,13 @@ use super::scale::Scale;
 use super::values;
 use super::violation::{Path, Violation};
 
-/// What kube-apiserver says when an object is too broken for rules.
+/// The message of kube-apiserver for an object that is too invalid for rules.
 const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
                            errors to complete validation";
 
-/// A schema with its rules, ready to judge objects. Make one for each version of a definition and keep it.
+/// A schema with its compiled rules. Create one per version of a definition and keep it.
 ///
-/// Rules are read when they are first needed: a server that starts has more kinds than are used at once.
+/// Rules are compiled on first use: at its start a server has more kinds than are used.
 #[derive(Clone, Debug)]
 pub struct Validator {
     schema: Arc<Schema>,
@@ -28,23 +28,21 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Judges by `schema`.
     pub fn new(schema: Arc<Schema>) -> Self {
         Self { schema, rules: OnceLock::new(), scale: None }
     }
 
-    /// Also checks the fields that a definition names as its number of copies.
+    /// Also validates the fields of the `scale` subresource.
     #[must_use]
     pub fn with_scale(self, scale: Option<Scale>) -> Self {
         Self { scale, ..self }
     }
 
-    /// The schema.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Rules that cannot be tried, each with the path of its node: a definition with such rules should be refused.
+    /// Rules that do not compile, each with the path of its node: such a definition must be rejected.
     pub fn rule_errors(&self) -> Vec<(String, String)> {
         self.rules().map(Rules::errors).unwrap_or_default()
     }
@@ -53,8 +51,8 @@ impl Validator {
         self.rules.get_or_init(|| Rules::compile(&self.schema)).as_ref()
     }
 
-    /// Judges a new object, which was pruned and has its defaults. `found` is what is wrong with its metadata: it comes
-    /// first in the result, and keeps rules from being tried where kube-apiserver would not try them.
+    /// Validates a new object, which is pruned and defaulted. `found` are the violations of its metadata: they come
+    /// first in the result, and prevent rules from running as in kube-apiserver.
     pub fn create(&self, object: &Value, mut found: Vec<Violation>) -> Vec<Violation> {
         found.extend(values::validate(&self.schema, object, None, &Path::root()));
         self.check_scale(object, &mut found);
@@ -63,15 +61,15 @@ impl Validator {
         self.try_rules(object, None, found)
     }
 
-    /// Judges an object that says it is of another kind: it has neither defaults nor values that were checked, and yet
-    /// rules are tried on it. `found` is what is wrong with its kind.
+    /// Validates an object that names another kind: it is neither defaulted nor checked, but rules run. `found` is the
+    /// violation of its kind.
     pub fn other_kind(&self, object: &Value, old: Option<&Value>, mut found: Vec<Violation>) -> Vec<Violation> {
         found.extend(embedded::validate(&self.schema, object, &Path::root()));
         found.extend(lists::validate(&self.schema, object, &Path::root()));
         self.try_rules(object, old, found)
     }
 
-    /// Judges an object that replaces `old`. What was wrong before and did not change is forgiven.
+    /// Validates an object that replaces `old`. Unchanged violations are tolerated (ratcheting).
     pub fn update(&self, object: &Value, old: &Value, mut found: Vec<Violation>) -> Vec<Violation> {
         let pair = Pair { new: object, old, schema: &self.schema };
         found.extend(values::validate(&self.schema, object, Some(pair), &Path::root()));
@@ -83,7 +81,7 @@ impl Validator {
         self.try_rules(object, Some(old), found)
     }
 
-    /// Judges an object whose status replaces that of `old`. Messages name the fields of the status from there on.
+    /// Validates an object whose status replaces that of `old`. Messages name fields relative to the status.
     pub fn update_status(&self, object: &Value, old: &Value, mut found: Vec<Violation>) -> Vec<Violation> {
         if let Some(status) = object.get("status") {
             let open = Schema::default();
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_forgives_what_was_there() {
+    fn an_update_tolerates_existing_violations() {
         let old = json!({ "spec": { "a": 0, "set": ["x", "x"] } });
         assert_eq!(validator().update(&old, &old, Vec::new()), []);
     }

@@ -1,4 +1,4 @@
-//! Values against types and bounds, with the messages of kube-openapi.
+//! Validates values against types and bounds, with the messages of kube-openapi.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -12,25 +12,25 @@ use super::pattern;
 use super::text::{float, json, quoted};
 use super::violation::{Path, Violation};
 
-/// Whole numbers that a float holds exactly.
+/// Largest integer that a float represents exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// Checks `value`, which replaces what `pair` says. `field` is where the value is in its object; messages name fields
-/// from the value down. What did not change is not held against the value, even if it is wrong by now.
+/// Validates `value`, which replaces the old value of `pair`. `field` is the path of the value in its object; messages
+/// name fields relative to the value. Unchanged values are not reported, even if they are invalid (ratcheting).
 pub fn validate(schema: &Schema, value: &Value, pair: Option<Pair<'_>>, field: &Path) -> Vec<Violation> {
     Checker { field }
-        .forgiving(schema, value, pair, &Place::Root)
+        .check_ratcheting(schema, value, pair, &Place::Root)
         .findings
         .into_iter()
         .map(|(_, found)| found)
         .collect()
 }
 
-/// Where a value is, below the one that is checked. Written out only when there is something to say.
+/// The path of a value below the validated one. Formatted only for messages.
 enum Place<'a> {
     Root,
     Field(&'a Place<'a>, &'a str),
-    /// A field that the schema does not name: it is written with a dot even at the top.
+    /// A map entry: printed with a dot even at the top.
     Entry(&'a Place<'a>, &'a str),
     Item(&'a Place<'a>, usize),
 }
@@ -46,13 +46,13 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What was found out about a value.
+/// The result of validating a value.
 #[derive(Default)]
 struct Outcome {
-    /// Sentences, and what to tell about them. No sentence twice.
+    /// Messages and violations. No message twice.
     findings: Vec<(String, Violation)>,
     said: HashSet<String>,
-    /// How many checks were made: of several alternatives that fail, the one that got furthest is told.
+    /// The number of passed checks: of several failed alternatives, the one with the most is reported.
     matched: usize,
 }
 
@@ -80,8 +80,8 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// The checks, unless they fail on what was there before.
-    fn forgiving(&self, schema: &Schema, value: &Value, pair: Option<Pair<'_>>, place: &Place<'_>) -> Outcome {
+    /// Validates, tolerating unchanged violations.
+    fn check_ratcheting(&self, schema: &Schema, value: &Value, pair: Option<Pair<'_>>, place: &Place<'_>) -> Outcome {
         let mut outcome = self.check(schema, value, pair, place);
         if !outcome.is_good() && pair.is_some_and(|pair| pair.is_unchanged()) {
             outcome.findings.clear();
@@ -143,7 +143,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Something that is simply wrong with the value.
     fn invalid(&self, place: &Place<'_>, value: &Value, sentence: &str, outcome: &mut Outcome) {
         let place = place.to_string();
         let sentence = format!("{place} in body {sentence}");
@@ -178,7 +177,7 @@ impl Checker<'_> {
         let fits = wanted.contains(&found) || whole || widened;
         let spelled = value.is_string() || value.is_array();
         match format {
-            // A number or an object where a text of a certain format should be.
+            // Another type where a string of a certain format is expected.
             Some(format) if !spelled && !fits => self.wrong_type(place, format, found_format, outcome),
             // The format has its own check.
             Some(_) if spelled && !wanted.contains(&"number") && !wanted.contains(&"integer") => outcome.matched += 1,
@@ -261,7 +260,7 @@ impl Checker<'_> {
         if let Some(schema) = &schema.items {
             for (index, item) in items.iter().enumerate() {
                 let pair = pair.and_then(|pair| pair.item(index));
-                outcome.merge(self.forgiving(schema, item, pair, &Place::Item(place, index)));
+                outcome.merge(self.check_ratcheting(schema, item, pair, &Place::Item(place, index)));
             }
         }
         let size = i64::try_from(items.len()).unwrap_or(i64::MAX);
@@ -297,7 +296,7 @@ impl Checker<'_> {
             let violation = Violation::too_many(&self.path(&place), fields.len(), most);
             outcome.add(format!("{place} in body should have at most {most} properties"), violation);
         }
-        // What is said of the type of the whole object cannot have been there before.
+        // The type of the whole object cannot have been violated before.
         let at_top = matches!(place, Place::Root);
         let pair_of = |name: &str| {
             let about_type = at_top && matches!(name, "apiVersion" | "kind");
@@ -305,12 +304,12 @@ impl Checker<'_> {
         };
         if let Some(additional) = &schema.additional {
             for (name, field) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
-                outcome.merge(self.forgiving(additional, field, pair_of(name), &Place::Entry(place, name)));
+                outcome.merge(self.check_ratcheting(additional, field, pair_of(name), &Place::Entry(place, name)));
             }
         }
         for (name, property) in &schema.properties {
             if let Some(field) = value.get(name) {
-                outcome.merge(self.forgiving(property, field, pair_of(name), &Place::Field(place, name)));
+                outcome.merge(self.check_ratcheting(property, field, pair_of(name), &Place::Field(place, name)));
             }
         }
         for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
@@ -329,7 +328,7 @@ impl Checker<'_> {
         outcome: &mut Outcome,
     ) {
         let check = |schema: &Schema| self.check(schema, value, pair, place);
-        let complain = |words: &str, outcome: &mut Outcome| {
+        let report = |words: &str, outcome: &mut Outcome| {
             let sentence = format!("{} {words}", quoted(&place.to_string()));
             let violation = Violation::invalid_text(self.field.as_str(), "", &sentence);
             outcome.add(sentence, violation);
@@ -337,7 +336,7 @@ impl Checker<'_> {
         if !schema.any_of.is_empty() {
             let (first_good, best) = best_of(schema.any_of.iter().map(|schema| check(schema)), true);
             if first_good.is_none() {
-                complain("must validate at least one schema (anyOf)", outcome);
+                report("must validate at least one schema (anyOf)", outcome);
             }
             outcome.merge(first_good.map_or(best, |(good, _)| good).unwrap_or_default());
         }
@@ -347,10 +346,10 @@ impl Checker<'_> {
                 Some((good, 1)) => outcome.merge(good.unwrap_or_default()),
                 Some((_, count)) => {
                     let found = format!("Found {count} valid alternatives");
-                    complain(&format!("must validate one and only one schema (oneOf). {found}"), outcome);
+                    report(&format!("must validate one and only one schema (oneOf). {found}"), outcome);
                 }
                 None => {
-                    complain("must validate one and only one schema (oneOf). Found none valid", outcome);
+                    report("must validate one and only one schema (oneOf). Found none valid", outcome);
                     outcome.merge(best.unwrap_or_default());
                 }
             }
@@ -364,16 +363,16 @@ impl Checker<'_> {
             }
             if good < schema.all_of.len() {
                 let none = if good == 0 { ". None validated" } else { "" };
-                complain(&format!("must validate all the schemas (allOf){none}"), outcome);
+                report(&format!("must validate all the schemas (allOf){none}"), outcome);
             }
         }
         if schema.not.as_ref().is_some_and(|schema| check(schema).is_good()) {
-            complain("must not validate the schema (not)", outcome);
+            report("must not validate the schema (not)", outcome);
         }
     }
 }
 
-/// The first alternative that is good with the number of good ones, and of the others the one that got furthest.
+/// The number of valid alternatives with the first of them, and the best of the others.
 fn best_of(
     outcomes: impl Iterator<Item = Outcome>,
     one_is_enough: bool,
@@ -393,13 +392,13 @@ fn best_of(
     if good > 0 { (Some((first_good, good)), None) } else { (None, best) }
 }
 
-/// A bound that is a whole number.
+/// An integer bound.
 fn whole(schema: &Schema, keyword: &str) -> Option<i64> {
     let bound = schema.checks.get(keyword)?;
     bound.as_i64().or_else(|| bound.as_f64().map(truncated))
 }
 
-/// The type of a value, and the format that Go gives it.
+/// The type of a value, and its format in Go.
 fn kind_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -412,7 +411,7 @@ fn kind_of(value: &Value) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a float is a whole number that JSON can carry without loss.
+/// Whether a float is an integer that JSON represents without loss.
 fn is_whole(number: f64) -> bool {
     if number.abs() > MAX_EXACT {
         return false;
@@ -420,7 +419,7 @@ fn is_whole(number: f64) -> bool {
     let truncated = number.trunc();
     #[expect(clippy::float_cmp, reason = "the difference to a whole number is exact")]
     let exact = number == truncated;
-    // Go divides by the sum of both to forgive errors of rounding.
+    // Go divides by the sum of both to tolerate rounding errors.
     exact || (number > 0.0 && truncated > 0.0 && (number - truncated).abs() / (number + truncated) < 1e-9)
 }
 
@@ -475,7 +474,7 @@ fn at_most(number: &Number, most: f64, strict: bool) -> bool {
     }
 }
 
-/// A bound as it is shown beside a whole number or beside a float.
+/// A bound as printed beside an integer or a float.
 fn bound_text(number: &Number, bound: f64) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
@@ -494,12 +493,12 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
     #[track_caller]
-    fn check(schema: &Value, value: Value, complaints: &[&str]) {
+    fn check(schema: &Value, value: Value, expected: &[&str]) {
         let schema =
             Schema::from_json(&json!({ "type": "object", "properties": { "spec": schema } })).expect("a schema");
         let value = json!({ "spec": value });
         let found = validate(&schema, &value, None, &Path::root());
-        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), complaints, "{value}");
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{value}");
     }
 
     #[test]
@@ -523,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_told_as_numbers_of_their_kind() {
+    fn bounds_are_printed_as_numbers_of_their_type() {
         let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10.0, "multipleOf": 2 });
         check(&schema, json!(0), &["spec: Invalid value: 0: spec in body should be greater than or equal to 1"]);
         check(&schema, json!(12), &["spec: Invalid value: 12: spec in body should be less than or equal to 10"]);
@@ -539,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_text_only_the_first_fault_is_told() {
+    fn only_the_first_error_of_a_string_is_reported() {
         let schema = json!({ "type": "string", "minLength": 2, "maxLength": 3, "pattern": "^a" });
         check(&schema, json!("bbbb"), &["spec: Too long: may not be more than 3 bytes"]);
         check(&schema, json!("b"), &[r#"spec: Invalid value: "b": spec in body should be at least 2 chars long"#]);
@@ -573,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_alternatives_the_nearest_is_told() {
+    fn of_several_alternatives_the_best_is_reported() {
         let schema = json!({ "type": "object", "properties": { "a": {}, "b": {} },
             "oneOf": [{ "required": ["a"] }, { "required": ["b"] }] });
         check(
@@ -602,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_is_forgiven_until_it_changes() {
+    fn violations_are_tolerated_until_the_value_changes() {
         let schema = Schema::from_json(&json!({ "type": "object", "properties": {
             "a": { "type": "string", "maxLength": 1 }, "b": { "type": "string" } } }));
         let schema = schema.expect("a schema");

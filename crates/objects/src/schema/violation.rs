@@ -1,4 +1,4 @@
-//! What is wrong with a field, in the words of kube-apiserver.
+//! Validation errors of fields, with the messages of kube-apiserver.
 
 use std::fmt;
 
@@ -6,36 +6,33 @@ use serde_json::Value;
 
 use super::text::{float, json, quoted};
 
-/// The field that stands for "no field at all": kube-apiserver prints a missing path like this.
+/// How kube-apiserver prints a missing path.
 pub const NO_FIELD: &str = "<nil>";
 
-/// The kind of a violation; its name is the `reason` of a cause in a `Status`.
+/// The type of a violation; its name is the `reason` of a cause in a `Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Something that is referred to does not exist.
+    /// A referenced value does not exist.
     NotFound,
-    /// The field must be there.
     Required,
-    /// The value must be unique.
     Duplicate,
     /// The value is malformed or out of bounds.
     Invalid,
     /// The value is not one of the allowed ones.
     NotSupported,
-    /// The value cannot be given here or now.
+    /// The value cannot be set here or now.
     Forbidden,
-    /// The text is too long.
     TooLong,
     /// The list or map has too many entries.
     TooMany,
-    /// The check itself failed.
+    /// The validation itself failed.
     Internal,
     /// The value has the wrong JSON type.
     TypeInvalid,
 }
 
 impl Reason {
-    /// The name in the `causes` of a `Status`.
+    /// The `reason` in the `causes` of a `Status`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -51,7 +48,7 @@ impl Reason {
         }
     }
 
-    /// How the message of such a violation begins.
+    /// The beginning of the message.
     fn title(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
@@ -66,20 +63,19 @@ impl Reason {
         }
     }
 
-    /// CEL rules are not tried on an object with such a violation: they could not rely on its types.
+    /// Whether CEL rules are skipped for an object with such a violation: they could not rely on its types.
     pub fn blocks_rules(self) -> bool {
         matches!(self, Self::NotSupported | Self::Required | Self::TooLong | Self::TooMany | Self::TypeInvalid)
     }
 }
 
-/// One thing that is wrong with an object. Printed, it is `field: message`.
+/// One validation error. `Display` prints `field: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its kind.
     pub reason: Reason,
     /// The path of the field, or [`NO_FIELD`].
     pub field: String,
-    /// What kube-apiserver says about it: the `message` of a cause in a `Status`.
+    /// The `message` of a cause in a `Status`.
     pub message: String,
 }
 
@@ -102,67 +98,62 @@ impl Violation {
         Self { reason, field: field.to_owned(), message }
     }
 
-    /// The field must be there; `detail` may be empty.
+    /// A missing field; `detail` may be empty.
     pub fn required(field: &str, detail: &str) -> Self {
         Self::new(Reason::Required, field, "", detail)
     }
 
-    /// The value is malformed.
     pub fn invalid(field: &str, value: &Value, detail: &str) -> Self {
         Self::new(Reason::Invalid, field, &shown(value), detail)
     }
 
-    /// The struct is malformed; `shown` is it as Go writes it, with its fields in the order of its type.
+    /// A malformed struct; `shown` is its Go representation, with the fields in the order of its type.
     pub fn invalid_struct(field: &str, shown: &str, detail: &str) -> Self {
         Self::new(Reason::Invalid, field, shown, detail)
     }
 
-    /// The text is malformed.
     pub fn invalid_text(field: &str, value: &str, detail: &str) -> Self {
         Self::new(Reason::Invalid, field, &quoted(value), detail)
     }
 
-    /// The value has the wrong type; `found` is the type's name.
+    /// A value of the wrong type; `found` is the type's name.
     pub fn type_invalid(field: &str, found: &str, detail: &str) -> Self {
         Self::new(Reason::TypeInvalid, field, &quoted(found), detail)
     }
 
-    /// The value is not one of `choices`.
     pub fn not_supported<'a>(field: &str, value: &Value, choices: impl IntoIterator<Item = &'a str>) -> Self {
         let choices = choices.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
         let detail = if choices.is_empty() { choices } else { format!("supported values: {choices}") };
         Self::new(Reason::NotSupported, field, &shown(value), &detail)
     }
 
-    /// The text may have at most `most` bytes.
+    /// A string with more than `most` bytes.
     pub fn too_long(field: &str, most: i64) -> Self {
         let unit = if most == 1 { "byte" } else { "bytes" };
         Self::new(Reason::TooLong, field, "", &format!("may not be more than {most} {unit}"))
     }
 
-    /// There are `count` items, and there may be at most `most`.
+    /// A list with `count` items, more than `most`.
     pub fn too_many(field: &str, count: usize, most: i64) -> Self {
         let unit = if most == 1 { "item" } else { "items" };
         Self::new(Reason::TooMany, field, &count.to_string(), &format!("must have at most {most} {unit}"))
     }
 
-    /// The value occurs more than once.
     pub fn duplicate(field: &str, value: &Value) -> Self {
         Self::new(Reason::Duplicate, field, &shown(value), "")
     }
 
-    /// Something with this name does not exist.
     pub fn not_found(field: &str, value: &str) -> Self {
         Self::new(Reason::NotFound, field, &quoted(value), "")
     }
 
-    /// The field cannot be given, or cannot change.
+    /// A field that cannot be set or changed.
     pub fn forbidden(field: &str, detail: &str) -> Self {
         Self::new(Reason::Forbidden, field, "", detail)
     }
 }
 
-/// A value as the message shows it: scalars as Go prints them, the rest as JSON.
+/// A value as messages print it: scalars as Go prints them, the rest as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -175,40 +166,36 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A path to a field that is written as one goes down: `spec.containers[0].name`.
+/// The path of a field, extended while descending: `spec.containers[0].name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(String);
 
 impl Path {
-    /// The path to the object itself.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// The path with this text.
     pub fn of(path: &str) -> Self {
         Self(path.to_owned())
     }
 
-    /// The path to a named field.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
-    /// The path to an item of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The path to an entry of a map.
+    /// The path of a map entry.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The path as a text; empty for the object itself.
+    /// The path as a string; empty for the object itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }

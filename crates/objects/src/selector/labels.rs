@@ -44,8 +44,7 @@ pub enum Verb {
 }
 
 impl Requirement {
-    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let found = labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str);
+    fn matches(&self, found: Option<&str>) -> bool {
         let number = || found.and_then(|text| text.parse::<i64>().ok());
         match &self.verb {
             Verb::Exists => found.is_some(),
@@ -113,7 +112,12 @@ impl LabelSelector {
 
     /// An object with these labels is selected.
     pub fn matches_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
-        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels))
+        self.selects(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
+    }
+
+    /// An object is selected, whose labels `label` looks up.
+    pub fn selects<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The columns of the kinds of Kubernetes.
+//! The columns of built-in kinds.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::age::since;
 use super::{Column, Columns, pod};
 use crate::selector::LabelSelector;
 
-/// The columns of a kind of Kubernetes; a kind without its own has its name and the time of its creation.
+/// The columns of a built-in kind; by default name and creation time.
 pub fn columns(api_version: &str, kind: &str) -> Columns {
     let cells: fn(&Value, Timestamp) -> Vec<Value> = match (api_version, kind) {
         ("v1", "Pod") => return Columns::new(pod_columns(), pod::cells),
@@ -35,7 +35,7 @@ fn name() -> Column {
 }
 
 fn age() -> Column {
-    Column::new("Age", "string", "How long ago the object was created.")
+    Column::new("Age", "string", "Time since the object was created.")
 }
 
 fn column(name: &str, description: &str) -> Column {
@@ -57,14 +57,14 @@ fn default_cells(object: &Value, _: Timestamp) -> Vec<Value> {
 fn pod_columns() -> Vec<Column> {
     vec![
         name(),
-        column("Ready", "Containers that are ready, of how many."),
-        column("Status", "What the containers are doing."),
-        column("Restarts", "How often containers were restarted, and when last."),
+        column("Ready", "Number of ready containers, of all containers."),
+        column("Status", "Aggregate state of the containers."),
+        column("Restarts", "Number of container restarts, and the time of the last one."),
         age(),
         Column::wide("IP", "The address of the Pod."),
-        Column::wide("Node", "Where the Pod runs."),
-        Column::wide("Nominated Node", "Where the Pod will run once there is room."),
-        Column::wide("Readiness Gates", "Conditions that hold, of those that the Pod waits for."),
+        Column::wide("Node", "Node of the Pod."),
+        Column::wide("Nominated Node", "Node that will run the Pod once resources are free."),
+        Column::wide("Readiness Gates", "Number of fulfilled readiness gates."),
     ]
 }
 
@@ -72,67 +72,67 @@ fn containers() -> [Column; 3] {
     [
         Column::wide("Containers", "The containers of the template."),
         Column::wide("Images", "The images of the template."),
-        Column::wide("Selector", "The labels of the Pods that belong to it."),
+        Column::wide("Selector", "Label selector of its Pods."),
     ]
 }
 
 fn own_columns(kind: &str) -> Vec<Column> {
     match kind {
         "Namespace" => vec![name(), column("Status", "Active or Terminating."), age()],
-        "ConfigMap" => vec![name(), column("Data", "How many keys there are."), age()],
+        "ConfigMap" => vec![name(), column("Data", "Number of keys."), age()],
         "Secret" => {
-            vec![name(), column("Type", "What kind of secret."), column("Data", "How many keys there are."), age()]
+            vec![name(), column("Type", "Type of the Secret."), column("Data", "Number of keys."), age()]
         }
         "Service" => vec![
             name(),
-            column("Type", "How the Service is reached."),
-            column("Cluster-IP", "Its address in the cluster."),
-            column("External-IP", "Its addresses outside of the cluster."),
-            column("Port(s)", "Its ports."),
+            column("Type", "Type of the Service."),
+            column("Cluster-IP", "Address in the cluster."),
+            column("External-IP", "Addresses outside of the cluster."),
+            column("Port(s)", "Ports."),
             age(),
-            Column::wide("Selector", "The labels of the Pods behind it."),
+            Column::wide("Selector", "Label selector of its Pods."),
         ],
-        "ServiceAccount" => vec![name(), column("Secrets", "How many secrets it may use."), age()],
+        "ServiceAccount" => vec![name(), column("Secrets", "Number of Secrets."), age()],
         "PersistentVolumeClaim" => vec![
             name(),
-            column("Status", "Whether it has a volume."),
-            column("Volume", "Its volume."),
-            column("Capacity", "How large the volume is."),
-            column("Access Modes", "How the volume can be mounted."),
-            column("StorageClass", "Who makes the volume."),
-            column("VolumeAttributesClass", "The class of the volume's attributes."),
+            column("Status", "Phase of the claim."),
+            column("Volume", "Bound volume."),
+            column("Capacity", "Size of the volume."),
+            column("Access Modes", "Access modes of the volume."),
+            column("StorageClass", "StorageClass of the claim."),
+            column("VolumeAttributesClass", "VolumeAttributesClass of the claim."),
             age(),
             Column::wide("VolumeMode", "File system or block device."),
         ],
         "Event" => vec![
-            column("Last Seen", "When it happened last."),
+            column("Last Seen", "Time of the last occurrence."),
             column("Type", "Normal or Warning."),
-            column("Reason", "What happened, in a word."),
-            column("Object", "What it happened to."),
-            Column::wide("Subobject", "Which part of the object."),
-            Column::wide("Source", "Who reported it."),
-            column("Message", "What happened."),
-            Column::wide("First Seen", "When it happened first."),
-            Column::wide("Count", "How often it happened."),
+            column("Reason", "Reason of the event."),
+            column("Object", "Object that the event is about."),
+            Column::wide("Subobject", "Part of the object."),
+            Column::wide("Source", "Component that reported the event."),
+            column("Message", "Description of the event."),
+            Column::wide("First Seen", "Time of the first occurrence."),
+            Column::wide("Count", "Number of occurrences."),
             Column { format: "name".to_owned(), ..Column::wide("Name", "The name of the event.") },
         ],
         "Node" => vec![
             name(),
-            column("Status", "Whether it takes Pods."),
-            column("Roles", "Its roles."),
+            column("Status", "Readiness of the node."),
+            column("Roles", "Roles of the node."),
             age(),
-            column("Version", "The version of its kubelet."),
-            Column::wide("Internal-IP", "Its address in the cluster."),
-            Column::wide("External-IP", "Its address outside of the cluster."),
-            Column::wide("OS-Image", "Its operating system."),
-            Column::wide("Kernel-Version", "Its kernel."),
-            Column::wide("Container-Runtime", "What runs its containers."),
+            column("Version", "Version of the kubelet."),
+            Column::wide("Internal-IP", "Address in the cluster."),
+            Column::wide("External-IP", "Address outside of the cluster."),
+            Column::wide("OS-Image", "Operating system."),
+            Column::wide("Kernel-Version", "Kernel version."),
+            Column::wide("Container-Runtime", "Container runtime."),
         ],
         "Deployment" => [
             name(),
-            column("Ready", "Pods that are ready, of how many."),
-            column("Up-to-date", "Pods of the newest template."),
-            column("Available", "Pods that can be used."),
+            column("Ready", "Number of ready Pods, of all desired Pods."),
+            column("Up-to-date", "Number of Pods of the current template."),
+            column("Available", "Number of available Pods."),
             age(),
         ]
         .into_iter()
@@ -140,9 +140,9 @@ fn own_columns(kind: &str) -> Vec<Column> {
         .collect(),
         "ReplicaSet" => [
             name(),
-            number("Desired", "How many Pods there should be."),
-            number("Current", "How many Pods there are."),
-            number("Ready", "How many Pods are ready."),
+            number("Desired", "Desired number of Pods."),
+            number("Current", "Current number of Pods."),
+            number("Ready", "Number of ready Pods."),
             age(),
         ]
         .into_iter()
@@ -150,21 +150,21 @@ fn own_columns(kind: &str) -> Vec<Column> {
         .collect(),
         "EndpointSlice" => vec![
             name(),
-            column("AddressType", "What kind of addresses."),
-            column("Ports", "Its ports."),
-            column("Endpoints", "Its addresses."),
+            column("AddressType", "Address family."),
+            column("Ports", "Ports."),
+            column("Endpoints", "Addresses."),
             age(),
         ],
-        "Lease" => vec![name(), column("Holder", "Who holds it."), age()],
+        "Lease" => vec![name(), column("Holder", "Holder of the lease."), age()],
         "RoleBinding" | "ClusterRoleBinding" => vec![
             name(),
-            column("Role", "The role that is given."),
+            column("Role", "Role of the binding."),
             age(),
-            Column::wide("Users", "The users that have it."),
-            Column::wide("Groups", "The groups that have it."),
-            Column::wide("ServiceAccounts", "The service accounts that have it."),
+            Column::wide("Users", "Bound users."),
+            Column::wide("Groups", "Bound groups."),
+            Column::wide("ServiceAccounts", "Bound service accounts."),
         ],
-        "NetworkPolicy" => vec![name(), column("Pod-Selector", "The Pods that it is for."), age()],
+        "NetworkPolicy" => vec![name(), column("Pod-Selector", "Label selector of the affected Pods."), age()],
         _ => default_columns(),
     }
 }
@@ -185,7 +185,7 @@ fn map<'v>(value: &'v Value, path: &str) -> Option<&'v Map<String, Value>> {
     value.pointer(path).and_then(Value::as_object)
 }
 
-/// The first text that is not empty.
+/// The first non-empty string.
 fn either<'v>(first: &'v str, second: &'v str) -> &'v str {
     if first.is_empty() { second } else { first }
 }
@@ -194,7 +194,6 @@ fn joined<'v>(texts: impl IntoIterator<Item = &'v str>, separator: &str) -> Stri
     texts.into_iter().collect::<Vec<_>>().join(separator)
 }
 
-/// Starts with the name; the age comes where `age` is called.
 fn name_of(object: &Value) -> Value {
     text(object, "/metadata/name").into()
 }
@@ -276,7 +275,7 @@ fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
         Some("ReadWriteOncePod") => Some("RWOP"),
         _ => None,
     };
-    // The API server lists them in this order, whatever the order of the object.
+    // In the order of kube-apiserver, not of the object.
     let modes: Vec<&str> = list(object, "/status/accessModes").iter().filter_map(short).collect();
     let modes = joined(["RWO", "ROX", "RWX", "RWOP"].into_iter().filter(|mode| modes.contains(mode)), ",");
     let bound = !volume.is_empty();

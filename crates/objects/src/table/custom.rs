@@ -7,7 +7,7 @@ use super::age::since;
 use super::json_path::JsonPath;
 use super::{Column, Columns};
 
-/// The columns that a version of a CustomResourceDefinition defines; without any there is the age.
+/// The columns of a version of a CustomResourceDefinition; by default the age.
 pub fn custom_columns(additional_printer_columns: Option<&Value>) -> Columns {
     let mut columns = vec![Column::new("Name", "string", "The name of the object.")];
     let mut paths = Vec::new();
@@ -27,7 +27,7 @@ pub fn custom_columns(additional_printer_columns: Option<&Value>) -> Columns {
         paths.push((JsonPath::parse(path), text("type").to_owned()));
     }
     if defined.is_empty() {
-        columns.push(Column::new("Age", "date", "How long ago the object was created."));
+        columns.push(Column::new("Age", "date", "Time since the object was created."));
         paths.push((JsonPath::parse(".metadata.creationTimestamp"), "date".to_owned()));
     }
     Columns::new(columns, move |object, now| {

@@ -1,15 +1,15 @@
-//! The part of JSONPath that printer columns use: fields, indices, all items, items with a field that has a value.
+//! The subset of JSONPath that printer columns use: fields, indices, wildcards, filters by a field.
 
 use serde_json::Value;
 
-/// A path that was read once and is followed in many objects.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
-    /// Negative from the end.
+    /// Negative indices count from the end.
     Index(i64),
     All,
     Where {
@@ -38,7 +38,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
 ];
 
 impl JsonPath {
-    /// Reads `.status.conditions[?(@.type=="Ready")].status`; none if that is no path.
+    /// Parses a path like `.status.conditions[?(@.type=="Ready")].status`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text.trim();
@@ -64,7 +64,7 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// The first value that the path leads to.
+    /// The first value at the path.
     pub fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -115,7 +115,7 @@ impl Comparison {
     }
 }
 
-/// A field name up to the next dot or bracket; a backslash takes the next character as it is.
+/// A field name up to the next dot or bracket; a backslash escapes the next character.
 fn read_name(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -129,7 +129,7 @@ fn read_name(text: &str) -> Option<(String, &str)> {
     Some((name, ""))
 }
 
-/// The content of a bracket whose start was read, and what follows it.
+/// The content of a bracket after its start, and the rest.
 fn split_bracket(text: &str) -> Option<(&str, &str)> {
     let (mut depth, mut quote) = (1, None);
     for (index, character) in text.char_indices() {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_none() {
+    fn an_invalid_path_is_none() {
         for text in [".a[", ".a[?(x)]", ".a[nonsense]"] {
             assert_eq!(JsonPath::parse(text), None, "{text}");
         }

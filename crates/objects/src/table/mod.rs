@@ -1,4 +1,5 @@
-//! Tables (`meta.k8s.io/v1 Table`), which is how `kubectl get` asks for objects: columns and cells made by the server.
+//! Tables (`meta.k8s.io/v1 Table`), the representation that `kubectl get` requests: columns and cells computed by the
+//! server.
 
 mod age;
 mod builtin;
@@ -6,21 +7,19 @@ mod custom;
 mod json_path;
 mod pod;
 
-pub use age::human_duration;
 pub use builtin::columns;
 pub use custom::custom_columns;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     name: String,
     kind: String,
     format: String,
     description: String,
-    /// Above zero it is shown in wide tables only.
+    /// Columns above zero are shown in wide tables only.
     priority: i64,
 }
 
@@ -51,10 +50,10 @@ impl Column {
     }
 }
 
-/// The cells of an object at a moment.
+/// Computes the cells of an object at a time.
 type Cells = dyn Fn(&Value, Timestamp) -> Vec<Value> + Send + Sync;
 
-/// The columns of a kind, and how an object fills them.
+/// The columns of a kind and their cells.
 pub struct Columns {
     columns: Vec<Column>,
     cells: Box<Cells>,
@@ -66,20 +65,17 @@ impl Columns {
     }
 }
 
-/// How much of each object comes with its row (`includeObject`).
+/// How much of each object a row contains (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
-    /// Nothing.
     None,
-    /// Its metadata.
     #[default]
     Metadata,
-    /// All of it.
     Object,
 }
 
 impl IncludeObject {
-    /// Reads the parameter of a request. The error is the message of a BadRequest.
+    /// Parses the request parameter. The error is the message of a BadRequest.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -102,7 +98,7 @@ impl IncludeObject {
     }
 }
 
-/// The table of some objects. `metadata` is that of the list, or of a single object its resourceVersion.
+/// The table of some objects. `metadata` is that of the list, or the resourceVersion of a single object.
 ///
 /// In a watch only the first table has `headers`.
 pub fn table(

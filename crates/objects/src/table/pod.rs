@@ -1,4 +1,4 @@
-//! The row of a Pod: what all its containers together are doing.
+//! The row of a Pod: the aggregate state of its containers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn condition_is_true(pod: &Value, kind: &str) -> bool {
     list(pod, "/status/conditions").iter().any(|it| text(it, "/type") == kind && text(it, "/status") == "True")
 }
 
-/// The condition of the row of a Pod that has ended, so that a client can leave it out.
+/// The condition of the row of a finished Pod, by which clients can filter.
 pub(super) fn finished(object: &Value) -> Option<Value> {
     if text(object, "/kind") != "Pod" {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn finished(object: &Value) -> Option<Value> {
     Some(json!({"type": "Completed", "status": "True", "reason": reason, "message": message}))
 }
 
-/// How often containers were restarted, and when last.
+/// The number of restarts, and the time of the last one.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -63,7 +63,7 @@ impl Restarts {
     }
 }
 
-/// What a Pod shows of its containers.
+/// The aggregate state of the containers.
 struct Summary {
     reason: String,
     ready: usize,
@@ -163,7 +163,7 @@ fn summary(pod: &Value, sidecars: &[&str]) -> Summary {
     Summary { reason, ready, restarts }
 }
 
-/// Why a container ended.
+/// Why a container terminated.
 fn ended(container: &Value) -> String {
     match (text(container, "/state/terminated/reason"), number(container, "/state/terminated/signal")) {
         ("", 0) => format!("ExitCode:{}", number(container, "/state/terminated/exitCode")),

@@ -1,10 +1,10 @@
-//! The kinds that Kubernetes defines: their schemas, what is filled in, and what is refused.
+//! The kinds that Kubernetes defines: schemas, defaults and validation.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use kubeopencode_objects::schema::{
     builtin::{self, DOCUMENTS, generate},
-    complaints, decode_error, fill_builtin_defaults, validate_builtin,
+    decode_error, field_warnings, fill_builtin_defaults, validate_builtin,
 };
 use serde_json::{Value, json};
 use testenv::json::merge;
@@ -56,7 +56,7 @@ fn path(oracle: &Oracle, object: &Value) -> String {
     format!("{root}/{version}/namespaces/{}/{plural}", oracle.namespace)
 }
 
-/// What a server made of this crate would answer.
+/// The answer of a server made of this crate.
 fn judge(object: &Value, old: Option<&Value>) -> Verdict {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();
@@ -73,16 +73,16 @@ fn judge(object: &Value, old: Option<&Value>) -> Verdict {
     }
     let unknown = schema.prune_typed(&mut object);
     if !unknown.is_empty() {
-        return unreadable(&format!("strict decoding error: {}", complaints(&[], &unknown).join(", ")));
+        return unreadable(&format!("strict decoding error: {}", field_warnings(&[], &unknown).join(", ")));
     }
-    schema.settle(&mut object);
+    schema.normalize(&mut object);
     fill_builtin_defaults(version, kind, &mut object);
-    schema.settle(&mut object);
+    schema.normalize(&mut object);
     let found = validate_builtin(version, kind, &object, old);
     if found.is_empty() { Verdict::Accepted(without_bookkeeping(&object)) } else { Verdict::refused(&found) }
 }
 
-/// Only what a person wrote and what was filled in: not what a server assigns.
+/// The object as written with its defaults, without the fields that a server assigns.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     let Some(fields) = object.as_object_mut() else { return object };
@@ -210,7 +210,7 @@ async fn changes_are_refused_as_kubernetes_refuses_them() -> anyhow::Result<()> 
         let mut changed = stored.clone();
         let assigned = stored["spec"].get("containers").cloned();
         merge(&mut changed, &change);
-        // A merge replaces lists: what was filled in before stays in the first container.
+        // A merge replaces lists: defaults set before stay in the first container.
         if let (Some(before), Some(now)) = (assigned, changed.pointer_mut("/spec/containers/0")) {
             let mut first = before[0].clone();
             merge(&mut first, now);

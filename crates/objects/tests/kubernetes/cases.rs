@@ -1,4 +1,4 @@
-//! The definitions, manifests that set all their fields, and what can be changed in them.
+//! The definitions, manifests that set all their fields, and changes of them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -65,7 +65,7 @@ pub fn definitions() -> anyhow::Result<Vec<Definition>> {
     Ok(definitions)
 }
 
-/// Values for one validation rule, by what they are.
+/// Values for one validation rule, by description.
 #[derive(Deserialize)]
 pub struct RuleCases {
     /// The rule's message.
@@ -135,7 +135,7 @@ fn size(schema: &Value, keyword: &str) -> Option<usize> {
     whole(schema, keyword).and_then(|bound| usize::try_from(bound).ok()).filter(|bound| *bound < 100_000)
 }
 
-/// Values that lie at and beyond what a schema allows, for the place of `current`.
+/// Values at and beyond the bounds of a schema, for the place of `current`.
 pub fn bounds(schema: &Value, current: &Value) -> Vec<Value> {
     let mut values = vec![json!(null)];
     values.push(if schema["type"] == "string" { json!(7) } else { json!("seven") });
@@ -182,7 +182,7 @@ pub fn bounds(schema: &Value, current: &Value) -> Vec<Value> {
     values
 }
 
-/// What is put in the place of a value by chance.
+/// Random replacements of a value.
 pub fn oddities() -> Vec<Value> {
     vec![
         json!(null),

@@ -24,7 +24,7 @@ fn validator(definition: &Definition) -> anyhow::Result<Validator> {
     Ok(validator)
 }
 
-/// What a server made of this crate would answer to the creation of `object`.
+/// The answer of a server made of this crate to the creation of `object`.
 fn create(kind: &str, validator: &Validator, object: &Value) -> Verdict {
     let mut object = object.clone();
     if let Some(refusal) = unknown_fields(kind, validator, &mut object) {
@@ -43,7 +43,7 @@ fn unknown_fields(kind: &str, validator: &Validator, object: &mut Value) -> Opti
     (!unknown.is_empty()).then(|| Verdict::Unreadable(refusal()))
 }
 
-/// What it would answer to a change of `stored` to `object`.
+/// Its answer to a change of `stored` to `object`.
 fn update(kind: &str, validator: &Validator, object: &Value, stored: &Value, status: bool) -> Verdict {
     let mut object = object.clone();
     if let Some(refusal) = unknown_fields(kind, validator, &mut object) {

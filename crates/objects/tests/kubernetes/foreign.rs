@@ -1,4 +1,4 @@
-//! A definition of somebody else's, with everything that ours do without.
+//! A third-party definition, with every feature that ours do not use.
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ impl Oracle {
     }
 }
 
-/// What an API server answers: an object, or complaints (reason, field, message) in no particular order.
+/// The answer of an API server: an object, or errors (reason, field, message) in no particular order.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     Accepted(Value),
@@ -131,7 +131,7 @@ fn sorted(mut complaints: Vec<(String, String, String)>) -> Vec<(String, String,
     complaints
 }
 
-/// An object without what a server adds to every one.
+/// An object without the fields that a server adds to every one.
 pub fn without_bookkeeping(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Selectors that are right and selectors that are wrong: the same objects, the same words.
+//! Valid and invalid selectors: the same objects, the same error messages.
 
 use http::Method;
 use kubeopencode_objects::selector::{FieldSelector, LabelSelector};

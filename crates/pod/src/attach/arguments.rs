@@ -1,8 +1,8 @@
 //! The command line of `opencode run --attach`, as far as a Task needs it.
 
-use crate::opencode::show::Format;
+use crate::run_log::Format;
 
-/// What was typed.
+/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments {
     /// The server's URL.
@@ -52,7 +52,7 @@ pub enum ArgumentError {
         option: &'static str,
         /// The value.
         value: String,
-        /// What it should be.
+        /// What is accepted.
         expected: &'static str,
     },
     /// There is no server.

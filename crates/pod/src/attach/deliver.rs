@@ -1,4 +1,4 @@
-//! Puts a directory of this Pod on the Agent's server, at the same path, before the prompt is sent.
+//! Copies a directory of this Pod to the Agent's server, to the same path, before the prompt is sent.
 //!
 //! OpenCode's API writes no files. It runs commands, though, so [`crate::unpack`] receives the directory there, piece by
 //! piece, in a session of its own that is deleted at the end: what is delivered must not become part of what the model
@@ -8,12 +8,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use domain::contract::reason::Reason;
+use domain::contract::report::RunReport;
+use opencode::{Client, Error};
 use serde_json::json;
 
 use super::settings::Delivery;
-use crate::opencode::client::{CallError, Client};
-use crate::opencode::show::{Log, Note};
-use crate::outcome::{Outcome, Reason};
+use crate::run_log::{Log, Note};
 use crate::unpack::{MOST_BYTES, MOST_ENTRIES, Piece};
 
 /// Bytes of a piece. One argument of a Linux program holds 128 KiB, of which base64 leaves 96.
@@ -21,17 +22,17 @@ const PIECE: usize = 72 << 10;
 /// A piece that gets no answer is sent again this often.
 const ATTEMPTS: u32 = 3;
 
-/// Delivers, or says why the run cannot go on.
+/// Delivers, or returns the report of a run that cannot continue.
 pub async fn deliver(
     delivery: &Delivery,
     agent: Option<&str>,
     client: &Client,
     log: &mut Log<'_>,
-) -> Result<(), Box<Outcome>> {
+) -> Result<(), Box<RunReport>> {
     let place = delivery.root.join(&delivery.directory);
     let tar = pack(&place).map_err(|error| {
         let problem = format!("the contexts in {} cannot be delivered: {error}", place.display());
-        Box::new(Outcome::new(Reason::BadInvocation, problem))
+        Box::new(RunReport::new(Reason::BadInvocation, problem))
     })?;
     put(delivery, &tar, agent, client, log).await
 }
@@ -43,11 +44,11 @@ pub async fn put(
     agent: Option<&str>,
     client: &Client,
     log: &mut Log<'_>,
-) -> Result<(), Box<Outcome>> {
+) -> Result<(), Box<RunReport>> {
     let place = delivery.root.join(&delivery.directory);
     let failed = |problem: &str| {
         let message = format!("the contexts cannot be put at {} on the Agent's server: {problem}", place.display());
-        Box::new(Outcome::new(Reason::SessionError, message))
+        Box::new(RunReport::new(Reason::SessionError, message))
     };
     let body = json!({ "title": "KubeOpenCode: delivery of contexts" });
     let session = client.create(&body).await.map_err(|error| failed(&error.to_string()))?.id;
@@ -59,7 +60,7 @@ pub async fn put(
     Ok(())
 }
 
-/// Sends the pieces in order; answers how many files were placed.
+/// Sends the pieces in order; returns how many files were placed.
 async fn send(
     delivery: &Delivery,
     agent: Option<&str>,
@@ -99,7 +100,7 @@ async fn send(
 }
 
 /// Runs one command; a piece may come twice, so it is sent again when no answer comes.
-async fn run(client: &Client, session: &str, agent: &str, command: &str) -> Result<String, CallError> {
+async fn run(client: &Client, session: &str, agent: &str, command: &str) -> Result<String, Error> {
     let mut attempt = 1;
     loop {
         match client.shell(session, agent, command).await {
@@ -110,7 +111,7 @@ async fn run(client: &Client, session: &str, agent: &str, command: &str) -> Resu
     }
 }
 
-/// The command for a shell. Its words have no character that means something to one.
+/// The command for a shell. No argument contains a character that a shell interprets.
 fn command_line(receiver: &[String], piece: &Piece) -> Result<String, String> {
     let words: Vec<&str> = receiver.iter().map(String::as_str).collect();
     let arguments = piece.to_words();
@@ -122,7 +123,7 @@ fn command_line(receiver: &[String], piece: &Piece) -> Result<String, String> {
     }
 }
 
-/// What the other end said, short.
+/// The output of the other end, shortened.
 fn said(output: &str) -> String {
     let line = output.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.as_str() {

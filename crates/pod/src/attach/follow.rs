@@ -1,20 +1,23 @@
-//! Following a run to its end: events for the eye, the server's state for the judgement, a time limit on everything.
+//! Follows a run to its end: events for the log, the server's state for the outcome, a time limit on everything.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use kubeopencode_core::approval::Asked;
+use domain::contract::reason::Reason;
+use domain::contract::report::RunReport;
+use domain::opencode::message::Message;
+use domain::run::approval::Asked;
+use domain::run::judge::judge;
+use opencode::events::{self, Signal};
+use opencode::{Activity, ChangedFile, Client, Error, Reply};
 use tokio::sync::mpsc;
 
 use super::missed;
 use super::settings::{Approval, Settings};
 use super::watch::Watch;
 use crate::budget::Meter;
-use crate::opencode::client::{Activity, CallError, ChangedFile, Client, Session};
-use crate::opencode::events::{self, Signal};
-use crate::opencode::message::Message;
-use crate::opencode::show::{Log, Note};
-use crate::outcome::{Outcome, Reason, judge};
+use crate::env;
+use crate::run_log::{Log, Note};
 
 /// How often the state is asked for, beside the events.
 const LOOK: Duration = Duration::from_secs(5);
@@ -35,7 +38,7 @@ const ADDING_UP: Duration = Duration::from_secs(2);
 /// Limit of a request that aborts.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// What is known of a run. It outlives the work on it, so that a run that is interrupted can be ended well.
+/// State of a run. It outlives the work on it, so that an interrupted run can be concluded.
 #[derive(Debug)]
 pub struct Course {
     /// The session.
@@ -73,8 +76,8 @@ pub struct Follow<'a, 'b> {
     strangers: HashSet<String>,
     /// Whether steps may have gone uncounted.
     missed: bool,
-    /// Requests whose waiting is in the log.
-    told: HashSet<String>,
+    /// Requests that were logged as waiting.
+    logged: HashSet<String>,
 }
 
 impl<'a, 'b> Follow<'a, 'b> {
@@ -94,7 +97,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             family_unsure,
             strangers: HashSet::new(),
             missed: false,
-            told: HashSet::new(),
+            logged: HashSet::new(),
         }
     }
 
@@ -113,7 +116,7 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 
     /// Follows the run to its end.
-    pub async fn run(mut self, mut signals: mpsc::Receiver<Signal>) -> Outcome {
+    pub async fn run(mut self, mut signals: mpsc::Receiver<Signal>) -> RunReport {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next_look = Instant::now() + LOOK;
@@ -128,7 +131,7 @@ impl<'a, 'b> Follow<'a, 'b> {
                 _ = tick.tick() => {}
             }
             if self.course.watch.deleted {
-                let gone = Outcome::new(Reason::SessionGone, "the session was deleted on the server");
+                let gone = RunReport::new(Reason::SessionGone, "the session was deleted on the server");
                 return self.conclude(gone, FACTS).await;
             }
             if self.family_unsure && self.connected {
@@ -139,12 +142,12 @@ impl<'a, 'b> Follow<'a, 'b> {
             let now = Instant::now();
             if let Some(cause) = self.course.watch.stalled(now, self.settings.stall) {
                 abort(self.client, &self.course.session, ABORT * 2).await;
-                return self.conclude(Outcome::new(Reason::NoProgress, cause), FACTS).await;
+                return self.conclude(RunReport::new(Reason::NoProgress, cause), FACTS).await;
             }
             self.count_missed().await;
             if let Some(cause) = self.course.watch.meter.exceeded() {
                 abort(self.client, &self.course.session, ABORT * 2).await;
-                return self.conclude(Outcome::new(Reason::BudgetExceeded, cause), FACTS).await;
+                return self.conclude(RunReport::new(Reason::BudgetExceeded, cause), FACTS).await;
             }
             if self.course.watch.idle_hint {
                 next_look = next_look.min(self.idle_since.map_or(now, |_| now + LOOK_AT_END));
@@ -166,7 +169,7 @@ impl<'a, 'b> Follow<'a, 'b> {
                     self.client.url(),
                     self.settings.lost.as_secs()
                 );
-                return self.finish(Outcome::new(Reason::ServerLost, message), &[]);
+                return self.finish(RunReport::new(Reason::ServerLost, message), &[]);
             }
         }
     }
@@ -187,8 +190,8 @@ impl<'a, 'b> Follow<'a, 'b> {
                 if std::mem::take(&mut self.connected) {
                     self.log.note(&Note::Info(&format!("{error}; connecting again")));
                 }
-                // The state tells what the events no longer can.
-                self.course.watch.idle_hint |= matches!(error, CallError::NotFound(_));
+                // The events are gone: poll the state.
+                self.course.watch.idle_hint |= matches!(error, Error::NotFound(_));
             }
         }
     }
@@ -211,25 +214,25 @@ impl<'a, 'b> Follow<'a, 'b> {
             let question = asked.permission.is_empty();
             let (approve, text) = match self.settings.approval {
                 Approval::Wait if !expired => {
-                    if self.told.insert(asked.id.clone()) {
+                    if self.logged.insert(asked.id.clone()) {
                         self.log.note(&Note::Asked { what: &asked.what(), answer: "waits for a person" });
                     }
                     self.course.watch.waiting_for_a_person(now);
                     continue;
                 }
-                Approval::Wait => (false, "rejected: nobody answered in time"),
-                Approval::Approve if question => (false, "rejected: nobody is there to answer"),
+                Approval::Wait => (false, "rejected: not answered in time"),
+                Approval::Approve if question => (false, "rejected: no person can answer"),
                 Approval::Approve => (true, "approved by the Task's policy"),
-                Approval::Reject => (false, "rejected: nobody is there to approve it"),
+                Approval::Reject => (false, "rejected: no person can approve it"),
             };
-            match self.client.answer(&asked, approve).await {
-                // Not found: somebody else was faster.
-                Ok(()) | Err(CallError::NotFound(_)) => {
+            match answer(self.client, &asked, approve).await {
+                // Not found: another client answered first.
+                Ok(()) | Err(Error::NotFound(_)) => {
                     self.log.note(&Note::Asked { what: &asked.what(), answer: text });
                     self.course.watch.answered(&asked.id);
                 }
                 Err(error) => {
-                    if self.told.insert(asked.id.clone()) {
+                    if self.logged.insert(asked.id.clone()) {
                         self.log.note(&Note::Info(&format!("{} is not answered yet: {error}", asked.what())));
                     }
                 }
@@ -238,10 +241,10 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 
     /// Asks the server for the state. An outcome means that the run is over.
-    async fn look(&mut self, patience: &Patience) -> Option<Outcome> {
+    async fn look(&mut self, patience: &Patience) -> Option<RunReport> {
         let activity = match self.client.activity(&self.course.session).await {
             Ok(activity) => activity,
-            Err(CallError::Unauthorized) => return Some(unauthorized()),
+            Err(Error::Unauthorized) => return Some(unauthorized()),
             // Out of reach: the loop counts the time since the last contact.
             Err(_) => return None,
         };
@@ -271,9 +274,9 @@ impl<'a, 'b> Follow<'a, 'b> {
         None
     }
 
-    /// Takes in the subagents that started while nobody looked. Answers whether the server told of them.
+    /// Adds the subagents that started while the events were lost. Returns whether the server listed them.
     async fn meet_children(&mut self) -> bool {
-        let Ok(children) = descendants(self.client, &self.course.session).await else { return false };
+        let Ok(children) = self.client.descendants(&self.course.session).await else { return false };
         for child in children {
             self.course.watch.adopt(child.id);
         }
@@ -282,11 +285,11 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 
     /// The session does not work: finished, not started yet, or lost.
-    async fn look_at_idle(&mut self, patience: &Patience) -> Option<Outcome> {
+    async fn look_at_idle(&mut self, patience: &Patience) -> Option<RunReport> {
         let messages = match self.client.messages(&self.course.session).await {
             Ok(messages) => messages,
-            Err(CallError::NotFound(_)) => {
-                return Some(Outcome::new(Reason::SessionGone, "the session does not exist any more on the server"));
+            Err(Error::NotFound(_)) => {
+                return Some(RunReport::new(Reason::SessionGone, "the session does not exist any more on the server"));
             }
             Err(_) => return None,
         };
@@ -307,7 +310,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         }
         // Errors before the first answer (unknown model or agent) are only in the events.
         if !finished && let Some(failure) = &self.course.watch.failure {
-            return Some(Outcome { usage: judged.usage, ..Outcome::from_failure(failure) });
+            return Some(RunReport { usage: judged.usage, ..RunReport::from_failure(failure) });
         }
         Some(judged)
     }
@@ -328,17 +331,17 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 
     /// Adds usage and the log's missing lines to an outcome, as far as the server answers within the limit.
-    pub async fn conclude(self, outcome: Outcome, limit: Duration) -> Outcome {
+    pub async fn conclude(self, outcome: RunReport, limit: Duration) -> RunReport {
         let (messages, facts) = tokio::time::timeout(limit, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
-        self.finish(Outcome { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
+        self.finish(RunReport { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
     }
 
     /// Our messages, and what they say about usage.
-    async fn facts(&self) -> (Vec<Message>, Outcome) {
+    async fn facts(&self) -> (Vec<Message>, RunReport) {
         let session = &self.course.session;
         let messages = self.client.messages(session).await.map(|all| self.course.ours(all)).unwrap_or_default();
         let mut facts = judge(&messages);
-        if let Ok(children) = descendants(self.client, session).await {
+        if let Ok(children) = self.client.descendants(session).await {
             for child in &children {
                 facts.usage.add(&child.tokens, child.cost);
             }
@@ -347,8 +350,8 @@ impl<'a, 'b> Follow<'a, 'b> {
         if !changed.is_empty() {
             // The work tree knows of what commands did, too.
             facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
-            facts.usage.additions = changed.iter().map(|file| file.additions).fold(0, u64::saturating_add);
-            facts.usage.deletions = changed.iter().map(|file| file.deletions).fold(0, u64::saturating_add);
+            facts.usage.additions = Some(changed.iter().map(|file| file.additions).fold(0, u64::saturating_add));
+            facts.usage.deletions = Some(changed.iter().map(|file| file.deletions).fold(0, u64::saturating_add));
         }
         (messages, facts)
     }
@@ -371,9 +374,9 @@ impl<'a, 'b> Follow<'a, 'b> {
         }
     }
 
-    fn finish(self, outcome: Outcome, messages: &[Message]) -> Outcome {
+    fn finish(self, outcome: RunReport, messages: &[Message]) -> RunReport {
         self.course.watch.show_missed(messages, self.log);
-        Outcome { session: Some(self.course.session.clone()), ..outcome }
+        RunReport { session: Some(self.course.session.clone()), ..outcome }
     }
 }
 
@@ -394,8 +397,9 @@ fn events_start(lost: Duration) -> Duration {
 }
 
 /// The outcome for a wrong password.
-pub fn unauthorized() -> Outcome {
-    Outcome::new(Reason::Unauthorized, CallError::Unauthorized.to_string())
+pub fn unauthorized() -> RunReport {
+    let message = format!("{}; check {}", Error::Unauthorized, env::OPENCODE_SERVER_PASSWORD);
+    RunReport::new(Reason::Unauthorized, message)
 }
 
 /// Aborts a session, again and again while no answer comes, but not longer than `patience`.
@@ -412,19 +416,12 @@ pub async fn abort(client: &Client, session: &str, patience: Duration) -> bool {
     tokio::time::timeout(patience, trying).await.unwrap_or(false)
 }
 
-/// The sessions of its subagents, of theirs, and so on.
-pub async fn descendants(client: &Client, session: &str) -> Result<Vec<Session>, CallError> {
-    let mut found: Vec<Session> = Vec::new();
-    let mut parents = vec![session.to_owned()];
-    while let Some(parent) = parents.pop() {
-        for child in client.children(&parent).await? {
-            if child.id != session && found.iter().all(|known| known.id != child.id) {
-                parents.push(child.id.clone());
-                found.push(child);
-            }
-        }
+/// Answers a request. A question cannot be approved without a person's words, so it is always rejected.
+async fn answer(client: &Client, asked: &Asked, approve: bool) -> Result<(), Error> {
+    if asked.permission.is_empty() {
+        return client.reject_question(&asked.id).await;
     }
-    Ok(found)
+    client.reply(&asked.id, &if approve { Reply::Once } else { Reply::Reject(None) }).await
 }
 
 /// Opens the event stream of a client.

@@ -1,7 +1,7 @@
 //! attach: the OpenCode client of a Task that runs on an Agent.
 //!
-//! Promises: the prompt arrives byte for byte, at most once; the outcome is judged by the session's messages, not by
-//! luck; no wait is without a limit; a stopped Task leaves no working session behind.
+//! Invariants: the prompt arrives byte for byte, at most once; the outcome is judged by the session's messages; every
+//! wait has a limit; a stopped Task leaves no working session behind.
 
 pub mod arguments;
 pub mod deliver;
@@ -16,16 +16,18 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kubeopencode_core::approval;
+use domain::contract::reason::Reason;
+use domain::contract::report::RunReport;
+use domain::run::approval;
+use opencode::{Client, Credentials, Error, Server};
 use reqwest::Url;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::env::{self, Lookup};
-use crate::opencode::client::{CallError, Client, Server};
-use crate::opencode::show::{Format, Log, Note};
-use crate::outcome::{Outcome, Reason};
-use crate::redact::Redactor;
-use crate::repository::percent_decode;
+use crate::outcome;
+use crate::redact;
+use crate::run_log::{Format, Log, Note};
+use egress::percent_decode;
 
 pub use arguments::Arguments;
 pub use settings::{Approval, Delivery, Settings};
@@ -45,16 +47,13 @@ const AFTER_ABORT: Duration = Duration::from_secs(5);
 /// End the process with it: a read of standard input may still be under way.
 pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let parsed = Arguments::parse(words).map_err(|error| error.to_string());
-    let redactor = Redactor::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
+    let redactor = redact::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
     let settings = Settings::from_env(env).map_err(|error| error.to_string());
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
-    let outcome_file = settings.as_ref().map_or_else(
-        |_| env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
-        |settings| settings.outcome_file.clone(),
-    );
+    let outcome_file = outcome::file(env);
     let mut out = std::io::stdout();
     let mut log = Log::new(&mut out, format, redactor.clone());
-    let outcome = match (parsed, settings) {
+    let report = match (parsed, settings) {
         (Ok(arguments), Ok(settings)) => {
             let password = arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
             let stop = async {
@@ -64,14 +63,14 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
             };
             run(&arguments, &settings, password, tokio::io::stdin(), &mut log, stop).await
         }
-        (Err(problem), _) | (_, Err(problem)) => Outcome::new(Reason::BadInvocation, problem),
+        (Err(problem), _) | (_, Err(problem)) => RunReport::new(Reason::BadInvocation, problem),
     };
-    // The same log: its last line carries what had no line of its own, the tokens of the last step among it.
-    log.note(&Note::End(&outcome));
-    if let Err(error) = outcome.write(&outcome_file, &redactor) {
-        let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
+    // The same log: its last line carries the records that had no line of their own, such as the last step's tokens.
+    log.note(&Note::End(&report));
+    if let Err(error) = outcome::write(&report, &outcome_file, &redactor) {
+        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
     }
-    outcome.exit_code()
+    report.exit_code()
 }
 
 /// Runs one Task against a server until it ends or `stop` is ready.
@@ -82,7 +81,7 @@ pub async fn run(
     stdin: impl AsyncRead + Unpin,
     log: &mut Log<'_>,
     stop: impl Future<Output = ()>,
-) -> Outcome {
+) -> RunReport {
     let client = match connect(arguments, settings, password) {
         Ok(client) => client,
         Err(outcome) => return *outcome,
@@ -91,14 +90,14 @@ pub async fn run(
     let mut course = None;
     let ended = tokio::select! {
         ended = work(arguments, settings, &client, stdin, log, &mut course) => ended,
-        () = stop => Err(Box::new(Outcome::new(Reason::Stopped, "the Task was stopped"))),
+        () = stop => Err(Box::new(RunReport::new(Reason::Stopped, "the Task was stopped"))),
     };
     let interrupted = match ended {
         Ok(outcome) => return outcome,
         Err(outcome) => *outcome,
     };
     let Some(mut course) = course else { return interrupted };
-    // Whatever came between: nobody watches the session any more, so it must not go on.
+    // Nothing follows the session any more, so it must not continue.
     let aborted = abort(&client, &course.session, ABORT).await;
     let message = match (interrupted.reason, aborted) {
         (Reason::Stopped, true) => "the Task was stopped and its session aborted".to_owned(),
@@ -107,16 +106,16 @@ pub async fn run(
         }
         _ => interrupted.message.clone(),
     };
-    let outcome = Outcome { message, ..interrupted };
+    let outcome = RunReport { message, ..interrupted };
     Follow::new(&client, settings, &mut course, log).conclude(outcome, AFTER_ABORT).await
 }
 
-/// A step either goes on with a value or ends the run with an outcome.
-pub type Step<T> = Result<T, Box<Outcome>>;
+/// A step either continues with a value or ends the run with a report.
+pub type Step<T> = Result<T, Box<RunReport>>;
 
 /// A client of the server that the arguments name.
 pub fn connect(arguments: &Arguments, settings: &Settings, password: Option<String>) -> Step<Client> {
-    let bad = |problem: String| Box::new(Outcome::new(Reason::BadInvocation, problem));
+    let bad = |problem: String| Box::new(RunReport::new(Reason::BadInvocation, problem));
     let mut url = Url::parse(&arguments.server)
         .map_err(|error| bad(format!("--attach {} is not a URL: {error}", arguments.server)))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -130,8 +129,15 @@ pub fn connect(arguments: &Arguments, settings: &Settings, password: Option<Stri
     }
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    let server = Server { url, username, password, directory: arguments.directory.clone() };
-    Client::new(server, &settings.trust).map_err(|error| bad(error.to_string()))
+    let credentials = password.map(|password| Credentials { username, password });
+    let server = Server { url, credentials, directory: arguments.directory.clone() };
+    let http =
+        settings.authorities.http_client().map(|builder| builder.connect_timeout(opencode::server::CONNECT).build());
+    match http {
+        Ok(Ok(http)) => Ok(Client::new(http, server)),
+        Ok(Err(error)) => Err(bad(format!("the HTTP client cannot be created: {error}"))),
+        Err(error) => Err(bad(error.to_string())),
+    }
 }
 
 async fn work(
@@ -141,7 +147,7 @@ async fn work(
     stdin: impl AsyncRead + Unpin,
     log: &mut Log<'_>,
     known: &mut Option<Course>,
-) -> Step<Outcome> {
+) -> Step<RunReport> {
     let prompt = read_prompt(arguments, settings, stdin).await?;
     let system = match &settings.system_file {
         Some(path) => Some(read_text(path, env::KUBEOPENCODE_SYSTEM_FILE)?).filter(|text| !text.is_empty()),
@@ -174,7 +180,7 @@ impl Drop for AbortOnDrop {
 }
 
 async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl AsyncRead + Unpin) -> Step<String> {
-    let bad = |problem: String| Box::new(Outcome::new(Reason::BadInvocation, problem));
+    let bad = |problem: String| Box::new(RunReport::new(Reason::BadInvocation, problem));
     let prompt = match (&arguments.message, &arguments.prompt_file, &settings.prompt_file) {
         (Some(message), _, _) => message.clone(),
         (None, Some(path), _) => read_text(Path::new(path), "--prompt-file")?,
@@ -204,7 +210,7 @@ async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl Asy
 fn read_text(path: &Path, name: &str) -> Step<String> {
     std::fs::read_to_string(path).map_err(|error| {
         let problem = format!("{name} {}: {error}", path.display());
-        Box::new(Outcome::new(Reason::BadInvocation, problem))
+        Box::new(RunReport::new(Reason::BadInvocation, problem))
     })
 }
 
@@ -213,7 +219,7 @@ fn read_text(path: &Path, name: &str) -> Step<String> {
 async fn wait_until_ready(client: &Client, settings: &Settings, log: &mut Log<'_>) -> Step<()> {
     let deadline = Instant::now() + settings.start;
     let mut limit = Duration::from_secs(2);
-    let mut told = false;
+    let mut logged = false;
     loop {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
         let error = match client.ready(limit.min(left)).await {
@@ -221,23 +227,23 @@ async fn wait_until_ready(client: &Client, settings: &Settings, log: &mut Log<'_
             Err(error) => error,
         };
         match &error {
-            CallError::Unauthorized => return Err(Box::new(unauthorized())),
-            CallError::Status { status: 400..=499, message } if !error.is_transient() => {
+            Error::Unauthorized => return Err(Box::new(unauthorized())),
+            Error::Status { status: 400..=499, message } if !error.is_transient() => {
                 let message = format!("the Agent's OpenCode configuration is refused: {message}");
-                return Err(Box::new(Outcome::new(Reason::ServerMisconfigured, message)));
+                return Err(Box::new(RunReport::new(Reason::ServerMisconfigured, message)));
             }
             _ => {}
         }
         if Instant::now() >= deadline {
             let seconds = settings.start.as_secs();
             let message = format!("the OpenCode server at {} was not ready within {seconds} s: {error}", client.url());
-            return Err(Box::new(Outcome::new(Reason::ServerLost, message)));
+            return Err(Box::new(RunReport::new(Reason::ServerLost, message)));
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut logged, true) {
             log.note(&Note::Info(&format!("waiting for {}: {error}", client.url())));
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
-        limit = (limit * 2).min(crate::opencode::client::REQUEST);
+        limit = (limit * 2).min(opencode::client::REQUEST);
     }
 }
 
@@ -255,7 +261,7 @@ async fn open_session(arguments: &Arguments, settings: &Settings, client: &Clien
     }
 }
 
-async fn find_session(arguments: &Arguments, settings: &Settings, client: &Client) -> Result<Course, CallError> {
+async fn find_session(arguments: &Arguments, settings: &Settings, client: &Client) -> Result<Course, Error> {
     if let Some(id) = &arguments.session {
         let session = client.session(id).await?;
         let before = client.messages(id).await?.into_iter().map(|message| message.info.id);
@@ -280,10 +286,10 @@ async fn send_prompt(client: &Client, course: &Course, body: &serde_json::Value,
             Err(error) => error,
         };
         match error {
-            CallError::Refused(_) if Instant::now() < deadline => {
+            Error::Unreachable(_) if Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
-            CallError::Silent(_) | CallError::Status { status: 500.., .. } => {
+            Error::NoAnswer(_) | Error::Status { status: 500.., .. } => {
                 while Instant::now() < deadline {
                     if client
                         .messages(&course.session)
@@ -301,13 +307,13 @@ async fn send_prompt(client: &Client, course: &Course, body: &serde_json::Value,
     }
 }
 
-fn refused(what: &str, error: &CallError) -> Box<Outcome> {
+fn refused(what: &str, error: &Error) -> Box<RunReport> {
     let reason = match error {
-        CallError::Unauthorized => Reason::Unauthorized,
-        CallError::NotFound(_) => Reason::SessionGone,
-        CallError::Status { status: 400..=499, .. } => Reason::SessionError,
-        CallError::NotOpenCode(_) => Reason::ServerMisconfigured,
+        Error::Unauthorized => Reason::Unauthorized,
+        Error::NotFound(_) => Reason::SessionGone,
+        Error::Status { status: 400..=499, .. } => Reason::SessionError,
+        Error::NotOpenCode(_) => Reason::ServerMisconfigured,
         _ => Reason::ServerLost,
     };
-    Box::new(Outcome::new(reason, format!("{what}: {error}")))
+    Box::new(RunReport::new(reason, format!("{what}: {error}")))
 }

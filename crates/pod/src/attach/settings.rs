@@ -1,27 +1,29 @@
-//! What the attach client is told by its environment.
+//! Settings of the attach client, from its environment.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kubeopencode_core::approval::Rule;
-use kubeopencode_core::budget::Allowance;
+use domain::contract::paths;
+use domain::run::approval::Rule;
+use domain::run::budget::Allowance;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use crate::budget;
 use crate::env::{self, Lookup, SettingError};
+use crate::outcome;
 use crate::place::plain_names;
-use crate::trust::Trust;
+use egress::Authorities;
 
-/// What becomes of a request that needs a person.
+/// How requests that need a person are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approval {
-    /// It is rejected, which ends the run: nobody is there to answer.
+    /// Reject it, which ends the run: no person can answer.
     #[default]
     Reject,
-    /// A permission is given once; a question is still rejected, since nobody can answer it.
+    /// Approve a permission once; reject a question, which no person can answer.
     Approve,
-    /// A person answers on the server; after a time it is rejected.
+    /// Wait for a person to answer on the server; reject it after [`Settings::approval_timeout`].
     Wait,
 }
 
@@ -39,16 +41,12 @@ pub struct Delivery {
 impl Delivery {
     fn from_env(env: Lookup<'_>) -> Result<Option<Self>, SettingError> {
         let Some(path) = env::text(env, env::DELIVERY_DIR) else { return Ok(None) };
-        let root = env::path(env, env::WORKSPACE_DIR, "/workspace");
+        let root = env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE);
         let below = Path::new(&path).strip_prefix(&root).ok().and_then(|below| plain_names(below).ok());
         match below {
             Some(names) if !names.is_empty() => {
                 let directory = names.iter().collect();
-                Ok(Some(Self {
-                    root,
-                    directory,
-                    receiver: ["/tools/kubeopencode", "unpack"].map(str::to_owned).into(),
-                }))
+                Ok(Some(Self { root, directory, receiver: [paths::OUR_BINARY, "unpack"].map(str::to_owned).into() }))
             }
             _ => Err(SettingError::Invalid {
                 name: env::DELIVERY_DIR,
@@ -59,7 +57,7 @@ impl Delivery {
     }
 }
 
-/// What the attach client is told.
+/// Settings of the attach client.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The Task's identity, put into the session's metadata.
@@ -70,9 +68,9 @@ pub struct Settings {
     pub prompt_file: Option<PathBuf>,
     /// The file for `system`.
     pub system_file: Option<PathBuf>,
-    /// What is put on the server first.
+    /// The directory that is copied to the server first.
     pub delivery: Option<Delivery>,
-    /// What becomes of permission requests.
+    /// How permission requests are answered.
     pub approval: Approval,
     /// Whether every tool call needs an approval, whatever the agent's own rules say.
     pub ask_for_everything: bool,
@@ -88,8 +86,8 @@ pub struct Settings {
     pub lost: Duration,
     /// Where the outcome goes.
     pub outcome_file: PathBuf,
-    /// Trusted authorities.
-    pub trust: Trust,
+    /// Trusted certificate authorities.
+    pub authorities: Authorities,
 }
 
 impl Settings {
@@ -117,7 +115,7 @@ impl Settings {
                 "uid": value(env::TASK_UID),
                 "epoch": value(env::TASK_EPOCH),
             }),
-            username: value(env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| "opencode".to_owned()),
+            username: value(env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| opencode::server::USER.to_owned()),
             prompt_file: value(env::PROMPT_FILE).map(PathBuf::from),
             system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
             delivery: Delivery::from_env(env)?,
@@ -128,12 +126,12 @@ impl Settings {
             allowance: budget::allowance(env)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
             lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
-            outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
-            trust: Trust::from_env(env),
+            outcome_file: outcome::file(env),
+            authorities: crate::authorities::from_env(env),
         })
     }
 
-    /// These settings with what was typed: `--auto` is a person's word, given beforehand.
+    /// These settings with the arguments applied: `--auto` approves requests beforehand.
     #[must_use]
     pub fn under(mut self, arguments: &Arguments) -> Self {
         if arguments.auto {
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_waited_for_unless_somebody_approved_beforehand() {
+    fn a_person_is_waited_for_unless_requests_are_approved_beforehand() {
         let check = |mode: &str, auto: bool, expected: (Approval, bool)| {
             let settings = Settings::from_env(&of(&[(env::APPROVAL_MODE, mode)])).unwrap();
             let settings = settings.under(&Arguments { auto, ..Arguments::default() });

@@ -1,23 +1,23 @@
-//! What the events of a run mean. Fed with events and the time, asks nobody, decides nothing but what it saw.
+//! Interprets the events of a run. Takes events and the time; no I/O, no decision beyond what the events say.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use kubeopencode_core::approval::Asked;
+use domain::opencode::message::{Failure, Message, Part};
+use domain::run::approval::Asked;
+use opencode::Activity;
+use opencode::events::Event;
 
 use crate::budget::Meter;
-use crate::opencode::client::Activity;
-use crate::opencode::events::Event;
-use crate::opencode::message::{Failure, Message, Part};
-use crate::opencode::show::{Log, Note};
+use crate::run_log::{Log, Note};
 
-/// So many answers without a word or a tool call in a row are no answers: an endpoint that sends pages instead of
-/// tokens is asked four times a second, for ever.
+/// After this many answers in a row without text or tool call the run has stalled: an endpoint that sends pages instead
+/// of tokens would be called four times a second, forever.
 const EMPTY_STEPS: u32 = 50;
 
-/// What is known about a run.
+/// State of a run.
 #[derive(Debug)]
 pub struct Watch {
     session: String,
@@ -29,7 +29,7 @@ pub struct Watch {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
-    /// What was used.
+    /// Tokens and cost so far.
     pub meter: Meter,
     /// The last error of the session.
     pub failure: Option<Failure>,
@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Takes an event in.
+    /// Processes an event.
     pub fn observe(&mut self, event: &Event, now: Instant, log: &mut Log<'_>) {
         let properties = &event.properties;
         if event.kind == "session.created" {
@@ -221,7 +221,7 @@ impl Watch {
     pub fn stalled(&self, now: Instant, limit: Duration) -> Option<String> {
         if self.empty_steps >= EMPTY_STEPS {
             return Some(format!(
-                "the model answered {EMPTY_STEPS} times in a row without a word or a tool call; check the provider's baseURL"
+                "the model answered {EMPTY_STEPS} times in a row without text or tool call; check the provider's baseURL"
             ));
         }
         if now.saturating_duration_since(self.progress) < limit {
@@ -235,9 +235,9 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opencode::show::Format;
     use crate::redact::Redactor;
-    use kubeopencode_core::record;
+    use crate::run_log::Format;
+    use domain::contract::record;
     use serde_json::json;
 
     struct Case {

@@ -112,7 +112,7 @@ fn named_roots_are_the_only_ones() {
         copy_self_to: None,
         shared_program: None,
         combined_ca_bundle: None,
-        trust: Trust::default(),
+        authorities: Authorities::default(),
     };
     assert!(matches!(run(&settings), Err(Error::Outside { .. })));
     assert!(run(&Settings { roots: vec![case.path("outside")], ..settings }).is_ok());

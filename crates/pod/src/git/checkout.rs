@@ -1,13 +1,13 @@
-//! From a remote to a finished checkout: find what the ref means, fetch only that, mark it as complete.
+//! Checkout: resolve the ref, fetch only that, record that the checkout is complete.
 
 use std::path::{Path, PathBuf};
 
+use egress::{Git, GitError};
 use serde::{Deserialize, Serialize};
 
-use super::command::{Git, GitError};
 use super::settings::Settings;
 
-/// What a ref turned out to be on the remote.
+/// A ref, resolved by the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A branch and its newest commit.
@@ -21,7 +21,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The commit, if the remote told it.
+    /// The commit, if its full id is known.
     pub fn commit(&self) -> Option<&str> {
         match self {
             Self::Branch(_, commit) | Self::Named(_, commit) | Self::Commit(commit) => Some(commit),
@@ -36,38 +36,38 @@ pub enum CheckoutError {
     /// git failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// Nothing has this name.
+    /// No branch, tag or commit has this name.
     #[error("{url} has no branch, tag or commit `{reference}`; correct the context's git.ref")]
     NoSuchRef {
         /// The repository.
         url: String,
-        /// What was asked for.
+        /// The ref of the settings.
         reference: String,
     },
-    /// There is no commit at all.
+    /// The repository has no commits.
     #[error("{url} is empty: it has no default branch; push a first commit or name a branch in git.ref")]
     Empty {
         /// The repository.
         url: String,
     },
-    /// The checkout that is there is another one and has been changed.
+    /// The directory holds the checkout of another repository or ref, with local changes.
     #[error(
         "{path:?} holds another checkout ({found}) with local changes; move them away, or use another volume, to get {wanted}"
     )]
     Occupied {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// What is there.
+        /// Repository and ref of the existing checkout.
         found: String,
-        /// What was asked for.
+        /// Repository and ref of the settings.
         wanted: String,
     },
-    /// The file system refused.
+    /// The file system.
     #[error("{path:?}: {source}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -88,9 +88,9 @@ impl CheckoutError {
 pub struct Marker {
     /// The repository, without credentials.
     pub repository: String,
-    /// The ref that was asked for.
+    /// The ref of the settings.
     pub reference: String,
-    /// The commit that was checked out last by us.
+    /// The last commit that git-init or git-sync checked out.
     pub commit: String,
 }
 
@@ -112,7 +112,7 @@ impl Marker {
     }
 }
 
-/// Where the marker of a checkout is.
+/// Path of the marker of a checkout.
 pub fn marker_path(settings: &Settings) -> PathBuf {
     settings.root.join(format!(".{}.ok", settings.link))
 }
@@ -120,14 +120,14 @@ pub fn marker_path(settings: &Settings) -> PathBuf {
 /// A checkout that is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkout {
-    /// Its record.
+    /// The record of it.
     pub marker: Marker,
-    /// Whether it was made now, or was there already.
+    /// Whether this run made it.
     pub fresh: bool,
 }
 
-/// Makes sure that the checkout is there and complete.
-pub async fn ensure(settings: &Settings, git: &Git<'_>) -> Result<Checkout, CheckoutError> {
+/// Checks out, unless a complete checkout exists.
+pub async fn ensure(settings: &Settings, git: &Git) -> Result<Checkout, CheckoutError> {
     let path = settings.checkout();
     let marker_path = marker_path(settings);
     if let Some(marker) = Marker::read(&marker_path).filter(|_| path.is_dir()) {
@@ -161,7 +161,7 @@ pub async fn ensure(settings: &Settings, git: &Git<'_>) -> Result<Checkout, Chec
                 return Err(error);
             }
             Err(error) => {
-                tracing::warn!(attempt, of = settings.attempts, "{error}; trying again");
+                tracing::warn!(attempt, of = settings.attempts, "{error}; retrying");
                 tokio::time::sleep(settings.retry_delay).await;
                 attempt += 1;
             }
@@ -174,8 +174,8 @@ pub async fn ensure(settings: &Settings, git: &Git<'_>) -> Result<Checkout, Chec
     Ok(Checkout { marker, fresh: true })
 }
 
-/// Asks the remote what the ref is. A branch wins over a tag, a tag over a commit that looks the same.
-pub async fn resolve(settings: &Settings, git: &Git<'_>) -> Result<Target, CheckoutError> {
+/// Resolves the ref on the remote. A branch wins over a tag, a tag over an abbreviated commit id.
+pub async fn resolve(settings: &Settings, git: &Git) -> Result<Target, CheckoutError> {
     let (url, reference) = (&settings.repository.url, &settings.reference);
     let patterns = match reference.as_str() {
         "HEAD" => vec!["HEAD".to_owned()],
@@ -230,7 +230,7 @@ fn interpret(listing: &str, reference: &str) -> Option<Target> {
     }
 }
 
-async fn fetch_and_check_out(settings: &Settings, git: &Git<'_>, path: &Path) -> Result<String, CheckoutError> {
+async fn fetch_and_check_out(settings: &Settings, git: &Git, path: &Path) -> Result<String, CheckoutError> {
     let target = resolve(settings, git).await?;
     // A repository that uses SHA-256 must be fetched into one that does.
     let format = if target.commit().is_some_and(|commit| commit.len() == 64) { "sha256" } else { "sha1" };
@@ -269,7 +269,7 @@ async fn fetch_and_check_out(settings: &Settings, git: &Git<'_>, path: &Path) ->
 }
 
 /// Fetches what the target needs, and no more, into a repository whose remote is `origin`.
-pub async fn fetch(settings: &Settings, git: &Git<'_>, path: &Path, target: &Target) -> Result<(), CheckoutError> {
+pub async fn fetch(settings: &Settings, git: &Git, path: &Path, target: &Target) -> Result<(), CheckoutError> {
     let depth = settings.depth.map(|depth| format!("--depth={depth}"));
     let mut arguments = vec!["fetch", "--quiet", "--force"];
     arguments.extend(depth.as_deref());
@@ -282,16 +282,16 @@ pub async fn fetch(settings: &Settings, git: &Git<'_>, path: &Path, target: &Tar
     arguments.extend(["origin", &refspec]);
     match (git.run(path, &arguments).await, target) {
         (Ok(_), _) => Ok(()),
-        // Not every server hands out a commit by its id, and none hands out what only looks like one.
+        // Not every server allows fetching a commit by its id.
         (Err(GitError::Failed { detail, .. }), Target::Commit(commit)) => {
-            tracing::info!(%commit, "the server does not give this commit alone ({detail}); fetching the whole history");
+            tracing::info!(%commit, "the server refuses to send this commit alone ({detail}); fetching the whole history");
             fetch_everything(git, path).await
         }
         (Err(error), _) => Err(error.into()),
     }
 }
 
-async fn fetch_everything(git: &Git<'_>, path: &Path) -> Result<(), CheckoutError> {
+async fn fetch_everything(git: &Git, path: &Path) -> Result<(), CheckoutError> {
     let everything = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
     git.run(path, &["fetch", "--quiet", "--force", "origin", everything[0], everything[1]]).await?;
     Ok(())
@@ -306,7 +306,7 @@ fn remove(path: &Path) -> Result<(), CheckoutError> {
     result.map_err(|source| CheckoutError::Io { path: path.to_owned(), source })
 }
 
-/// The agent may run as another user of the Pod: everybody in it may read and write the checkout.
+/// Lets every user of the Pod read and write the checkout: the agent may run as another one.
 fn open_up(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let metadata = path.symlink_metadata()?;

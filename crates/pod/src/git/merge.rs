@@ -1,9 +1,9 @@
 //! Merging a checkout into the workspace root, once.
 //!
-//! The first merge puts every file of the repository that is not there yet; what the workspace already holds stays, and
-//! `task.md` and `.kubeopencode` are never touched. A record in the workspace says that it is done, so a restarted Pod on a
-//! kept volume does not undo the agent's work. A merge that was interrupted is repeated: nobody can have worked on
-//! its files, since the agent starts only afterwards.
+//! The merge copies every file of the repository that the workspace does not have; existing files, `task.md` and
+//! `.kubeopencode` are not changed. A record in the workspace marks the merge as done, so a restarted Pod on a retained
+//! volume does not undo the agent's work. An interrupted merge is repeated: the agent starts only afterwards and cannot
+//! have changed the files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::checkout::{CheckoutError, Marker};
 use super::settings::Settings;
 use crate::place::{FileMode, PlaceError, Root};
 
-/// Paths that belong to us, whatever the repository contains.
+/// Paths that are reserved for KubeOpenCode and never merged.
 const OURS: [&str; 2] = ["task.md", ".kubeopencode"];
 
 /// Why a merge failed.
@@ -25,15 +25,15 @@ pub enum MergeError {
     /// A file cannot be read.
     #[error("the checkout cannot be read: {path:?}: {source}")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// The repository has no such directory.
     #[error("the repository has no directory {0:?}; correct the context's git.path")]
     NoSubpath(PathBuf),
-    /// It is a file.
+    /// The subpath is a file.
     #[error(
         "{0:?} is a file of the repository, and only a directory can be merged here; set the context's git.path to its directory"
     )]
@@ -43,18 +43,18 @@ pub enum MergeError {
     Marker(#[from] CheckoutError),
 }
 
-/// What a merge did.
+/// A finished merge.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Files written.
+    /// Number of files written.
     pub written: usize,
-    /// Paths that were there before and stayed.
+    /// Existing paths that were not overwritten.
     pub kept: Vec<PathBuf>,
 }
 
-/// The record of a finished merge.
+/// Path of the record of a finished merge.
 pub fn marker_path(settings: &Settings, workspace: &Path) -> PathBuf {
-    // FNV-1a: stable over versions of the program, as a record on a kept volume must be.
+    // FNV-1a: stable over versions of the program, as a record on a retained volume must be.
     let identity = format!("{}\n{}", settings.repository.url, settings.subpath.display());
     let hash = identity
         .bytes()
@@ -124,7 +124,7 @@ fn copy_git_directory(source: &Path, workspace: &Path, root: &Root) -> Result<()
     }
     let target = workspace.join(".git");
     if target.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        // Only after an interrupted merge: the journal says that it was ours.
+        // Left by an interrupted merge: the journal does not list it as existing before.
         std::fs::remove_dir_all(&target).map_err(|error| failed(&target, error))?;
     }
     std::fs::rename(workspace.join(partial), &target).map_err(|error| failed(&target, error))

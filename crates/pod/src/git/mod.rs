@@ -1,7 +1,6 @@
-//! What git-init and git-sync share: settings, access to the remote, running git, checking out, merging.
+//! Parts of git-init and git-sync: settings, access to the repository, checkout, merge.
 
 pub mod access;
 pub mod checkout;
-pub mod command;
 pub mod merge;
 pub mod settings;

@@ -1,12 +1,11 @@
-//! What git-init and git-sync are told.
+//! Settings of git-init and git-sync.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use egress::{Authorities, BadRepository, Credentials, Repository, check_ref};
+
 use crate::env::{self, Lookup, SettingError};
-use crate::redact::Redactor;
-use crate::repository::{BadRepository, Repository, check_ref};
-use crate::trust::Trust;
 
 /// What to check out, where to, and with which credentials.
 #[derive(Clone)]
@@ -17,17 +16,17 @@ pub struct Settings {
     pub reference: String,
     /// Commits of history; `None` = all.
     pub depth: Option<u32>,
-    /// The directory that holds the checkout.
+    /// Directory that holds the checkout.
     pub root: PathBuf,
-    /// The checkout's name in it.
+    /// Name of the checkout below `root`.
     pub link: String,
-    /// Where the checkout is merged to.
+    /// Directory into which the checkout is merged.
     pub workspace: Option<PathBuf>,
-    /// Which part of the repository is merged.
+    /// Directory of the repository that is merged; empty = all of it.
     pub subpath: PathBuf,
-    /// What the repository must have.
+    /// Files and directories that the repository must have.
     pub parts: Vec<String>,
-    /// Whether a workspace that was kept is taken to the newest commit.
+    /// Whether a retained workspace is moved to the newest commit.
     pub follow: bool,
     /// Whether submodules are checked out.
     pub submodules: bool,
@@ -37,46 +36,21 @@ pub struct Settings {
     pub retry_delay: Duration,
     /// Time limit of one git command.
     pub timeout: Duration,
-    /// Wait between looks of git-sync.
+    /// Wait between two checks by git-sync.
     pub interval: Duration,
-    /// Whether the Pod goes on without the repository.
+    /// Whether the Pod starts without the repository if it is unavailable.
     pub optional: bool,
     /// Whether `file://` is allowed.
     pub allow_file: bool,
-    /// Credentials.
+    /// Credentials for the repository. The key and the known hosts may be paths of files.
     pub credentials: Credentials,
-    /// Trusted authorities.
-    pub trust: Trust,
+    /// Trusted certificate authorities.
+    pub authorities: Authorities,
 }
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Settings").field("repository", &self.repository).finish_non_exhaustive()
-    }
-}
-
-/// The secrets for the remote. Their `Debug` shows none of them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
-    /// User for https.
-    pub username: Option<String>,
-    /// Password or token for https.
-    pub password: Option<String>,
-    /// Private key or its path.
-    pub ssh_key: Option<String>,
-    /// Known hosts or their path.
-    pub known_hosts: Option<String>,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Credentials")
-            .field("username", &self.username.is_some())
-            .field("password", &self.password.is_some())
-            .field("ssh_key", &self.ssh_key.is_some())
-            .field("known_hosts", &self.known_hosts.is_some())
-            .finish()
     }
 }
 
@@ -97,7 +71,7 @@ pub enum GitSettingError {
     Path {
         /// The variable.
         name: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
     },
 }
@@ -126,7 +100,7 @@ impl Settings {
             known_hosts: env::text(env, env::GIT_SSH_KNOWN_HOSTS),
         };
         if let (Some((user, password)), None) = (&repository.userinfo, &credentials.password) {
-            // `https://TOKEN@host` means the token, whatever field it is in.
+            // In `https://TOKEN@host` the user is the token.
             let (user, password) = if password.is_empty() { (None, user) } else { (Some(user.clone()), password) };
             credentials.username = credentials.username.or(user);
             credentials.password = Some(password.clone());
@@ -149,18 +123,13 @@ impl Settings {
             optional: env::flag(env, env::GIT_OPTIONAL)?,
             allow_file,
             credentials,
-            trust: Trust::from_env(env),
+            authorities: crate::authorities::from_env(env),
         })
     }
 
-    /// Where the checkout is.
+    /// Path of the checkout.
     pub fn checkout(&self) -> PathBuf {
         self.root.join(&self.link)
-    }
-
-    /// Hides the secrets of these settings.
-    pub fn redactor(&self) -> Redactor {
-        Redactor::new(self.credentials.password.iter().cloned())
     }
 }
 

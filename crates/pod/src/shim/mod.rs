@@ -1,4 +1,4 @@
-//! shim: stands before the task command of a standalone Pod.
+//! shim: the parent process of the task command of a standalone Pod.
 //!
 //! `opencode` as PID 1 ignores SIGTERM and leaves its tools behind; its exit code does not say how the run ended. The
 //! shim forwards signals to the command's whole process group, reaps orphans, ends what is left, and with
@@ -13,20 +13,22 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kubeopencode_core::budget::Allowance;
+use domain::contract::reason::Reason;
+use domain::contract::report::RunReport;
+use domain::run::budget::Allowance;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::budget::{self, Meter};
 use crate::env::{self, Lookup, SettingError};
-use crate::opencode::show::{Format, Log, Note};
-use crate::outcome::{Outcome, Reason};
-use crate::redact::Redactor;
+use crate::outcome;
+use crate::redact;
+use crate::run_log::{Format, Log, Note};
 use processes::{Group, end_the_rest};
 use transcript::{Transcript, command_failed};
 
-/// What is left after the command gets this long to end by itself.
+/// Time for leftover processes to end by themselves after the command.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 /// Output that is still in the pipes after the last process is gone is read for so long.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
@@ -45,7 +47,7 @@ pub enum Output {
     OpencodeJson,
 }
 
-/// What the shim is told.
+/// Settings of the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// What the command's output is.
@@ -86,7 +88,7 @@ impl Settings {
             allowance: budget::allowance(env)?,
             path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
-            outcome_file: env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
+            outcome_file: outcome::file(env),
         })
     }
 }
@@ -94,14 +96,14 @@ impl Settings {
 /// How it ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The record.
-    pub outcome: Outcome,
+    /// The report.
+    pub outcome: RunReport,
     /// The exit code: the outcome's, or the command's own.
     pub exit: u8,
 }
 
-impl From<Outcome> for Ended {
-    fn from(outcome: Outcome) -> Self {
+impl From<RunReport> for Ended {
+    fn from(outcome: RunReport) -> Self {
         let exit = outcome.exit_code();
         Self { outcome, exit }
     }
@@ -109,25 +111,22 @@ impl From<Outcome> for Ended {
 
 /// Runs the shim as a program: the command with its arguments; returns the exit code.
 pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
-    let redactor = Redactor::from_process([]);
+    let redactor = redact::from_process([]);
     let mut out = std::io::stdout();
     let mut log = Log::new(&mut out, Format::Readable, redactor.clone());
     let settings = Settings::from_env(env);
-    let outcome_file = settings.as_ref().map_or_else(
-        |_| env::path(env, env::OUTCOME_FILE, "/dev/termination-log"),
-        |settings| settings.outcome_file.clone(),
-    );
+    let outcome_file = outcome::file(env);
     let judges_itself = settings.as_ref().is_ok_and(|settings| settings.output == Output::Client);
     let ended = match settings {
         Ok(settings) => run(command, &settings, &mut log).await,
-        Err(error) => Outcome::new(Reason::BadInvocation, error.to_string()).into(),
+        Err(error) => RunReport::new(Reason::BadInvocation, error.to_string()).into(),
     };
-    if judges_itself && Outcome::read(&outcome_file).is_some() {
+    if judges_itself && outcome::read(&outcome_file).is_some() {
         return ended.exit;
     }
     log.note(&Note::End(&ended.outcome));
-    if let Err(error) = ended.outcome.write(&outcome_file, &redactor) {
-        let _ = writeln!(std::io::stderr(), "the outcome cannot be written to {}: {error}", outcome_file.display());
+    if let Err(error) = outcome::write(&ended.outcome, &outcome_file, &redactor) {
+        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
     }
     ended.exit
 }
@@ -135,7 +134,7 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
 /// Runs a command to its end. Reaps every child of this process, so nothing else may start children meanwhile.
 pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> Ended {
     let Some((program, arguments)) = command.split_first() else {
-        return Outcome::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …")
+        return RunReport::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …")
             .into();
     };
     let mut starting = Command::new(program);
@@ -150,7 +149,7 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
             }
             Err(error) => {
                 let message = format!("{} {}: {error}", env::SHIM_STDIN_FILE, path.display());
-                return Outcome::new(Reason::BadInvocation, message).into();
+                return RunReport::new(Reason::BadInvocation, message).into();
             }
         },
         None => {
@@ -163,14 +162,14 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
     // Handlers before the start: a signal that comes at once must not end us and leave the command behind.
     let signals = match Signals::install() {
         Ok(signals) => signals,
-        Err(error) => return Outcome::new(Reason::BadInvocation, format!("signals: {error}")).into(),
+        Err(error) => return RunReport::new(Reason::BadInvocation, format!("signals: {error}")).into(),
     };
     let (group, child) = match Group::start(starting) {
         Ok(started) => started,
         Err(error) => {
             let exit = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
             let message = format!("the command {program} cannot be started: {error}");
-            return Ended { outcome: Outcome::new(Reason::CommandNotStarted, message), exit };
+            return Ended { outcome: RunReport::new(Reason::CommandNotStarted, message), exit };
         }
     };
     let mut transcript = Transcript::new(Instant::now());
@@ -300,13 +299,15 @@ impl Run<'_, '_> {
     fn judge(self, exit: u8, ending: Option<Ending>) -> Ended {
         let outcome = match (ending, self.settings.output) {
             (Some(Ending::Stopped), _) => {
-                self.transcript.complete(Outcome::new(Reason::Stopped, "the Task was stopped"))
+                self.transcript.complete(RunReport::new(Reason::Stopped, "the Task was stopped"))
             }
-            (Some(Ending::Stalled(cause)), _) => self.transcript.complete(Outcome::new(Reason::NoProgress, cause)),
-            (Some(Ending::Exceeded(cause)), _) => self.transcript.complete(Outcome::new(Reason::BudgetExceeded, cause)),
+            (Some(Ending::Stalled(cause)), _) => self.transcript.complete(RunReport::new(Reason::NoProgress, cause)),
+            (Some(Ending::Exceeded(cause)), _) => {
+                self.transcript.complete(RunReport::new(Reason::BudgetExceeded, cause))
+            }
             (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.last_words)),
             (None, Output::Plain | Output::Client) if exit == 0 => {
-                Outcome::new(Reason::Succeeded, "the command ended with exit code 0")
+                RunReport::new(Reason::Succeeded, "the command ended with exit code 0")
             }
             (None, Output::Plain | Output::Client) => command_failed(exit, ""),
         };
@@ -383,6 +384,7 @@ fn plain_text(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::env::tests::of;
+    use egress::Redactor;
 
     #[test]
     fn settings_have_defaults_and_refuse_nonsense() {

@@ -56,10 +56,10 @@ impl Group {
     }
 }
 
-/// Ends what is left after the command: politely, then by force. Returns how many had to be ended.
+/// Ends the processes that are left after the command: SIGTERM, then SIGKILL. Returns how many.
 pub async fn end_the_rest(group: Group, polite: Duration) -> usize {
     let start = Instant::now();
-    let mut told: Vec<i32> = Vec::new();
+    let mut signalled: Vec<i32> = Vec::new();
     let mut ended = 0;
     // Children of a killed process come to us only after it is gone, so it takes a few rounds; each is bounded.
     while start.elapsed() < polite + Duration::from_secs(5) {
@@ -69,9 +69,9 @@ pub async fn end_the_rest(group: Group, polite: Duration) -> usize {
         }
         let force = start.elapsed() >= polite;
         for child in children {
-            let first = !told.contains(&child);
+            let first = !signalled.contains(&child);
             if first {
-                told.push(child);
+                signalled.push(child);
                 ended += 1;
             }
             if (first || force)

@@ -1,16 +1,18 @@
-//! What the events of `opencode run --format json` say about a run.
+//! Interprets the events of `opencode run --format json`.
 
 use std::time::{Duration, Instant};
 
+use domain::contract::reason::Reason;
+use domain::contract::report::RunReport;
+use domain::opencode::message::{Failure, Info, Message, Part, Time};
+use domain::run::judge::judge;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::budget::Meter;
-use crate::opencode::message::{Failure, Info, Message, Part, Time};
-use crate::opencode::show::{Log, Note};
-use crate::outcome::{Outcome, Reason, judge};
+use crate::run_log::{Log, Note};
 
-/// As in attach: so many empty answers in a row are none.
+/// As in attach: after this many empty answers in a row the run has stalled.
 const EMPTY_STEPS: u32 = 50;
 
 #[derive(Debug, Deserialize)]
@@ -25,7 +27,7 @@ struct Line {
     error: Value,
 }
 
-/// What was read so far.
+/// The events so far.
 #[derive(Debug)]
 pub struct Transcript {
     session: Option<String>,
@@ -35,7 +37,7 @@ pub struct Transcript {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
-    /// What was used.
+    /// Tokens and cost so far.
     pub meter: Meter,
 }
 
@@ -47,7 +49,7 @@ impl Transcript {
         Self { session, answers, failure, rejected, progress: now, step_has_content, empty_steps, meter }
     }
 
-    /// Takes a line of standard output in and shows it; a line that is no event is shown as it is.
+    /// Processes a line of standard output and logs it; a line that is no event is logged as it is.
     pub fn read(&mut self, line: &str, now: Instant, log: &mut Log<'_>) {
         let Ok(event) = serde_json::from_str::<Line>(line) else {
             if !line.trim().is_empty() {
@@ -82,7 +84,7 @@ impl Transcript {
         self.keep(part);
     }
 
-    /// Takes a line of standard error in: permission prompts are only there.
+    /// Processes a line of standard error: permission prompts are only there.
     pub fn read_error(&mut self, line: &str) {
         if line.contains("permission requested:") && line.contains("auto-rejecting") {
             let what = line.split("permission requested:").nth(1).and_then(|rest| rest.split(';').next());
@@ -105,44 +107,44 @@ impl Transcript {
         answer.parts.push(part);
     }
 
-    /// Why the run does not get on, if it does not.
+    /// Why the run has stalled, if it has.
     pub fn stalled(&self, now: Instant, limit: Duration) -> Option<String> {
         if self.empty_steps >= EMPTY_STEPS {
             return Some(format!(
-                "the model answered {EMPTY_STEPS} times in a row without a word or a tool call; check the provider's baseURL"
+                "the model answered {EMPTY_STEPS} times in a row without text or tool call; check the provider's baseURL"
             ));
         }
         (now.saturating_duration_since(self.progress) >= limit).then(|| format!("no event for {} s", limit.as_secs()))
     }
 
     /// The outcome after the command ended with this code.
-    pub fn judge(&self, exit: u8, last_words: &str) -> Outcome {
+    pub fn judge(&self, exit: u8, last_words: &str) -> RunReport {
         let judged = judge(&self.answers);
         let verdict = match (&self.failure, &self.rejected) {
-            (Some(failure), _) => Outcome::from_failure(failure),
+            (Some(failure), _) => RunReport::from_failure(failure),
             (None, Some(what)) if judged.reason != Reason::Succeeded => {
                 let message = format!("{what} needed a permission that was rejected; allow it in the permissions");
-                Outcome::new(Reason::PermissionRejected, message)
+                RunReport::new(Reason::PermissionRejected, message)
             }
             _ if exit != 0 => command_failed(exit, last_words),
             // There is no server here: an answer that never ended is no answer.
             _ if judged.reason == Reason::ServerLost => {
-                Outcome::new(Reason::NoAnswer, "OpenCode ended before its last answer was complete")
+                RunReport::new(Reason::NoAnswer, "OpenCode ended before its last answer was complete")
             }
-            _ => Outcome::new(judged.reason, judged.message.clone()),
+            _ => RunReport::new(judged.reason, judged.message.clone()),
         };
-        Outcome { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..verdict }
+        RunReport { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..verdict }
     }
 
     /// Adds what is known to an outcome that was decided elsewhere.
-    pub fn complete(&self, outcome: Outcome) -> Outcome {
+    pub fn complete(&self, outcome: RunReport) -> RunReport {
         let judged = judge(&self.answers);
-        Outcome { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..outcome }
+        RunReport { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..outcome }
     }
 }
 
 /// The outcome of a command that failed by its own exit code.
-pub fn command_failed(exit: u8, last_words: &str) -> Outcome {
+pub fn command_failed(exit: u8, last_words: &str) -> RunReport {
     let cause = match exit {
         137 => "the command was killed (SIGKILL), most likely because it used too much memory".to_owned(),
         128..=u8::MAX => format!("the command was ended by signal {}", exit - 128),
@@ -150,16 +152,16 @@ pub fn command_failed(exit: u8, last_words: &str) -> Outcome {
     };
     let words = last_words.trim();
     let message = if words.is_empty() { cause } else { format!("{cause}: {words}") };
-    Outcome::new(Reason::CommandFailed, message)
+    RunReport::new(Reason::CommandFailed, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use kubeopencode_core::record;
+    use domain::contract::record;
 
     use super::*;
-    use crate::opencode::show::Format;
-    use crate::redact::Redactor;
+    use crate::run_log::Format;
+    use egress::Redactor;
 
     fn transcript(lines: &[&str]) -> (Transcript, String) {
         let now = Instant::now();

@@ -1,14 +1,12 @@
 //! attach, where a person is asked. Part of the tests in [`crate::attach`], which share a server.
 
-use std::time::Duration;
-
+use domain::contract::reason::Reason;
 use kubeopencode_pod::env;
-use kubeopencode_pod::outcome::Reason;
 use serde_json::{Value, json};
 
 use crate::attach::Client;
 use crate::support::opencode::Server;
-use crate::support::until;
+use crate::support::{LIMIT, until};
 
 pub async fn check_person(server: &Server) {
     let run = Client::new(server.url())
@@ -18,8 +16,8 @@ pub async fn check_person(server: &Server) {
         .word("[[bash cmd=\"ask-me nicely\"]] [[say somebody said yes]]")
         .run();
     let person = async {
-        let session = until("the session", Duration::from_mins(1), || async { server.session("person").await }).await;
-        let request = until("the request", Duration::from_mins(1), || async {
+        let session = until("the session", LIMIT, || async { server.session("person").await }).await;
+        let request = until("the request", LIMIT, || async {
             let all = server.call("GET", "/permission", &Value::Null).await?;
             let ours = all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str())?;
             Some(ours["id"].as_str()?.to_owned())
@@ -39,8 +37,8 @@ pub async fn check_always(server: &Server) {
     let run =
         Client::new(server.url()).set(env::APPROVAL_MODE, "Always").word("--title").word("always").word(prompt).run();
     let person = async {
-        let session = until("the session", Duration::from_mins(1), || async { server.session("always").await }).await;
-        let asked = until("the request", Duration::from_mins(1), || async {
+        let session = until("the session", LIMIT, || async { server.session("always").await }).await;
+        let asked = until("the request", LIMIT, || async {
             let all = server.call("GET", "/permission", &Value::Null).await?;
             all.as_array()?.iter().find(|asked| asked["sessionID"] == session.as_str()).cloned()
         })

@@ -1,26 +1,26 @@
-//! Budgets with a real OpenCode: a run that used what it may is ended while it works, on a server and on its own.
+//! Budgets with a real OpenCode: a run that exceeds its budget is stopped, on a server and on its own.
 
 use std::path::Path;
 use std::time::Duration;
 
-use kubeopencode_core::record;
+use demo::scripted_model::ScriptedModel;
+use domain::contract::record;
+use domain::contract::{reason::Reason, report::RunReport};
 use kubeopencode_pod::attach::{self, Arguments, Settings, missed};
 use kubeopencode_pod::budget::{Meter, allowance};
 use kubeopencode_pod::env;
-use kubeopencode_pod::opencode::show::{Format, Log};
-use kubeopencode_pod::outcome::{Outcome, Reason};
 use kubeopencode_pod::redact::Redactor;
-use local::scripted_model::ScriptedModel;
+use kubeopencode_pod::run_log::{Format, Log};
 use serde_json::json;
 
 use crate::support::helper::{Helper, command, outcome};
 use crate::support::opencode::{PASSWORD, Server, environment, program};
-use crate::support::{lookup, until};
+use crate::support::{LIMIT, lookup, until};
 
 /// Two steps are enough: after the first a tool runs for longer than any test.
 const LONG_WORK: &str = "[[bash cmd=true]] [[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
 
-async fn run(server: &Server, settings: &[(&str, String)], prompt: &str) -> (Outcome, String) {
+async fn run(server: &Server, settings: &[(&str, String)], prompt: &str) -> (RunReport, String) {
     let arguments = Arguments::parse(&["--attach", &server.url(), prompt]).unwrap();
     let settings = Settings::from_env(&lookup(settings)).unwrap();
     let mut out = Vec::new();
@@ -31,7 +31,7 @@ async fn run(server: &Server, settings: &[(&str, String)], prompt: &str) -> (Out
     (outcome, record::visible_end(&String::from_utf8(out).unwrap()))
 }
 
-fn tokens(outcome: &Outcome) -> u64 {
+fn tokens(outcome: &RunReport) -> u64 {
     let tokens = &outcome.usage.tokens;
     tokens.input + tokens.output + tokens.reasoning
 }
@@ -43,7 +43,7 @@ async fn a_run_on_a_server_ends_when_its_budget_is_used_up() {
     config["permission"] = json!({"*": "allow"});
     let server = Server::start(config);
 
-    // A single answer is all there is to do: what is finished is not stopped.
+    // A single answer finishes the work: a finished run is not stopped.
     let (finished, log) = run(&server, &[(env::BUDGET_MAX_TOKENS, "1".into())], "[[say fine]]").await;
     assert_eq!(finished.reason, Reason::Succeeded, "{finished:?}\n{log}");
     let one_answer = tokens(&finished);
@@ -53,8 +53,7 @@ async fn a_run_on_a_server_ends_when_its_budget_is_used_up() {
     assert!(stopped.message.contains(" of 100 tokens, which is all that its budget allows"), "{}", stopped.message);
     assert!(tokens(&stopped) >= one_answer && stopped.usage.cost > 0.0, "{:?}", stopped.usage);
     let session = stopped.session.unwrap();
-    until("the session is idle", Duration::from_secs(5), || async { (!server.is_busy(&session).await).then_some(()) })
-        .await;
+    until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await).then_some(()) }).await;
 
     // Who did not hear the events counts the same.
     let settings = Settings::from_env(&lookup(&[])).unwrap();

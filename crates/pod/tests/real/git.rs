@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use blackbox::git_server::Manner;
 use kubeopencode_pod::env;
 use kubeopencode_pod::git_init::{self, Settings};
-use kubeopencode_pod::git_sync::{Follower, Look};
+use kubeopencode_pod::git_sync::{Follower, Synced};
 
 use crate::support::git::{Origin, git};
 use crate::support::helper::{Helper, command};
-use crate::support::lookup;
+use crate::support::{LIMIT, lookup};
 
 /// A Pod's directories for one repository.
 pub struct Pod {
@@ -187,7 +187,7 @@ async fn a_kept_workspace_that_is_followed_takes_the_newest_commit_at_a_restart(
     std::fs::write(pod.ws().join("README.md"), "the agent's work").unwrap();
     let (has, _) = restarted("five\n").await;
     assert_eq!((has, read(&pod.ws(), "README.md")), (newest.clone(), "the agent's work".to_owned()));
-    // A remote that is gone keeps nobody from working.
+    // A missing remote does not stop the work.
     std::fs::rename(&origin.path, origin.path.with_extension("gone")).unwrap();
     assert_eq!(pod.init().await.unwrap().commit, newest);
 }
@@ -252,18 +252,18 @@ async fn the_clusters_own_authority_is_trusted_and_no_other() {
     assert_eq!(read(&pod.repo(), "README.md"), "three\n");
     // As a sidecar, too.
     let to = origin.commit("README.md", "four\n");
-    let look = Follower::new(&pod.settings()).unwrap().look().await.unwrap();
-    assert!(matches!(&look, Look::Moved { to: found, .. } if *found == to), "{look:?}");
+    let synced = Follower::new(&pod.settings()).unwrap().sync().await.unwrap();
+    assert!(matches!(&synced, Synced::Moved { to: found, .. } if *found == to), "{synced:?}");
 }
 
-/// There is no ssh server here; what stands for ssh hands its command to a shell, after a look at what it was given.
+/// There is no ssh server here: the stand-in for ssh checks its arguments and runs the command in a shell.
 #[tokio::test]
 async fn ssh_gets_the_key_as_a_private_file_and_nothing_else_of_the_secret() {
     let origin = Origin::new();
     let programs = tempfile::tempdir().unwrap();
     let given = programs.path().join("given");
     let ssh = programs.path().join("ssh");
-    // It is asked again and again, and stopped at any moment: what it leaves is whole.
+    // It runs repeatedly and is stopped at any moment: its files are always complete.
     let script = format!(
         "#!/bin/sh\nnow={0}.$$\nprintf '%s\\n' \"$@\" >$now\nenv >>$now\nwhile [ \"$1\" != -i ]; do shift; done\n\
          stat -c 'mode %a' \"$2\" >>$now\ncp \"$2\" $now-key\nmv $now-key {0}-key\nmv $now {0}\n\
@@ -282,11 +282,11 @@ async fn ssh_gets_the_key_as_a_private_file_and_nothing_else_of_the_secret() {
     let helper = Helper::start(command("git-sync", &[], &pairs));
     let start = Instant::now();
     while !pod.base.path().join("git/.repo.ok").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "nothing was checked out");
+        assert!(start.elapsed() < LIMIT, "nothing was checked out");
         std::thread::sleep(Duration::from_millis(20));
     }
     helper.signal(rustix::process::Signal::TERM);
-    helper.finish(Duration::from_secs(5));
+    helper.finish(LIMIT);
     assert_eq!(read(&pod.repo(), "README.md"), "three\n");
     let given = read(programs.path(), "given");
     assert!(given.contains("git@git.example") && given.contains("StrictHostKeyChecking=yes"), "{given}");

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use kubeopencode_pod::env;
-use kubeopencode_pod::git_sync::{Follower, Look};
+use kubeopencode_pod::git_sync::{Follower, Synced};
 
 use crate::git::{Pod, read};
+use crate::support::LIMIT;
 use crate::support::git::{Origin, git};
 use crate::support::helper::{Helper, command};
 
@@ -16,28 +17,28 @@ async fn sync_moves_a_clean_checkout_and_keeps_the_agents_work() {
     pod.init().await.unwrap();
     let settings = pod.settings();
     let follower = Follower::new(&settings).unwrap();
-    assert_eq!(follower.look().await.unwrap(), Look::Unchanged);
+    assert_eq!(follower.sync().await.unwrap(), Synced::Unchanged);
 
     let (from, to) = (origin.head(), origin.commit("README.md", "four\n"));
-    assert_eq!(follower.look().await.unwrap(), Look::Moved { from, to: to.clone() });
+    assert_eq!(follower.sync().await.unwrap(), Synced::Moved { from, to: to.clone() });
     assert_eq!(read(&pod.repo(), "README.md"), "four\n");
-    assert_eq!(follower.look().await.unwrap(), Look::Unchanged);
+    assert_eq!(follower.sync().await.unwrap(), Synced::Unchanged);
 
     origin.commit("README.md", "five\n");
     std::fs::write(pod.repo().join("README.md"), "the agent's edit").unwrap();
-    assert_eq!(follower.look().await.unwrap(), Look::KeptEdits(vec!["README.md".to_owned()]));
+    assert_eq!(follower.sync().await.unwrap(), Synced::KeptEdits(vec!["README.md".to_owned()]));
     assert_eq!(read(&pod.repo(), "README.md"), "the agent's edit");
 
     git(&pod.repo(), &["commit", "--quiet", "--all", "-m", "the agent's commit"]);
     let head = git(&pod.repo(), &["rev-parse", "HEAD"]);
-    assert_eq!(follower.look().await.unwrap(), Look::KeptCommits { head: head.clone() });
+    assert_eq!(follower.sync().await.unwrap(), Synced::KeptCommits { head: head.clone() });
     assert_eq!(git(&pod.repo(), &["rev-parse", "HEAD"]), head);
 
     // Thrown away by the agent: the next look follows again, also over a rewritten history.
     git(&pod.repo(), &["reset", "--quiet", "--hard", &to]);
     git(&origin.path, &["reset", "--quiet", "--hard", "HEAD~2"]);
     let rewritten = origin.commit("README.md", "rewritten\n");
-    assert_eq!(follower.look().await.unwrap(), Look::Moved { from: to, to: rewritten });
+    assert_eq!(follower.sync().await.unwrap(), Synced::Moved { from: to, to: rewritten });
     assert_eq!(read(&pod.repo(), "README.md"), "rewritten\n");
 }
 
@@ -91,19 +92,19 @@ async fn sync_runs_nothing_that_the_agent_put_into_the_repository() {
     origin.commit("notes.txt", "four\n");
     let settings = pod.settings();
     let follower = Follower::new(&settings).unwrap();
-    let look = follower.look().await.unwrap();
-    assert!(matches!(look, Look::Moved { .. }), "{look:?}");
+    let synced = follower.sync().await.unwrap();
+    assert!(matches!(synced, Synced::Moved { .. }), "{synced:?}");
     assert_eq!(read(&pod.repo(), "README.md"), "four\n");
     assert!(!trap.exists(), "something of the agent was executed");
 
-    // What it fetched from is written down, and a remote of that name may have a program of its own.
+    // The fetched URL is recorded, and a remote of that name may have a program of its own.
     let fetched = read(&pod.repo(), ".git/FETCH_HEAD");
     let source = fetched.split_whitespace().last().unwrap();
     let name = format!("remote.{source}.git.uploadpack");
     git(&pod.repo(), &["config", &name, &format!("{bite};git-upload-pack")]);
     origin.commit("README.md", "five\n");
-    let look = follower.look().await.unwrap();
-    assert!(matches!(look, Look::Moved { .. }), "{look:?}");
+    let synced = follower.sync().await.unwrap();
+    assert!(matches!(synced, Synced::Moved { .. }), "{synced:?}");
     assert!(!trap.exists(), "a program of the agent was executed by the fetch");
 }
 
@@ -131,8 +132,8 @@ async fn sync_fetches_nothing_that_is_missing_from_where_the_agent_says() {
     }
     origin.commit("README.md", "four\n");
     let settings = pod.settings();
-    let look = Follower::new(&settings).unwrap().look().await;
-    assert!(!trap.exists(), "a program of the agent was executed: {look:?}");
+    let synced = Follower::new(&settings).unwrap().sync().await;
+    assert!(!trap.exists(), "a program of the agent was executed: {synced:?}");
 }
 
 #[tokio::test]
@@ -150,8 +151,8 @@ async fn sync_is_not_held_up_by_submodules_that_a_move_left_behind() {
         inner.commit("README.md", number);
         git(&origin.path.join("inner"), &["pull", "--quiet"]);
         origin.commit("README.md", number);
-        let look = follower.look().await.unwrap();
-        assert!(matches!(look, Look::Moved { .. }), "{number:?}: {look:?}");
+        let synced = follower.sync().await.unwrap();
+        assert!(matches!(synced, Synced::Moved { .. }), "{number:?}: {synced:?}");
         assert_eq!(read(&pod.repo(), "README.md"), number);
     }
 }
@@ -166,17 +167,15 @@ async fn sync_as_a_sidecar_follows_and_ends_at_once() {
     let wait_for = |content: &str| {
         let start = Instant::now();
         while std::fs::read_to_string(&readme).unwrap_or_default() != content {
-            assert!(start.elapsed() < Duration::from_secs(20), "{content:?} did not arrive");
+            assert!(start.elapsed() < LIMIT, "{content:?} did not arrive");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
     wait_for("three\n");
     origin.commit("README.md", "four\n");
     wait_for("four\n");
-    let start = Instant::now();
     helper.signal(rustix::process::Signal::TERM);
-    assert_eq!(helper.finish(Duration::from_secs(5)).code, Some(0));
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert_eq!(helper.finish(LIMIT).code, Some(0));
 }
 
 #[tokio::test]
@@ -186,7 +185,7 @@ async fn sync_follows_a_repository_that_was_merged_into_the_workspace() {
     pod.init().await.unwrap();
     origin.commit("README.md", "four\n");
     let settings = pod.settings();
-    let look = Follower::new(&settings).unwrap().look().await.unwrap();
-    assert!(matches!(look, Look::Moved { .. }), "{look:?}");
+    let synced = Follower::new(&settings).unwrap().sync().await.unwrap();
+    assert!(matches!(synced, Synced::Moved { .. }), "{synced:?}");
     assert_eq!(read(&pod.ws(), "README.md"), "four\n");
 }

@@ -1,11 +1,10 @@
 //! plugin-init with a real npm and a package of our own: no registry is asked.
 
 use std::process::Command;
-use std::time::Duration;
 
 use kubeopencode_pod::{env, plugin_init};
 
-use crate::support::{lookup, until};
+use crate::support::{LIMIT, lookup, until};
 
 fn package(directory: &std::path::Path, name: &str, scripts: &str) -> String {
     let content = directory.join("package");
@@ -62,7 +61,7 @@ async fn an_installation_that_is_given_up_leaves_no_process_behind() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let (npm, pid) = (directory.path().join("npm"), directory.path().join("pid"));
-    // As the real one: what does the work is a child.
+    // As with the real one, a child does the work.
     let script = format!("#!/bin/sh\nsleep 600 &\necho $! > {0}.new && mv {0}.new {0}\nwait\n", pid.display());
     std::fs::write(&npm, script).unwrap();
     std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -72,15 +71,14 @@ async fn an_installation_that_is_given_up_leaves_no_process_behind() {
         (env::PLUGIN_NPM, npm.display().to_string()),
     ];
     let settings = plugin_init::Settings::from_env(&lookup(&pairs)).unwrap();
-    let limit = Duration::from_secs(20);
-    let started = until("the start", limit, async || std::fs::read_to_string(&pid).ok());
+    let started = until("the start", LIMIT, async || std::fs::read_to_string(&pid).ok());
     let pid = tokio::select! {
         _ = plugin_init::run(&settings) => panic!("it cannot end"),
         pid = started => pid,
     };
     let status = format!("/proc/{}/status", pid.trim());
-    // A zombie waits for whoever reaps orphans on this machine.
-    until("its end", limit, async || match std::fs::read_to_string(&status) {
+    // A zombie waits for the process that reaps orphans on this machine.
+    until("its end", LIMIT, async || match std::fs::read_to_string(&status) {
         Ok(text) if !text.contains("State:\tZ") => None,
         _ => Some(()),
     })

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use domain::contract::reason::Reason;
 use kubeopencode_pod::env;
-use kubeopencode_pod::outcome::Reason;
 use rustix::process::Signal;
 
+use crate::support::LIMIT;
 use crate::support::helper::{Finished, Helper, command, outcome};
 
 struct Case {
@@ -38,7 +39,7 @@ impl Case {
         loop {
             match std::fs::read_to_string(self.path(name)) {
                 Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-                _ => assert!(start.elapsed() < Duration::from_secs(20), "{name} was not written"),
+                _ => assert!(start.elapsed() < LIMIT, "{name} was not written"),
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -50,7 +51,7 @@ impl Case {
 }
 
 fn finish(helper: Helper) -> Finished {
-    helper.finish(Duration::from_secs(20))
+    helper.finish(LIMIT)
 }
 
 fn is_running(pid: &str) -> bool {
@@ -121,9 +122,7 @@ fn a_stop_reaches_the_whole_group() {
     let helper = case.shell("sleep 60 & echo $! > DIR/pid; trap 'echo stopped > DIR/trapped; exit 0' TERM; wait");
     let pid = case.wait_for("pid");
     helper.signal(Signal::TERM);
-    let start = Instant::now();
     assert_eq!(finish(helper).code, Some(143));
-    assert!(start.elapsed() < Duration::from_secs(2));
     assert_eq!(case.wait_for("trapped"), "stopped");
     assert!(!is_running(&pid));
     assert_eq!(case.reason(), Reason::Stopped);
@@ -137,7 +136,7 @@ fn who_does_not_listen_is_killed_after_the_grace_time() {
     helper.signal(Signal::TERM);
     let start = Instant::now();
     assert_eq!(finish(helper).code, Some(143));
-    assert!(start.elapsed() >= Duration::from_millis(1900) && start.elapsed() < Duration::from_secs(8));
+    assert!(start.elapsed() >= Duration::from_millis(1900));
 }
 
 #[test]

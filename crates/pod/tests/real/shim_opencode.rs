@@ -3,17 +3,20 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use demo::scripted_model::ScriptedModel;
+use domain::contract::record;
+use domain::contract::{
+    reason::Reason,
+    report::{ReportedUsage, RunReport},
+};
 use futures::StreamExt as _;
-use kubeopencode_core::record;
 use kubeopencode_pod::env;
-use kubeopencode_pod::outcome::{Outcome, Reason, Usage};
-use local::scripted_model::ScriptedModel;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::helper::{Finished, Helper, command, outcome};
 use crate::support::opencode::{environment, program, with_dead_model};
-use crate::support::until;
+use crate::support::{LIMIT, until};
 
 /// A standalone Pod: its own home, a workspace, a prompt file.
 struct Pod {
@@ -61,13 +64,13 @@ impl Pod {
     }
 }
 
-async fn finish(pod: &Pod, helper: Helper) -> (Finished, Outcome) {
+async fn finish(pod: &Pod, helper: Helper) -> (Finished, RunReport) {
     let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(90))).await.unwrap();
     let outcome = outcome(&pod.record());
     (finished, outcome)
 }
 
-async fn run(config: &Value, more: &[&str], prompt: &str, stall: &str) -> (Pod, Finished, Outcome) {
+async fn run(config: &Value, more: &[&str], prompt: &str, stall: &str) -> (Pod, Finished, RunReport) {
     let pod = Pod::new();
     let helper = pod.start(config, more, prompt, stall);
     let (finished, outcome) = finish(&pod, helper).await;
@@ -84,8 +87,8 @@ async fn the_shim_judges_every_ending_rightly() {
     let (pod, finished, outcome) = run(&config, &[], prompt, "60").await;
     assert_eq!((finished.code, outcome.reason), (Some(0), Reason::Succeeded), "{}{}", finished.stdout, finished.stderr);
     assert_eq!(std::fs::read_to_string(pod.workspace().join("hello.txt")).unwrap(), "hi there");
-    let Usage { files_changed, additions, .. } = outcome.usage;
-    assert_eq!((outcome.summary.as_str(), files_changed, additions), ("All is \"written\"", 1, 1));
+    let ReportedUsage { files_changed, additions, .. } = outcome.usage;
+    assert_eq!((outcome.summary.as_str(), files_changed, additions), ("All is \"written\"", 1, Some(1)));
     assert!(outcome.usage.cost > 0.0 && outcome.session.is_some(), "{outcome:?}");
     assert!(
         finished.stdout.contains("[tool] write") && finished.stdout.contains("\nAll is \"written\"\n"),
@@ -155,7 +158,7 @@ async fn check_stop(model: &ScriptedModel, signal: Signal) {
     let pod = Pod::new();
     let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
     let helper = pod.start(&model.opencode_config(), &[], prompt, "60");
-    let pid = until("the tool runs", Duration::from_mins(1), || async {
+    let pid = until("the tool runs", LIMIT, || async {
         let text = std::fs::read_to_string(pod.workspace().join("tool.pid")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     })
@@ -164,6 +167,6 @@ async fn check_stop(model: &ScriptedModel, signal: Signal) {
     let start = Instant::now();
     let (finished, outcome) = finish(&pod, helper).await;
     assert_eq!((finished.code, outcome.reason), (Some(143), Reason::Stopped), "{}", finished.stdout);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "the tool still runs");
 }

@@ -1,4 +1,4 @@
-//! attach in moments that a real server has only by bad luck: what answers here is a double that says them in order.
+//! attach with answers that a real server gives only by bad luck: a stub server gives them in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -7,16 +7,16 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Json, Response};
+use domain::contract::{reason::Reason, report::RunReport};
 use kubeopencode_pod::attach::{self, Arguments, Settings};
 use kubeopencode_pod::env;
-use kubeopencode_pod::opencode::show::{Format, Log};
-use kubeopencode_pod::outcome::{Outcome, Reason};
 use kubeopencode_pod::redact::Redactor;
+use kubeopencode_pod::run_log::{Format, Log};
 use serde_json::{Value, json};
 
 use crate::support::lookup;
 
-/// What is said one after the other; the last is said again and again.
+/// The answers, one after the other; the last repeats.
 #[derive(Default)]
 struct Said {
     status: VecDeque<Value>,
@@ -52,13 +52,13 @@ async fn answer(State(said): State<Arc<Mutex<Said>>>, request: Request) -> Respo
         "/session/ses_2/children" => json!([{"id": "ses_3"}]),
         "/permission" => json!(said.asked),
         path if path.ends_with("/children") || path.ends_with("/diff") || path == "/question" => json!([]),
-        // Nobody hears events here.
+        // There are no events here.
         _ => return StatusCode::NOT_FOUND.into_response(),
     })
     .into_response()
 }
 
-async fn run(said: Said) -> (Outcome, Vec<String>) {
+async fn run(said: Said) -> (RunReport, Vec<String>) {
     let said = Arc::new(Mutex::new(said));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

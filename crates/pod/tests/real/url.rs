@@ -17,7 +17,7 @@ use kubeopencode_pod::url_fetch::{self, Error, Settings};
 use crate::support::helper::{Helper, command};
 use crate::support::lookup;
 
-/// What a request brought with it.
+/// Path and headers of each request.
 type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
 struct Server {
@@ -66,10 +66,7 @@ async fn answer(State(seen): State<Seen>, request: Request) -> Response {
             let pieces = futures::stream::repeat_with(|| Ok::<_, std::io::Error>("x".repeat(1000)));
             Body::from_stream(pieces).into_response()
         }
-        "/slow" => {
-            tokio::time::sleep(Duration::from_secs(30)).await;
-            "late".into_response()
-        }
+        "/slow" => std::future::pending().await,
         _ => "hello".into_response(),
     }
 }

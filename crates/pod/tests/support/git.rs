@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use blackbox::git_server::{GitServer, Manner};
 
-/// Runs git in a directory and returns what it printed.
+/// Runs git in a directory and returns its output.
 pub fn git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main"])

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kubeopencode_core::record;
+use domain::contract::record;
 use kubeopencode_pod::{attach, env, git_sync, shim, stop, unpack, url_fetch};
 
 const ROLE: &str = "POD_TEST_ROLE";
@@ -41,7 +41,7 @@ pub fn become_helper() {
             "unpack" => {
                 let words: Vec<String> = std::env::args().collect();
                 let piece = unpack::Piece::from_words(&words[words.len() - 6..]).unwrap();
-                // A line of its own among what the test program says.
+                // A line of its own in the output of the test harness.
                 println!("\n{}", unpack::run(&piece, &std::env::temp_dir()).unwrap());
                 0
             }
@@ -59,9 +59,9 @@ pub struct Helper {
 /// How a helper ended.
 pub struct Finished {
     pub code: Option<i32>,
-    /// What people see of its standard output.
+    /// The visible part of its standard output.
     pub stdout: String,
-    /// What its standard output carries.
+    /// The records in its standard output.
     pub records: Vec<serde_json::Value>,
     pub stderr: String,
 }
@@ -80,7 +80,7 @@ pub fn command(role: &str, words: &[&str], environment: &[(&str, &str)]) -> Comm
     command
 }
 
-/// The words that make a shell on this machine run `unpack`.
+/// The command that makes a shell on this machine run `unpack`.
 pub fn receiver() -> Vec<String> {
     let program = std::env::current_exe().unwrap().display().to_string();
     let role = format!("{ROLE}=unpack");
@@ -139,7 +139,7 @@ impl Drop for Helper {
 }
 
 /// The record that a helper wrote.
-pub fn outcome(path: &Path) -> kubeopencode_pod::outcome::Outcome {
+pub fn outcome(path: &Path) -> domain::contract::report::RunReport {
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }

@@ -1,4 +1,4 @@
-//! What the tests with real parts share.
+//! Shared parts of the tests with real programs.
 
 pub mod git;
 pub mod helper;
@@ -6,6 +6,9 @@ pub mod opencode;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
+
+/// Limit of a wait for something that takes at most some seconds on an idle machine.
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// A lookup over owned pairs.
 pub fn lookup(pairs: &[(&str, String)]) -> impl Fn(&str) -> Option<String> {

@@ -35,7 +35,7 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
     .map(|name| (name.to_owned(), "1".to_owned()))
     .to_vec();
     environment.push(("npm_config_offline".to_owned(), "true".to_owned()));
-    // What lives for seconds ends before optimised code pays: without, each start costs a quarter less of the processors.
+    // A process that lives for seconds ends before optimised code pays: without it, a start takes a quarter less CPU.
     environment.push(("BUN_JSC_useDFGJIT".to_owned(), "false".to_owned()));
     environment.push(("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string()));
     for (name, below) in [
@@ -53,7 +53,7 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
     environment
 }
 
-/// The configuration with one more model, `dead/gone`, behind an address where nobody listens.
+/// The configuration with one more model, `dead/gone`, behind a closed port.
 pub fn with_dead_model(mut config: Value) -> Value {
     config["provider"]["dead"] = json!({
         "npm": "@ai-sdk/openai-compatible",
@@ -97,7 +97,7 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Sends a signal to the server and what it started.
+    /// Sends a signal to the server and its children.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let group = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         let _ = rustix::process::kill_process_group(group, signal);
@@ -121,7 +121,7 @@ impl Server {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = client
             .request(method.clone(), format!("{}{path}", self.url()))
-            .timeout(std::time::Duration::from_secs(5))
+            .timeout(std::time::Duration::from_secs(20))
             .basic_auth("opencode", Some(PASSWORD));
         if method != reqwest::Method::GET {
             request = request.json(body);

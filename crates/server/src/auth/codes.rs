@@ -1,4 +1,4 @@
-//! One-time codes: who can read the terminal of `kubeopencode up` may open its page, once a code.
+//! One-time login codes, which `kubeopencode up` prints on its terminal.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,9 +7,9 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::random;
+use crate::auth::random;
 
-/// A code that nobody used is worthless after this time.
+/// Lifetime of an unused code.
 const LIFE: Duration = Duration::from_mins(15);
 /// More codes than this at once are a mistake: the oldest goes.
 const MOST: usize = 32;
@@ -30,7 +30,7 @@ impl Codes {
         Ok(code)
     }
 
-    /// Whether a code is good. It is not from now on.
+    /// Whether a code is valid. Each code is valid once.
     pub fn redeem(&self, code: &str) -> bool {
         let digest: [u8; 32] = Sha256::digest(code).into();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);

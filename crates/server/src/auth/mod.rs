@@ -1,14 +1,15 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization of callers.
 //!
-//! Closed by default. A bearer token is reviewed by the Kubernetes API, or verified if it is of the identity provider
-//! that the server was started with; a session cookie holds such a token or such a person, sealed; anonymous access
-//! exists only where the server was started with it. Each right is asked for by a SubjectAccessReview. What is then
-//! done at the Kubernetes API is done with the caller's own token, or by impersonating them; without either (a one-time
-//! login of the embedded mode, anonymous access) with the server's rights, for exactly what was checked.
+//! Closed by default. A bearer token is reviewed by the Kubernetes API, or verified if the configured identity provider
+//! issued it; a session cookie holds such a token or such a user, encrypted; anonymous access must be enabled. Each
+//! right is checked by a SubjectAccessReview. Requests to the Kubernetes API then use the caller's own token or
+//! impersonate the caller; without either (a one-time login of the embedded mode, anonymous access) they use the
+//! server's credential, for exactly what was checked.
 
 mod codes;
 pub mod oidc;
 mod origin;
+pub(crate) mod random;
 mod review;
 mod seal;
 mod session;
@@ -34,33 +35,33 @@ use crate::{
     state::Server,
 };
 
-/// Header that a page sends with every change.
+/// Header with the CSRF token, required for changes made by a session.
 pub const CSRF_HEADER: &str = "x-kubeopencode-csrf";
 
-/// A person or program, as the Kubernetes API knows it.
+/// A user of the Kubernetes API: a person or a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct User {
-    /// Its name.
+    /// User name.
     pub name: String,
-    /// Its UID.
+    /// UID, if the authenticator reports one.
     pub uid: Option<String>,
-    /// Its groups.
+    /// Groups, including those that Kubernetes adds.
     pub groups: Vec<String>,
-    /// Whatever else its authenticator tells.
+    /// Further attributes of the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A token. It shows itself to nobody.
+/// A token. Its debug output hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Arc<str>);
 
 impl Token {
-    /// A token of this text.
+    /// A token from its text.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Its text.
+    /// The secret text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -72,54 +73,54 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where a caller's rights come from.
+/// The credential with which requests to the Kubernetes API are made for a caller.
 #[derive(Clone, Debug)]
-pub enum Standing {
-    /// Every right is reviewed, and used with this token.
+pub enum Credential {
+    /// The caller's own token. Rights are reviewed.
     Token(Token),
-    /// Every right is reviewed, and used by impersonating the user.
-    Vouched {
-        /// Until when the identity provider, or the session that it led to, vouches for them.
+    /// The server's credential, impersonating the user. Rights are reviewed.
+    Impersonated {
+        /// The end of the ID token, or of the session that it started.
         until: Timestamp,
     },
-    /// The server's rights; nothing may be changed unless `write`.
-    Open {
+    /// The server's credential. Rights are not reviewed: everything may be read, and changed if `write`.
+    Server {
         /// Changes are allowed.
         write: bool,
     },
 }
 
-/// How a caller was recognised.
+/// How a caller was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// By a token in the request.
+    /// A token in the request.
     Bearer,
-    /// By a cookie.
+    /// A session cookie.
     Session {
-        /// What the page must send with every change.
+        /// CSRF token that changes must carry.
         csrf: String,
-        /// The session ends then.
+        /// End of the session.
         expires: Timestamp,
     },
-    /// Not at all.
+    /// Not authenticated; anonymous access is enabled.
     Anonymous,
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// As the Kubernetes API knows them.
+    /// The Kubernetes user.
     pub user: Arc<User>,
-    /// Where their rights come from.
-    pub standing: Standing,
-    /// How they were recognised.
+    /// The credential for requests to the Kubernetes API.
+    pub credential: Credential,
+    /// How the caller was authenticated.
     pub via: Via,
 }
 
 impl Caller {
-    /// Whether nothing may be changed, whatever roles say.
+    /// Whether every change is refused, whatever roles allow.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.standing, Standing::Open { write: false })
+        matches!(self.credential, Credential::Server { write: false })
     }
 }
 
@@ -135,81 +136,81 @@ fn log_in() -> ApiError {
     ApiError::unauthorized("log in, or send a token: Authorization: Bearer …")
 }
 
-/// Recognises the caller of every request below it.
-pub async fn identify(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Answer<Response> {
-    let caller = recognise(&server, request.headers()).await?;
+/// Middleware that authenticates the caller of every request.
+pub async fn authenticate(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Answer<Response> {
+    let caller = authenticate_headers(&server, request.headers()).await?;
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if changes {
-        guard_against_other_pages(&server, &caller, request.headers())?;
+        check_csrf(&server, &caller, request.headers())?;
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-async fn recognise(server: &Server, headers: &HeaderMap) -> Answer<Caller> {
+async fn authenticate_headers(server: &Server, headers: &HeaderMap) -> Answer<Caller> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let token =
             bearer(value).ok_or_else(|| ApiError::unauthorized("Authorization has the form: Bearer <token>"))?;
-        let (user, standing) = by_token(server, token).await?;
-        return Ok(Caller { user, standing, via: Via::Bearer });
+        let (user, credential) = by_token(server, token).await?;
+        return Ok(Caller { user, credential, via: Via::Bearer });
     }
     if let Some(session) = server.sessions.of(headers, Timestamp::now()) {
         let until = session.expires;
         let via = Via::Session { csrf: session.csrf, expires: until };
-        let (user, standing) = match session.holder {
+        let (user, credential) = match session.holder {
             Holder::Token(token) => by_token(server, Token::new(&token)).await?,
             Holder::Person { issuer, user } => {
                 if server.oidc.as_ref().is_none_or(|provider| provider.settings.issuer != issuer) {
                     return Err(log_in());
                 }
-                (Arc::new(user), Standing::Vouched { until })
+                (Arc::new(user), Credential::Impersonated { until })
             }
-            Holder::Owner => (Arc::new(owner()), Standing::Open { write: true }),
+            Holder::Owner => (Arc::new(owner()), Credential::Server { write: true }),
         };
-        return Ok(Caller { user, standing, via });
+        return Ok(Caller { user, credential, via });
     }
     if server.options.anonymous
         && is_expected_host(headers, server.options.address.ip(), server.options.base_url.as_deref())
     {
-        let standing = Standing::Open { write: server.options.anonymous_write };
-        return Ok(Caller { user: Arc::new(anonymous()), standing, via: Via::Anonymous });
+        let credential = Credential::Server { write: server.options.anonymous_write };
+        return Ok(Caller { user: Arc::new(anonymous()), credential, via: Via::Anonymous });
     }
     Err(log_in())
 }
 
-/// Whose token it is: of the identity provider by its signature, any other by the Kubernetes API's word.
-pub async fn by_token(server: &Server, token: Token) -> Answer<(Arc<User>, Standing)> {
+/// Authenticates a token: one of the identity provider by its signature, any other by a TokenReview.
+pub async fn by_token(server: &Server, token: Token) -> Answer<(Arc<User>, Credential)> {
     let Some(provider) = server.oidc.as_ref().filter(|provider| provider.issued(&token)) else {
         let user = server.reviews.user(&token).await?;
-        return Ok((user, Standing::Token(token)));
+        return Ok((user, Credential::Token(token)));
     };
-    let vouched = provider.vouched(token.reveal(), None, Timestamp::now()).await.map_err(|mistake| {
-        tracing::info!(issuer = provider.settings.issuer, %mistake, "a token was refused");
-        match mistake {
-            oidc::Mistake::Token(_) | oidc::Mistake::Claims(_) => ApiError::unauthorized("the token is not valid here"),
-            _ => ApiError::unavailable("who you are cannot be checked now; try again"),
+    let authenticated = provider.authenticate(token.reveal(), None).await.map_err(|error| {
+        tracing::info!(issuer = provider.settings.issuer, %error, "token refused");
+        match error {
+            oidc::Error::Token(_) => ApiError::unauthorized("the token is not valid here"),
+            _ => ApiError::unavailable("the token cannot be verified now; try again"),
         }
     })?;
-    Ok((Arc::new(vouched.user), Standing::Vouched { until: vouched.until }))
+    Ok((Arc::new(authenticated.user), Credential::Impersonated { until: authenticated.until }))
 }
 
-/// Whether a caller whose request lasts long is still known.
-pub async fn is_still_known(server: &Server, caller: &Caller) -> Answer<()> {
-    match &caller.standing {
-        Standing::Token(token) => server.reviews.user(token).await.map(|_| ()),
-        Standing::Vouched { until } if *until <= Timestamp::now() => Err(log_in()),
-        Standing::Vouched { .. } | Standing::Open { .. } => Ok(()),
+/// Checks again that the caller of a long request is authenticated.
+pub async fn is_still_authenticated(server: &Server, caller: &Caller) -> Answer<()> {
+    match &caller.credential {
+        Credential::Token(token) => server.reviews.user(token).await.map(|_| ()),
+        Credential::Impersonated { until } if *until <= Timestamp::now() => Err(log_in()),
+        Credential::Impersonated { .. } | Credential::Server { .. } => Ok(()),
     }
 }
 
-/// A change needs proof that the page asked for it, and not another page in the same browser. A bearer token is such a
-/// proof: no page has it by accident.
-fn guard_against_other_pages(server: &Server, caller: &Caller, headers: &HeaderMap) -> Answer<()> {
+/// A change by a session must come from our own page, not from another page in the same browser. A bearer token proves
+/// that: browsers do not add one on their own.
+fn check_csrf(server: &Server, caller: &Caller, headers: &HeaderMap) -> Answer<()> {
     if caller.via == Via::Bearer {
         return Ok(());
     }
     if !is_same_origin(headers, server.options.base_url.as_deref()) {
-        return Err(ApiError::forbidden("the request comes from another page"));
+        return Err(ApiError::forbidden("cross-site requests are refused"));
     }
     if let Via::Session { csrf, .. } = &caller.via {
         let sent = headers.get(CSRF_HEADER).map(http::HeaderValue::as_bytes).unwrap_or_default();
@@ -232,7 +233,7 @@ fn anonymous() -> User {
     User { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()], ..User::default() }
 }
 
-/// Whoever opened the one-time link that the embedded mode printed: the owner of the machine.
+/// The user of the one-time link that the embedded mode prints: the owner of the machine.
 fn owner() -> User {
     User { name: "owner".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() }
 }
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_shows_itself_to_nobody() {
+    fn debug_output_hides_a_token() {
         assert_eq!(format!("{:?}", Token::new("secret")), "Token(…)");
     }
 

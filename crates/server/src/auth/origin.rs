@@ -6,7 +6,7 @@ use http::{HeaderMap, Uri, header};
 
 /// Whether the request comes from a page of this server, or from no page at all.
 ///
-/// Browsers send `Origin` with every change and every WebSocket; what sends none is no page.
+/// Browsers send `Origin` with every change and every WebSocket; a request without one comes from a program.
 pub fn is_same_origin(headers: &HeaderMap, base_url: Option<&str>) -> bool {
     if let Some(site) = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok())
         && !matches!(site, "same-origin" | "none")
@@ -19,7 +19,7 @@ pub fn is_same_origin(headers: &HeaderMap, base_url: Option<&str>) -> bool {
     host.as_ref() == Some(&origin) || base_url.and_then(authority).is_some_and(|ours| ours == origin)
 }
 
-/// Whether a request names this machine, if nobody else should reach it. A page whose name was made to point here
+/// Whether the Host header names this machine, if the server is for this machine only. A page whose name was made to point here
 /// names itself, and is of the same origin as we are for its browser.
 pub fn is_expected_host(headers: &HeaderMap, listens_on: IpAddr, base_url: Option<&str>) -> bool {
     if !listens_on.is_loopback() {
@@ -40,7 +40,7 @@ fn authority(url: &str) -> Option<String> {
     Some(uri.authority()?.as_str().to_ascii_lowercase())
 }
 
-/// Whether browsers reach this server by https only, so that its cookie need not travel in clear text.
+/// Whether browsers reach this server by https only, so that cookies can be marked `Secure`.
 pub fn is_secure(base_url: Option<&str>) -> bool {
     base_url.is_some_and(|url| url.starts_with("https://"))
 }

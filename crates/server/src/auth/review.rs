@@ -1,4 +1,4 @@
-//! What the Kubernetes API says of tokens and rights, remembered briefly.
+//! TokenReviews and SubjectAccessReviews, cached briefly.
 
 use std::{
     collections::HashMap,
@@ -15,19 +15,19 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use sha2::{Digest as _, Sha256};
 
-use super::{Caller, Standing, Token, User};
+use super::{Caller, Credential, Token, User};
 use crate::error::{Answer, ApiError};
 
-/// How long a word of the Kubernetes API is believed. A right that is taken away works for this long at most.
+/// How long a review is cached. A revoked right works for this long at most.
 const BELIEVED: Duration = Duration::from_secs(15);
-/// A refused token is asked about again sooner: it may have been made a moment ago.
+/// How long the refusal of a token is cached: shorter, because the token may have been created a moment ago.
 const REFUSAL_BELIEVED: Duration = Duration::from_secs(3);
-/// Nobody has so many tokens; above this, everything is forgotten.
+/// Most cached tokens. When all are fresh, the cache is cleared.
 const MOST_TOKENS: usize = 10_000;
-/// Users times rights.
+/// Most cached rights (users times rights).
 const MOST_RIGHTS: usize = 100_000;
 
-/// One thing to do with one kind of object.
+/// The attributes of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// Such as `list`.
@@ -63,12 +63,12 @@ pub fn core_resource(verb: &str, resource: &str, namespace: Option<&str>, name: 
 }
 
 impl Attributes {
-    /// Whether nothing is changed by it.
+    /// Whether the request is read-only. Reading a Secret counts as more.
     fn only_reads(&self) -> bool {
         matches!(self.verb.as_str(), "get" | "list" | "watch") && self.resource != "secrets"
     }
 
-    /// In words.
+    /// A description for error messages.
     fn describe(&self) -> String {
         let sub = self.subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
         let name = self.name.as_ref().map(|name| format!(" '{name}'")).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Attributes {
     }
 }
 
-/// What is remembered, and until when.
+/// A cache whose entries expire.
 #[derive(Debug)]
 struct Remembered<K, V> {
     known: Mutex<HashMap<K, (V, Instant)>>,
@@ -110,7 +110,7 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
     }
 }
 
-/// Asks the Kubernetes API who somebody is and what they may do.
+/// Authenticates tokens and checks rights at the Kubernetes API.
 #[derive(Debug)]
 pub struct Reviews {
     tokens: Api<TokenReview>,
@@ -120,7 +120,7 @@ pub struct Reviews {
 }
 
 impl Reviews {
-    /// Reviews by the server's own `client`.
+    /// Reviews made with the server's own `client`.
     pub fn new(client: Client) -> Self {
         Self {
             tokens: Api::all(client.clone()),
@@ -130,11 +130,11 @@ impl Reviews {
         }
     }
 
-    /// Whose token it is.
+    /// The user of a token.
     pub async fn user(&self, token: &Token) -> Answer<Arc<User>> {
         let refused = || ApiError::unauthorized("the token is not valid here");
         if token.reveal().is_empty() {
-            // The Kubernetes API would call that a broken review, not an unknown token.
+            // The Kubernetes API would answer that the review is invalid, not the token.
             return Err(refused());
         }
         let key: [u8; 32] = Sha256::digest(token.reveal()).into();
@@ -160,11 +160,11 @@ impl Reviews {
         user.ok_or_else(refused)
     }
 
-    /// Whether `caller` may do it.
+    /// Whether `caller` has a right.
     pub async fn may(&self, caller: &Caller, what: &Attributes) -> Answer<bool> {
-        match caller.standing {
-            Standing::Open { write } => Ok(write || what.only_reads()),
-            Standing::Token(_) | Standing::Vouched { .. } => {
+        match caller.credential {
+            Credential::Server { write } => Ok(write || what.only_reads()),
+            Credential::Token(_) | Credential::Impersonated { .. } => {
                 let key = (Arc::clone(&caller.user), what.clone());
                 if let Some(known) = self.allowed.get(&key) {
                     return Ok(known);
@@ -176,7 +176,7 @@ impl Reviews {
         }
     }
 
-    /// Refuses what `caller` may not do.
+    /// Fails unless `caller` has a right.
     pub async fn require(&self, caller: &Caller, what: &Attributes) -> Answer<()> {
         if self.may(caller, what).await? {
             return Ok(());
@@ -209,10 +209,10 @@ impl Reviews {
     }
 }
 
-/// A review that this server may not ask for is this server's problem, not the caller's.
+/// A failed review is a problem of this server, not of the caller.
 fn not_reviewed(error: &kube::Error) -> ApiError {
-    tracing::error!(%error, "tokens and rights cannot be reviewed");
-    ApiError::unavailable("who you are cannot be checked now; try again")
+    tracing::error!(%error, "token or access review failed");
+    ApiError::unavailable("tokens and rights cannot be reviewed now; try again")
 }
 
 #[cfg(test)]

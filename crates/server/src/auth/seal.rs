@@ -1,38 +1,38 @@
-//! What only this server can read or make: values for cookies, sealed with its key.
+//! Authenticated encryption of cookie values.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::random;
+use crate::auth::random;
 
-/// Browsers keep no cookie larger than this.
+/// Largest cookie that browsers keep, in bytes.
 const LARGEST: usize = 4000;
 
-/// Why nothing can be sealed.
+/// Why a value cannot be encrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No randomness.
+    /// The system provides no randomness.
     #[error(transparent)]
     Random(#[from] random::NoRandomness),
-    /// The key is not one.
+    /// The key has the wrong length.
     #[error("the session key must have 32 bytes")]
     Key,
-    /// It does not fit.
+    /// The value is too long for a cookie.
     #[error("it is too long for a cookie; use a bearer token instead")]
     TooLong,
 }
 
-/// Seals and opens.
+/// Encrypts and decrypts values with one key.
 pub struct Seal(LessSafeKey);
 
 impl Seal {
-    /// A seal of this key.
+    /// A seal with this key.
     pub fn new(key: &[u8; 32]) -> Result<Self, Error> {
         Ok(Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).map_err(|_| Error::Key)?)))
     }
 
-    /// The value under seal. What is sealed for one purpose is worthless for another.
+    /// Encrypts a value. It can be decrypted for the same `purpose` only.
     pub fn close(&self, purpose: &str, value: &impl Serialize) -> Result<String, Error> {
         let mut bytes = serde_json::to_vec(value).map_err(|_| Error::TooLong)?;
         let nonce = random::bytes::<NONCE_LEN>()?;
@@ -43,7 +43,7 @@ impl Seal {
         if text.len() > LARGEST { Err(Error::TooLong) } else { Ok(text) }
     }
 
-    /// What was sealed for `purpose`; `None` for what is forged or damaged.
+    /// Decrypts a value of [`Self::close`]; `None` if it is forged or damaged.
     pub fn open<T: DeserializeOwned>(&self, purpose: &str, text: &str) -> Option<T> {
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;

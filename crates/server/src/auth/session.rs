@@ -1,6 +1,6 @@
-//! Sessions of the page: who somebody is, or what they logged in with, sealed into their cookie.
+//! Sessions of the page: the user or the token of a login, in an encrypted cookie.
 //!
-//! The server keeps nothing, so sessions survive a restart and any number of servers can share them, as long as they
+//! The server stores nothing, so sessions survive a restart and replicas share them, as long as they
 //! have the same key. Only this server can read or make such a cookie.
 
 use http::{HeaderMap, HeaderValue, header};
@@ -11,59 +11,59 @@ use super::{
     User,
     seal::{Error, Seal},
 };
-use crate::random;
+use crate::auth::random;
 
 /// Name of the cookie.
 const COOKIE: &str = "kubeopencode-session";
-/// How long a session lasts. Its token may end earlier.
+/// Lifetime of a session. The token inside may expire earlier.
 pub const LIFE: SignedDuration = SignedDuration::from_hours(12);
 
-/// Whose session it is.
+/// The owner of a session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Holder {
-    /// Whoever this token belongs to; it is reviewed again and again.
+    /// The user of this token, which is reviewed for every request.
     #[serde(rename = "t")]
     Token(String),
-    /// A person that an identity provider told of.
+    /// A user whom an identity provider authenticated.
     #[serde(rename = "p")]
     Person {
-        /// The provider. Another one's people are strangers.
+        /// The provider. Sessions of another provider are refused.
         issuer: String,
-        /// Who they are.
+        /// The authenticated user.
         user: User,
     },
-    /// The owner of the machine, by a one-time code of its own.
+    /// The owner of the machine, by a one-time code.
     #[serde(rename = "o")]
     Owner,
 }
 
-/// What a cookie holds.
+/// The content of a session cookie.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Session {
-    /// Whose it is.
+    /// The owner of the session.
     #[serde(rename = "h")]
     pub holder: Holder,
-    /// What the page must send with every change.
+    /// CSRF token that changes must carry.
     #[serde(rename = "c")]
     pub csrf: String,
-    /// It is worthless then.
+    /// End of the session.
     #[serde(rename = "e")]
     pub expires: Timestamp,
 }
 
-/// Makes and reads sessions, and other cookies that only this server can read.
+/// Creates and reads sessions and other encrypted cookies.
 pub struct Sessions {
     seal: Seal,
     secure: bool,
 }
 
 impl Sessions {
-    /// Sessions under `key`. With `secure`, cookies travel by https only.
+    /// Sessions encrypted with `key`. With `secure`, cookies are marked `Secure`.
     pub fn new(key: &[u8; 32], secure: bool) -> Result<Self, Error> {
         Ok(Self { seal: Seal::new(key)?, secure })
     }
 
-    /// A new session, and the header that gives it to the browser.
+    /// A new session, and the `Set-Cookie` header for the browser.
     pub fn start(&self, holder: Holder, life: SignedDuration, now: Timestamp) -> Result<(Session, HeaderValue), Error> {
         let expires = now.checked_add(life).unwrap_or(now);
         let session = Session { holder, csrf: random::text(24)?, expires };
@@ -71,19 +71,19 @@ impl Sessions {
         Ok((session, self.header(COOKIE, "/", "Strict", &value, life.as_secs())))
     }
 
-    /// The session in the cookie of a request; `None` for one that is forged, damaged or over.
+    /// The session in the cookie of a request; `None` if it is forged, damaged or expired.
     pub fn of(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
         let session: Session = self.seal.open(COOKIE, &cookie(headers, COOKIE)?)?;
         (session.expires > now).then_some(session)
     }
 
-    /// The header that takes a session away.
+    /// The `Set-Cookie` header that removes a session.
     pub fn end(&self) -> HeaderValue {
         self.header(COOKIE, "/", "Strict", "", 0)
     }
 
-    /// A header that has the browser keep `value` under seal and bring it back below `path`, also when another site
-    /// sends it there.
+    /// A `Set-Cookie` header with an encrypted `value` that the browser sends below `path`, also when another site
+    /// redirects there.
     pub fn keep(
         &self,
         name: &str,
@@ -94,12 +94,12 @@ impl Sessions {
         Ok(self.header(name, path, "Lax", &self.seal.close(name, value)?, life.as_secs()))
     }
 
-    /// What a browser brought back.
+    /// The value that [`Self::keep`] encrypted.
     pub fn kept<T: DeserializeOwned>(&self, headers: &HeaderMap, name: &str) -> Option<T> {
         self.seal.open(name, &cookie(headers, name)?)
     }
 
-    /// The header that takes what was kept away.
+    /// The `Set-Cookie` header that removes the value of [`Self::keep`].
     pub fn forget(&self, name: &str, path: &str) -> HeaderValue {
         self.header(name, path, "Lax", "", 0)
     }

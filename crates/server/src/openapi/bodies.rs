@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema as _;
 
 use crate::{
-    kind::{Served, Short},
+    routes::kind::{Served, Short},
     wire::ObjectResponse,
 };
 
@@ -17,12 +17,12 @@ pub fn spec_name(kind: &str) -> String {
     format!("{kind}Spec")
 }
 
-/// Name of the schema of what creates an object of a kind.
+/// Name of the request schema that creates an object of a kind.
 pub fn new_name(kind: &str) -> String {
     format!("New{kind}")
 }
 
-/// Name of the schema of what replaces an object of a kind.
+/// Name of the request schema that replaces an object of a kind.
 pub fn changed_name<K: Served>() -> String {
     if K::SHORT == Short::CronTask { format!("Changed{}", K::KIND) } else { K::KIND.to_owned() }
 }
@@ -38,7 +38,7 @@ pub fn response_name<K: Served>() -> String {
     if is_plain::<K>() { format!("{}Response", K::KIND) } else { name.into_owned() }
 }
 
-/// Whether a kind has no shape of its own on the wire.
+/// Whether a kind has the general response.
 fn is_plain<K: Served>() -> bool {
     K::Response::name() == ObjectResponse::name()
 }
@@ -55,8 +55,8 @@ pub fn add<K: Served>(schemas: &mut Map<String, Value>, crds: &[Value]) {
     let (short, partial) = match K::SHORT {
         Short::Task => (refined(schemas.get("CreateTask"), &fields), None),
         Short::CronTask => {
-            let task = properties(&spec_of(crds, "Task"), &crate::kind::OF_THE_TASK);
-            let optional = properties(&spec, &crate::kind::CHANGED_ALONE);
+            let task = properties(&spec_of(crds, "Task"), &crate::routes::kind::OF_THE_TASK);
+            let optional = properties(&spec, &crate::routes::kind::CHANGED_ALONE);
             let description = task.get("description").cloned().unwrap_or_default();
             let change: Map<_, _> = optional.into_iter().chain([("description".to_owned(), description)]).collect();
             let new = fields.into_iter().chain(task).collect();
@@ -117,7 +117,7 @@ pub fn whole(kind: &str, spec: &Value) -> Value {
     })
 }
 
-/// What people write into the metadata of an object.
+/// The user-written metadata of an object.
 pub fn object_meta() -> Value {
     let texts = || json!({ "type": "object", "additionalProperties": { "type": "string" } });
     json!({
@@ -165,7 +165,7 @@ fn properties(spec: &Value, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), spec["properties"].get(*name)?.clone()))).collect()
 }
 
-/// A definition without what only Kubernetes reads.
+/// A definition without Kubernetes extensions.
 pub fn plain(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

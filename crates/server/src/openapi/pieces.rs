@@ -131,11 +131,11 @@ impl Pieces {
     }
 }
 
-/// Whether two schemas allow the same. What a field is for is told differently wherever a piece is used.
+/// Whether two schemas allow the same. Descriptions are ignored: they differ wherever a piece is used.
 fn is_same(one: &Value, other: &Value) -> bool {
     let (Value::Object(one), Value::Object(other)) = (one, other) else { return false };
-    let told = |schema: &Map<String, Value>| usize::from(schema.contains_key("description"));
-    one.len() - told(one) == other.len() - told(other)
+    let described = |schema: &Map<String, Value>| usize::from(schema.contains_key("description"));
+    one.len() - described(one) == other.len() - described(other)
         && one.iter().all(|(key, value)| key == "description" || other.get(key) == Some(value))
 }
 

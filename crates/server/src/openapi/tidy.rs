@@ -1,10 +1,10 @@
-//! What holds for every schema and every operation.
+//! Rules for every schema and every operation.
 
 use serde_json::{Map, Value, json};
 
 use super::bodies::reference;
 
-/// Nothing is ever null: what is unset is left out.
+/// No field is nullable: unset fields are omitted.
 pub fn without_null(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -21,7 +21,7 @@ pub fn without_null(schema: &mut Value) {
                 if let [Value::Object(only)] = choices.as_slice() {
                     let only = only.clone();
                     object.shift_remove(key);
-                    // What is said here is closer than what is said there.
+                    // The description at the field wins over that of its type.
                     for (key, value) in only {
                         object.entry(key).or_insert(value);
                     }
@@ -107,7 +107,7 @@ pub fn refusals() -> Map<String, Value> {
 const OPEN: [&str; 4] = ["/api/v1/health", "/api/v1/ready", "/api/v1/info", "/api/v1/login"];
 
 impl Operation<'_> {
-    /// Describes names in the path, who may ask, and how it can be refused.
+    /// Describes path parameters, authentication and error responses.
     pub fn complete(&mut self) {
         self.name_parts();
         let open = OPEN.contains(&self.path);

@@ -5,8 +5,8 @@ use api::{
     kinds::agent::{AgentPhase, GitSyncStatus, ToolStatus},
     workload::{Persistence, Standby},
 };
+use domain::agent::standby::Suspension;
 use jiff::Timestamp;
-use kubeopencode_core::standby::Suspension;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
@@ -24,7 +24,7 @@ use super::{
 pub struct AgentResponse {
     #[serde(flatten)]
     pub identity: Identity,
-    /// What it is for.
+    /// Short description shown to users.
     pub profile: Option<String>,
     pub template_ref: Option<NameRef>,
     #[serde(flatten)]
@@ -34,18 +34,18 @@ pub struct AgentResponse {
     pub share: Option<ShareSummary>,
     pub conditions: Vec<Condition>,
     pub server_status: ServerStatus,
-    /// Absent before its controller has seen it.
+    /// Absent until the controller has seen the Agent.
     #[schema(schema_with = piece::<AgentPhase>)]
     pub phase: Option<AgentPhase>,
-    /// Whether its spec says that it is suspended.
+    /// Whether the spec suspends the Agent.
     pub suspend: bool,
-    /// Who suspended it, when it is.
+    /// What suspended the Agent, if it is suspended.
     pub suspended_by: Option<Suspender>,
-    /// Tasks that run on it, and how many may.
+    /// Running Tasks and their limit.
     pub slots: Slots,
-    /// Tasks that wait for it.
+    /// Tasks waiting for a slot.
     pub queue_length: usize,
-    /// Model that it uses, as provider/model.
+    /// Main model, as provider/model.
     pub resolved_model: Option<String>,
     #[schema(schema_with = pieces::<ToolStatus>)]
     pub tools: Option<Vec<ToolStatus>>,
@@ -53,12 +53,12 @@ pub struct AgentResponse {
     pub persistence: Option<Persistence>,
 }
 
-/// Who suspended an Agent.
+/// What suspended an Agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub enum Suspender {
     /// A person.
     User,
-    /// Its own standby, because nobody needed it.
+    /// Standby, because the Agent was idle.
     Standby,
 }
 
@@ -72,7 +72,7 @@ pub struct Slots {
     pub total: Option<u32>,
 }
 
-/// A share link, without its token.
+/// A share link without the token.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -103,27 +103,27 @@ pub struct ServerStatus {
     pub git_sync_statuses: Option<Vec<GitSyncStatus>>,
 }
 
-/// What a share link opens, for whoever holds it.
+/// The Agent of a share link, for the holder of the link.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShareInfo {
     pub agent_name: String,
     pub namespace: String,
-    /// What the Agent is for.
+    /// Short description of the Agent.
     pub profile: Option<String>,
     /// The link stops opening then.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A share link with its token, for those who may read its Secret.
+/// A share link; with the token for callers who may read the Secret.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShareResponse {
     pub enabled: bool,
     pub active: bool,
-    /// Only for those who may read its Secret.
+    /// Only for callers who may read the Secret.
     pub token: Option<String>,
     /// Path of the link.
     pub path: Option<String>,
@@ -138,7 +138,7 @@ pub struct ShareResponse {
 pub struct ShareRequest {
     /// The link opens; true when unset.
     pub enabled: Option<bool>,
-    /// It stops opening after this time, such as 24h.
+    /// Lifetime of the link, such as 24h.
     pub expires_in: Option<String>,
     /// Only from these addresses or ranges.
     #[serde(rename = "allowedIPs")]

@@ -11,7 +11,7 @@ use super::{
     piece::{piece, pieces},
     time,
 };
-use crate::span;
+use crate::wire::duration;
 
 /// A CronTask.
 #[skip_serializing_none]
@@ -27,7 +27,7 @@ pub struct CronTaskResponse {
     pub suspend: bool,
     pub max_retained_tasks: i32,
     pub starting_deadline_seconds: Option<i64>,
-    /// Tasks of it that have not finished.
+    /// Unfinished Tasks of the CronTask.
     pub active: i32,
     /// Their names.
     pub active_tasks: Vec<String>,
@@ -76,7 +76,7 @@ impl CronTaskResponse {
                 description: task.description.clone(),
                 agent_ref: task.agent_ref.as_ref().map(NameRef::from),
                 template_ref: task.template_ref.as_ref().map(NameRef::from),
-                timeout: task.timeout.map(|timeout| span::text(timeout.to_std())),
+                timeout: task.timeout.map(|timeout| duration::text(timeout.to_std())),
                 contexts: task.contexts.clone(),
             },
             conditions: conditions(status.conditions.as_ref()),
@@ -91,7 +91,7 @@ pub struct Upcoming {
     pub schedule: String,
     /// Zone of the local times.
     pub time_zone: String,
-    /// Nothing happens at these times while it is suspended.
+    /// While suspended, no Tasks are created at these times.
     pub suspended: bool,
     pub times: Vec<UpcomingTime>,
 }
@@ -100,6 +100,6 @@ pub struct Upcoming {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct UpcomingTime {
     pub at: Timestamp,
-    /// The same on the clocks of the zone, with its offset.
+    /// The same as local time of the zone, with the offset from UTC.
     pub local: String,
 }

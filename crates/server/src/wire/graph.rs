@@ -1,14 +1,14 @@
-//! What refers to what.
+//! The graph of references.
 
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// Objects and who uses them.
+/// Objects and their references.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Graph {
     pub nodes: Vec<Node>,
-    /// From what is used to who uses it.
+    /// From the used object to its user.
     pub edges: Vec<Edge>,
     /// Whether there is more than is shown.
     pub truncated: bool,
@@ -24,7 +24,7 @@ pub struct Node {
     pub namespace: String,
     pub name: String,
     pub ready: Option<bool>,
-    /// False: something refers to it, and it is not there. Absent: not known.
+    /// False if the object is referenced and missing. Absent if unknown.
     pub exists: Option<bool>,
     pub detail: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Who somebody is and what they may do.
+//! Login, the authenticated user and rights on the wire.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// The server lives.
+/// Liveness of the server.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Health {
     pub status: String,
@@ -60,7 +60,7 @@ pub struct AuthenticationInfo {
 /// An identity provider to log in with.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ProviderInfo {
-    /// Its name, for a button: Sign in with …
+    /// Display name: Sign in with …
     pub name: String,
     /// Where a browser begins; `?next=` is the page to go to afterwards.
     pub path: String,
@@ -73,7 +73,7 @@ pub struct LoginRequest {
     pub token: String,
 }
 
-/// Who somebody is.
+/// The authenticated user.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -83,17 +83,17 @@ pub struct WhoAmI {
     pub anonymous: bool,
     /// Nothing can be changed.
     pub read_only: bool,
-    pub via: Recognised,
-    /// Send it as X-KubeOpenCode-CSRF with every change.
+    pub via: AuthenticatedBy,
+    /// CSRF token of a session, required as X-KubeOpenCode-CSRF with every change.
     pub csrf_token: Option<String>,
     /// The session ends then.
     pub expires_at: Option<Timestamp>,
 }
 
-/// How somebody was recognised.
+/// How the caller was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Recognised {
+pub enum AuthenticatedBy {
     /// By a token in the request.
     Bearer,
     /// By a cookie.

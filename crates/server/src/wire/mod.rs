@@ -1,12 +1,13 @@
-//! What goes over the wire, in the names that upstream's clients know; what we add is never a new name for an old thing.
+//! Request and response bodies, with the field names of upstream's API. Additions never rename an upstream field.
 //!
-//! Times are RFC 3339. What is unset is left out, never null. No type here can hold the value of a Secret, except the
-//! token of a share link, which is only given to who may read its Secret.
+//! Times are RFC 3339. Unset fields are omitted, never null. No type here can hold the value of a Secret, except the
+//! token of a share link, which is sent only to callers who may read that Secret.
 
 #![allow(clippy::struct_field_names, reason = "the wire has these names")]
 
 mod agent;
 mod cron_task;
+pub(crate) mod duration;
 mod graph;
 mod login;
 mod object;
@@ -33,8 +34,8 @@ pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime};
 pub use graph::{Edge, Graph, Node};
 pub use login::{
-    Allowed, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo, Readiness, Ready,
-    Recognised, WhoAmI,
+    Allowed, AuthenticatedBy, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo,
+    Readiness, Ready, WhoAmI,
 };
 pub use object::{ConfigResponse, ObjectResponse, ready};
 pub use registry::RegistryResponse;
@@ -45,25 +46,25 @@ pub use task::{
 };
 pub use template::AgentTemplateResponse;
 
-/// What went wrong, in words for a person and for a program.
+/// An error, for people and programs.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// Stable word.
-    pub error: Word,
-    /// The same as a sentence.
+    /// Machine-readable reason.
+    pub error: ErrorReason,
+    /// Message for people.
     pub message: String,
     /// HTTP status code.
     pub code: u16,
-    /// Path of the field that is wrong.
+    /// Path of the first invalid field.
     pub field: Option<String>,
-    /// All of them, when there is more than one.
+    /// All invalid fields, if there is more than one.
     pub fields: Option<Vec<FieldError>>,
 }
 
-/// What went wrong, in one word.
+/// Why a request failed, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub enum Word {
+pub enum ErrorReason {
     AlreadyExists,
     BadGateway,
     BadRequest,
@@ -80,36 +81,36 @@ pub enum Word {
     UnsupportedMediaType,
 }
 
-/// One field that is wrong.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
-    /// Its path, such as `spec.contexts[0].text`.
+    /// Path, such as `spec.contexts[0].text`.
     pub field: String,
-    /// What is wrong with it.
+    /// Why the field is invalid.
     pub message: String,
 }
 
-/// What was done, in words.
+/// The outcome of an action, for people.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Told {
+pub struct Message {
     pub message: String,
 }
 
-/// Where a page lies in the whole list.
+/// The position of a page in the whole list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pagination {
-    /// Most objects of a page.
+    /// Page size.
     pub limit: usize,
-    /// Objects before this page.
+    /// Number of objects before this page.
     pub offset: usize,
-    /// Objects in all.
+    /// Objects of the whole list.
     pub total_count: usize,
     /// Whether another page follows.
     pub has_more: bool,
 }
 
-/// Names an object of a known kind.
+/// A reference to an object of a known kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NameRef {
     /// Name of the object.
@@ -127,16 +128,16 @@ impl From<&api::refs::LocalRef> for NameRef {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it tells of.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     #[schema(schema_with = condition_status)]
     pub status: String,
-    /// Stable word.
+    /// Machine-readable reason.
     pub reason: String,
-    /// The same as a sentence.
+    /// Message for people.
     pub message: String,
-    /// Since when.
+    /// Time of the last change of the status.
     pub last_transition_time: Option<Timestamp>,
 }
 
@@ -156,7 +157,7 @@ pub fn conditions(conditions: Option<&Vec<meta::Condition>>) -> Vec<Condition> {
     conditions.into_iter().flatten().map(one).collect()
 }
 
-/// What every object tells of itself.
+/// Metadata of an object.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -167,13 +168,13 @@ pub struct Identity {
     pub namespace: Option<String>,
     /// Its UID.
     pub uid: Option<String>,
-    /// Its version; send it back with a change to be told of a change in between.
+    /// Version of the object. Sent back as If-Match, it prevents lost updates.
     pub resource_version: Option<String>,
-    /// Counts changes of its spec.
+    /// Number of changes of the spec.
     pub generation: Option<i64>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Option<Timestamp>,
-    /// Since when it is being deleted.
+    /// Time at which deletion was requested.
     pub deletion_timestamp: Option<Timestamp>,
     /// Its labels.
     pub labels: Option<BTreeMap<String, String>>,
@@ -196,7 +197,7 @@ impl Identity {
     }
 }
 
-/// A time of Kubernetes as the wire has it.
+/// A time of Kubernetes as a timestamp.
 pub fn time(time: Option<&meta::Time>) -> Option<Timestamp> {
     time.map(|time| time.0)
 }

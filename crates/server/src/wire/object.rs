@@ -17,16 +17,16 @@ use super::{Condition, Identity, conditions, piece::piece};
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ObjectResponse {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
     #[serde(flatten)]
     pub identity: Identity,
-    /// Whether it works, as far as its conditions tell.
+    /// Whether all conditions about readiness are true; absent if there are none.
     pub ready: Option<bool>,
     pub conditions: Vec<Condition>,
     #[schema(value_type = Object)]
     pub spec: Value,
-    /// Its status without conditions.
+    /// Status without conditions.
     #[schema(value_type = Option<Object>)]
     pub status: Option<Value>,
 }

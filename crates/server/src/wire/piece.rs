@@ -22,7 +22,7 @@ pub fn anything() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(SchemaType::AnyValue).into()
 }
 
-/// A text that is one of some words.
+/// A string enum.
 pub fn one_of<const N: usize>(words: [&str; N]) -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
 }
@@ -31,7 +31,7 @@ pub fn one_of<const N: usize>(words: [&str; N]) -> RefOr<Schema> {
 /// kinds' own (`openapi/pieces.rs`).
 pub fn definitions() -> Map<String, Value> {
     use api::kinds::{agent, registry, task};
-    use kubeopencode_core::explain;
+    use domain::explain;
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
         let schema = generator.subschema_for::<T>();
         // Kinds' own definitions hold no references, so the types of rules are written out in them. Here they have names.

@@ -1,4 +1,4 @@
-//! Registries on the wire: what is listed and what was found, side by side.
+//! Registries on the wire: packages of the spec with their resolved versions.
 
 use api::{
     Registry,
@@ -11,7 +11,7 @@ use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::{Condition, Identity, conditions, piece::piece, time};
-use crate::span;
+use crate::wire::duration;
 
 /// A Registry.
 #[skip_serializing_none]
@@ -40,7 +40,7 @@ pub struct Found {
     #[schema(schema_with = piece::<AssetPhase>)]
     pub phase: Option<AssetPhase>,
     pub last_checked: Option<Timestamp>,
-    /// Why it is not there.
+    /// Why the package is not available.
     pub message: Option<String>,
 }
 
@@ -130,7 +130,7 @@ impl RegistryResponse {
         };
         Self {
             identity: Identity::of(registry),
-            check_interval: spec.check_interval.map(|interval| span::text(interval.to_std())),
+            check_interval: spec.check_interval.map(|interval| duration::text(interval.to_std())),
             npm_registry_url: spec.npm_registry_url.clone(),
             images: spec.images.iter().flatten().map(image).collect(),
             skills: spec.skills.iter().flatten().map(skill).collect(),

@@ -1,4 +1,4 @@
-//! What Agents and AgentTemplates have in common on the wire.
+//! Settings shared by Agents and AgentTemplates on the wire.
 
 use api::{
     context::{ContextType, GitSync, PluginSpec, SkillSource},
@@ -56,7 +56,7 @@ pub struct Credential {
     pub env: Option<String>,
 }
 
-/// A context, without its content.
+/// A context without the content.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

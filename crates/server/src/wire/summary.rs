@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::{Slots, TaskResponse, piece::piece};
 
-/// What goes on.
+/// Totals for the dashboard.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {

@@ -26,7 +26,7 @@ use super::{
     piece::{one_of, piece, pieces},
     time,
 };
-use crate::span;
+use crate::wire::duration;
 
 /// In lists a description is cut after this many characters.
 const SHORT: usize = 1000;
@@ -40,11 +40,11 @@ pub struct TaskResponse {
     pub identity: Identity,
     #[schema(schema_with = piece::<TaskPhase>)]
     pub phase: TaskPhase,
-    /// What to do. Lists show the beginning.
+    /// Description. Lists hold the first 1000 characters.
     pub description: Option<String>,
-    /// Agent that it runs on.
+    /// Agent of the Task.
     pub agent_ref: Option<NameRef>,
-    /// Template that it is made from.
+    /// AgentTemplate of the Task.
     pub template_ref: Option<NameRef>,
     /// Stop after this time.
     pub timeout: Option<String>,
@@ -55,9 +55,9 @@ pub struct TaskResponse {
     pub session: Option<Session>,
     /// When the work began.
     pub start_time: Option<Timestamp>,
-    /// When it ended.
+    /// Time of completion.
     pub completion_time: Option<Timestamp>,
-    /// How long it took or takes, such as 1m5s.
+    /// Duration so far, such as 1m5s.
     pub duration: Option<String>,
     /// The same in seconds.
     pub duration_seconds: Option<i64>,
@@ -65,9 +65,9 @@ pub struct TaskResponse {
     pub conditions: Vec<Condition>,
     /// Our own annotations (kubeopencode.io/…).
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Stable word for why it waits or how it ended.
+    /// Machine-readable reason for waiting or for the outcome.
     pub reason: Option<String>,
-    /// The same as a sentence.
+    /// Message for people.
     pub message: Option<String>,
     /// Exit code of the task container.
     pub exit_code: Option<i32>,
@@ -84,19 +84,19 @@ pub struct TaskResponse {
     /// Tokens and cost.
     #[schema(schema_with = piece::<Usage>)]
     pub usage: Option<Usage>,
-    /// What the run produced.
+    /// Result of the run.
     pub result: Option<TaskOutcome>,
-    /// How much of the log is kept.
+    /// State of the archived log.
     pub logs: Option<LogState>,
-    /// CronTask that created it.
+    /// CronTask that created the Task.
     pub cron_task: Option<String>,
     /// Tasks that must end first.
     #[schema(schema_with = pieces::<Dependency>)]
     pub depends_on: Option<Vec<Dependency>>,
-    /// What the agent is told besides; only in details.
+    /// Contexts; only in details.
     #[schema(schema_with = pieces::<ContextItem>)]
     pub contexts: Option<Vec<ContextItem>>,
-    /// Somebody asked to stop it.
+    /// A stop was requested.
     pub stop_requested: bool,
     /// The agent waits for a person's permission.
     pub awaiting_approval: bool,
@@ -134,17 +134,17 @@ impl Timings {
     }
 }
 
-/// What a run produced.
+/// The result of a run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskOutcome {
-    /// The agent's last words, shortened.
+    /// The final answer, shortened.
     pub summary: Option<String>,
     /// Declared outputs; only in details.
     pub outputs: Option<BTreeMap<String, String>>,
 }
 
-/// How much of a log is kept.
+/// State of an archived log.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct LogState {
@@ -187,14 +187,14 @@ pub struct Runs {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResponse {
-    /// Its number.
+    /// Number, starting at 1.
     pub run: i64,
-    /// Running, Completed or Failed; unset if its record cannot be read.
+    /// Running, Completed or Failed; unset if the run record cannot be read.
     #[schema(schema_with = piece::<TaskPhase>)]
     pub phase: Option<TaskPhase>,
-    /// Stable word for how it ended.
+    /// Machine-readable reason for the outcome.
     pub reason: Option<String>,
-    /// The same as a sentence.
+    /// Message for people.
     pub message: Option<String>,
     /// Exit code of the task container.
     pub exit_code: Option<i32>,
@@ -204,14 +204,14 @@ pub struct RunResponse {
     pub start_time: Option<Timestamp>,
     /// When the run ended.
     pub completion_time: Option<Timestamp>,
-    /// How long it took or takes, such as 1m5s.
+    /// Duration so far, such as 1m5s.
     pub duration: Option<String>,
     /// Tokens and cost.
     #[schema(schema_with = piece::<Usage>)]
     pub usage: Option<Usage>,
-    /// The agent's last words, shortened.
+    /// The final answer, shortened.
     pub summary: Option<String>,
-    /// How much of the log is kept.
+    /// State of the archived log.
     pub logs: Option<LogState>,
 }
 
@@ -228,7 +228,7 @@ impl RunResponse {
             attempt: status.attempt,
             start_time,
             completion_time,
-            duration: took.map(span::seconds_text),
+            duration: took.map(duration::seconds_text),
             usage: status.usage,
             summary: status.result.and_then(|result| result.summary),
             logs: status.logs.as_ref().map(LogState::from),
@@ -268,12 +268,12 @@ impl TaskResponse {
             description: spec.description.as_deref().map(shortened),
             agent_ref: spec.agent_ref.as_ref().map(NameRef::from),
             template_ref: spec.template_ref.as_ref().map(NameRef::from),
-            timeout: spec.timeout.map(|timeout| span::text(timeout.to_std())),
+            timeout: spec.timeout.map(|timeout| duration::text(timeout.to_std())),
             pod_name: status.pod_name.clone(),
             session: status.session.clone(),
             start_time,
             completion_time,
-            duration: took.map(span::seconds_text),
+            duration: took.map(duration::seconds_text),
             duration_seconds: took,
             conditions: conditions(status.conditions.as_ref()),
             reason: status.reason.clone(),
@@ -309,9 +309,9 @@ fn shortened(text: &str) -> String {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateTask {
-    /// Its name; one is made up when unset.
+    /// Name; generated if empty.
     pub name: Option<String>,
-    /// What to do, in plain words.
+    /// Description of the work.
     pub description: String,
     /// Agent to run on; exactly one of agentRef and templateRef.
     pub agent_ref: Option<NameRef>,
@@ -321,7 +321,7 @@ pub struct CreateTask {
     pub timeout: Option<String>,
     /// Higher goes first in the queue.
     pub priority: Option<i32>,
-    /// What the agent should know: Text, ConfigMap, Git, Runtime or URL, as in the Task's spec.
+    /// Contexts: Text, ConfigMap, Git, Runtime or URL, as in the Task's spec.
     #[schema(value_type = Option<Vec<Object>>)]
     pub contexts: Option<Vec<Value>>,
     /// Tasks that must end first.
@@ -363,11 +363,11 @@ pub struct Containers {
 pub struct ContainerState {
     /// Its name.
     pub name: String,
-    /// Whether it prepares the work.
+    /// Whether this is an init container.
     pub init: bool,
     #[schema(schema_with = container_state)]
     pub state: String,
-    /// How it ended.
+    /// Reason for the termination.
     pub exit_code: Option<i32>,
 }
 
@@ -381,7 +381,7 @@ pub struct Permissions {
     pub permissions: Vec<Permission>,
 }
 
-/// A permission that an agent asks for, as OpenCode tells it.
+/// A permission request of an agent, as OpenCode reports it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Permission {
@@ -392,13 +392,27 @@ pub struct Permission {
     pub session_id: String,
     /// Which permission, such as bash.
     pub permission: Option<String>,
-    /// What exactly is asked for.
+    /// Patterns that the request covers.
     pub patterns: Option<Vec<String>>,
     /// Details of the tool.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
-    /// What an answer "always" would allow from now on.
+    /// Patterns that the reply `always` allows from now on.
     pub always: Option<Vec<String>>,
+}
+
+impl From<opencode::Asked> for Permission {
+    fn from(asked: opencode::Asked) -> Self {
+        let opencode::Asked { id, session, permission, patterns, metadata, always } = asked;
+        Self {
+            id,
+            session_id: session,
+            permission: Some(permission),
+            patterns: Some(patterns),
+            metadata: Some(metadata).filter(|metadata| !metadata.is_null()),
+            always: Some(always),
+        }
+    }
 }
 
 /// The answer to a permission request.
@@ -407,9 +421,19 @@ pub struct Permission {
 pub struct PermissionReply {
     /// Allow once, allow always, or reject.
     pub reply: Reply,
-    /// Told to the agent with a rejection, so that it can go on in another way.
+    /// Sent to the agent with a rejection, so that it can try another way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+impl From<PermissionReply> for opencode::Reply {
+    fn from(PermissionReply { reply, message }: PermissionReply) -> Self {
+        match reply {
+            Reply::Once => Self::Once,
+            Reply::Always => Self::Always,
+            Reply::Reject => Self::Reject(message),
+        }
+    }
 }
 
 /// How a permission request is answered.

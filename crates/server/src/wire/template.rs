@@ -15,9 +15,9 @@ pub struct AgentTemplateResponse {
     #[serde(flatten)]
     pub settings: Settings,
     pub conditions: Vec<Condition>,
-    /// Agents that use it.
+    /// Number of Agents that use the template.
     pub agent_count: usize,
-    /// Tasks that run on it or wait for it.
+    /// Number of unfinished Tasks that use the template directly.
     pub task_count: usize,
 }
 

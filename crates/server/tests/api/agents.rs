@@ -1,4 +1,4 @@
-//! Agents, and what stands behind them: here a server that speaks OpenCode's protocol.
+//! Agents, with a server that speaks OpenCode's protocol.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,11 +17,11 @@ use tokio_tungstenite::tungstenite;
 
 use crate::harness::{self, Harness};
 
-/// What the server of the Agent was asked.
+/// The requests to the server of the Agent.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<Heard>>>);
 
-/// What, with which credentials, and the body.
+/// Path, credentials and body.
 type Heard = (String, Option<String>, Value);
 
 impl Asked {
@@ -45,6 +45,7 @@ async fn agent(it: &Harness, token: &str, sessions: Value, permissions: Value) -
         .route("/session/ses_1", get(async move || Json(one)))
         .route("/session/ses_1/message", get(async move || Json(messages)))
         .route("/session/ses_1/children", get(async || Json(json!([{ "id": "ses_child" }]))))
+        .route("/session/ses_child/children", get(async || Json(json!([]))))
         .route("/permission", get(async move || Json(permissions)))
         .route(
             "/permission/{id}/reply",
@@ -79,7 +80,7 @@ async fn agent(it: &Harness, token: &str, sessions: Value, permissions: Value) -
     tokio::spawn(async move { axum::serve(listener, router).await });
     let body = json!({ "name": "dev" });
     assert_eq!(it.post(&it.here("/agents"), token, &body).await.0, 201);
-    it.create::<Secret>(json!({ "metadata": { "name": kubeopencode_core::names::agent_password("dev") }, "stringData": { "password": "hunter2" } })).await;
+    it.create::<Secret>(json!({ "metadata": { "name": domain::workload::names::agent_password("dev") }, "stringData": { "password": "hunter2" } })).await;
     it.set_status("agents", "dev", json!({ "ready": true, "url": format!("http://{address}") })).await;
     it.until("the Agent is ready", async || it.get(&it.here("/agents?ready=true"), token).await.1["total"] == 1).await;
     asked
@@ -181,7 +182,7 @@ async fn a_websocket_passes_through_the_proxy_but_not_from_another_page() {
     let bearer = format!("Bearer {token}");
     let (mut socket, _) = connect(&[("authorization", &bearer)]).await.unwrap();
     socket.send(tungstenite::Message::text("hello")).await.unwrap();
-    let answer = tokio::time::timeout(harness::PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+    let answer = tokio::time::timeout(harness::LIMIT, socket.next()).await.unwrap().unwrap().unwrap();
     assert_eq!(answer.into_text().unwrap().as_str(), "echo hello");
 
     let login = it.http.post(it.path("/login")).json(&json!({ "token": token })).send().await.unwrap();

@@ -35,7 +35,7 @@ async fn changes_are_told_as_they_happen_and_again_to_who_comes_back() {
         (Some("MODIFIED"), Some("Running"))
     );
 
-    // What happens while nobody listens is told to who comes back, once and in order.
+    // A client that reconnects gets the events that it missed, once and in order.
     drop(feed);
     assert_eq!(it.post(&it.here("/tasks"), &token, &task("b")).await.0, 201);
     assert_eq!(it.send(reqwest::Method::DELETE, &it.here("/tasks/a"), &token, None).await.0, 204);
@@ -72,7 +72,7 @@ async fn nobody_hears_of_what_they_may_not_see() {
     let mut feed = Events::of(response);
     assert_eq!(feed.next().await.unwrap().event, "hello");
     let task = |name: &str| json!({ "name": name, "description": "x", "agentRef": { "name": "dev" } });
-    // In another namespace, of another kind, and then what may be seen.
+    // In another namespace, of another kind, and then one that the user may see.
     assert_eq!(other.post(&other.here("/tasks"), &other_owner, &task("secret")).await.0, 201);
     assert_eq!(it.post(&it.here("/agents"), &owner, &json!({ "name": "dev" })).await.0, 201);
     it.until_listed(&owner, "/agents", 1).await;

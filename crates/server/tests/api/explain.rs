@@ -48,7 +48,7 @@ async fn a_task_that_waits_for_a_slot_says_who_has_it_and_where_every_setting_ca
     };
     assert_eq!(origin("agent.executorImage"), (json!("box:1"), "Agent 'dev'".to_owned()));
     assert_eq!(origin("agent.workspaceDir"), (json!("/work"), "AgentTemplate 'base'".to_owned()));
-    assert_eq!(origin("agent.stallTimeout"), (json!("15m"), "what is built in".to_owned()));
+    assert_eq!(origin("agent.stallTimeout"), (json!("15m"), "built-in default".to_owned()));
 
     let (_, agent) = it.get(&it.here("/agents/dev/explain"), &token).await;
     assert_eq!(agent["running"][0]["name"], "runs");

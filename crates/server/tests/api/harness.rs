@@ -19,7 +19,7 @@ use server::{Access, Listening, LoginLinks, Oidc, Options};
 use tokio::{sync::OnceCell, task::JoinHandle, time::timeout};
 
 /// Nothing here takes longer, even on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 pub struct Harness {
     pub url: String,
@@ -79,7 +79,7 @@ pub async fn start_for(options: Options, provider: Option<Oidc>) -> Harness {
     let http = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
-        .timeout(PATIENCE)
+        .timeout(LIMIT)
         .build()
         .unwrap();
     let namespace = cluster.namespace().await.unwrap();
@@ -114,7 +114,7 @@ async fn install(admin: &Client) {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             };
-            timeout(PATIENCE, served).await.unwrap();
+            timeout(LIMIT, served).await.unwrap();
         }
     })
     .await;
@@ -137,7 +137,7 @@ impl Harness {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
         };
-        timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+        timeout(LIMIT, done).await.unwrap_or_else(|_| panic!("not in time: {what}"));
     }
 
     /// A user with these rules in the namespace of the test; answers with a token.
@@ -287,6 +287,6 @@ impl Events {
                 self.buffer.push_str(&String::from_utf8(bytes).unwrap());
             }
         };
-        timeout(PATIENCE, next).await.expect("no message in time")
+        timeout(LIMIT, next).await.expect("no message in time")
     }
 }

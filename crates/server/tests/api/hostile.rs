@@ -16,7 +16,7 @@ async fn raw(it: &Harness, bytes: &str) -> String {
     let mut stream = TcpStream::connect(it.url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    tokio::time::timeout(harness::PATIENCE, stream.read_to_end(&mut answer)).await.expect("still open").unwrap();
+    tokio::time::timeout(harness::LIMIT, stream.read_to_end(&mut answer)).await.expect("still open").unwrap();
     String::from_utf8_lossy(&answer).into_owned()
 }
 

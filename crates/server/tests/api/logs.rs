@@ -15,11 +15,11 @@ use axum::{
     extract::{Path, Query, State},
     routing::get,
 };
+use domain::contract::record;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::PostParams};
-use kubeopencode_core::record;
 use serde_json::{Value, json};
 use tokio::{
     io,
@@ -45,7 +45,7 @@ impl Log {
         let _ = self.more.send(Some(line));
     }
 
-    /// The container ends, and so does whoever follows, or would.
+    /// The container ends, and so does every follower, present or future.
     fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         let _ = self.more.send(None);
@@ -73,7 +73,7 @@ impl axum::serve::Listener for Tls {
     }
 }
 
-/// What a kubelet answers for `/containerLogs/…`.
+/// The answer of a kubelet to `/containerLogs/…`.
 async fn container_logs(
     State(log): State<Log>,
     Path((_, _, container)): Path<(String, String, String)>,
@@ -159,7 +159,7 @@ async fn open(it: &Harness, token: &str, query: &str, last: Option<&str>) -> Eve
     Events::of(request.send().await.unwrap())
 }
 
-/// The next line of the log, whatever else is told before.
+/// The next line of the log, skipping other events.
 async fn line(stream: &mut Events) -> Message {
     loop {
         let message = stream.next().await.expect("the stream ended");
@@ -200,7 +200,7 @@ async fn lines_come_as_they_are_written_go_on_after_a_break_and_end_with_the_tas
     assert_eq!(line(&mut stream).await.data["content"], "three\n");
     assert_eq!(line(&mut stream).await.data["content"], "four\n");
 
-    // The container ends before the Task's status says so: the stream waits for that.
+    // The container ends before the Task's status shows it: the stream waits for the status.
     container(&it, json!({ "terminated": { "exitCode": 0 } }), "Succeeded").await;
     log.end();
     it.set_status("tasks", "a", json!({ "phase": "Completed", "reason": "Succeeded" })).await;
@@ -280,7 +280,7 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
     }
 }
 
-/// The Agent of this Task never existed, so the log is the only one to tell.
+/// The Agent of this Task never existed, so the log is the only source.
 #[tokio::test]
 async fn a_log_tells_the_conversation_to_whoever_asks_for_it_and_only_its_lines_to_the_eye() {
     let it = harness::start().await;

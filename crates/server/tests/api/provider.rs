@@ -94,11 +94,11 @@ impl Key {
     }
 }
 
-/// What the provider does differently from what it should.
+/// A deviation of the provider from the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manners {
     Good,
-    /// The person says no.
+    /// The user denies consent.
     Denies,
     /// Its tokens are for another login.
     ForgetsNonce,

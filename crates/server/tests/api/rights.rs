@@ -1,4 +1,4 @@
-//! Who may see what.
+//! Authorization.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ async fn a_reader_of_one_namespace_sees_that_namespace_and_nothing_else() {
     let namespaces = graph["nodes"].as_array().unwrap().iter().map(|node| node["namespace"].as_str().unwrap());
     assert!(namespaces.into_iter().all(|namespace| namespace == it.namespace), "{graph}");
     let (_, explained) = it.get(&it.here("/tasks/mine/explain"), &reader).await;
-    assert_eq!(explained["settingsError"], "you may not read what the Task runs on");
+    assert_eq!(explained["settingsError"], "you are not allowed to read the Agent or template of the Task");
     assert_eq!(explained["settings"], json!([]));
 }
 

@@ -1,4 +1,4 @@
-//! Requests that nobody thought of, made from the description that the server serves.
+//! Requests that Schemathesis generates from the OpenAPI document of the server.
 
 use std::{path::Path, process::Stdio, time::Duration};
 

@@ -23,7 +23,7 @@ async fn a_task_is_created_listed_stopped_rerun_and_deleted() {
     let (status, created) = it.post(&it.here("/tasks"), &token, &short).await;
     assert_eq!(status, 201, "{created}");
     assert_eq!(created["phase"], "Pending");
-    // Told at birth what it runs on, a Task saves the controller a write.
+    // A label with the target at creation saves the controller a write.
     assert_eq!(created["labels"], json!({ "kubeopencode.io/agent": "dev", "team": "a" }));
     assert_eq!((created["timeout"].as_str(), created["priority"].as_i64()), (Some("30m0s"), Some(5)));
     assert_eq!(created["contexts"].as_array().unwrap().len(), 5);

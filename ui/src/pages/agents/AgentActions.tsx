@@ -19,7 +19,7 @@ export function AgentActions({ agent }: { agent: Agent }) {
     turn.mutate(names, {
       onSuccess: () => {
         setAsking(false);
-        toast.done(suspended ? "The Agent is starting." : "The Agent is going to rest.");
+        toast.done(suspended ? "Resuming the Agent …" : "Suspending the Agent …");
       },
       onError: (error) => {
         if (suspended) toast.failed(error);
@@ -28,7 +28,7 @@ export function AgentActions({ agent }: { agent: Agent }) {
   return (
     <>
       <LinkButton
-        look="primary"
+        variant="primary"
         icon={<Plus size={15} />}
         to={`/tasks/create?agent=${encodeURIComponent(agent.name)}&namespace=${encodeURIComponent(agent.namespace)}`}
       >
@@ -54,7 +54,7 @@ export function AgentActions({ agent }: { agent: Agent }) {
           setAsking(false);
         }}
       >
-        Its Pod goes, its settings stay. Tasks for it wait until it is resumed.
+        The Pod is deleted, the settings stay. Tasks wait until the Agent is resumed.
       </ConfirmDialog>
     </>
   );

@@ -11,14 +11,14 @@ import { ContextList } from "../ContextList";
 import detail from "../Detail.module.css";
 import { SettingsTable } from "../SettingsTable";
 
-/** What the Agent really runs with, after the merge, and where each value comes from. */
+/** The effective settings of the Agent after the merge, with their sources. */
 export function AgentConfiguration({ agent, explain }: { agent: Agent; explain: UseQueryResult<AgentExplain> }) {
   const synced = agent.serverStatus?.gitSyncStatuses ?? [];
   return (
     <Stack gap={4}>
-      <Card title="Settings and where they come from" flush>
+      <Card title="Effective settings" flush>
         <Loaded query={explain} label="the settings">
-          {(told) => <SettingsTable settings={told.settings} error={told.settingsError} />}
+          {(explanation) => <SettingsTable settings={explanation.settings} error={explanation.settingsError} />}
         </Loaded>
       </Card>
       <div className={detail.cards}>
@@ -28,12 +28,12 @@ export function AgentConfiguration({ agent, explain }: { agent: Agent; explain: 
         <Card title="Credentials" flush>
           {agent.credentials.length === 0 ? (
             <EmptyState small title="No credentials" icon={<KeyRound size={20} />}>
-              Secrets that its spec names under credentials reach the agent as variables or files.
+              Secrets in spec.credentials are passed to the agent as environment variables or files.
             </EmptyState>
           ) : (
             <SimpleTable
               label="Credentials"
-              head={["Name", "Secret", "Reaches the agent as"]}
+              head={["Name", "Secret", "Available as"]}
               rows={agent.credentials.map(({ name, secretRef, env, mountPath }) => ({
                 key: name,
                 cells: [
@@ -49,9 +49,9 @@ export function AgentConfiguration({ agent, explain }: { agent: Agent; explain: 
           )}
         </Card>
         {synced.length > 0 && (
-          <Card title="Followed repositories" flush>
+          <Card title="Synced repositories" flush>
             <SimpleTable
-              label="Followed repositories"
+              label="Synced repositories"
               head={["Context", "Commit", "Synced"]}
               rows={synced.map((entry) => ({
                 key: entry.name,

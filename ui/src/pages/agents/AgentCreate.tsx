@@ -4,7 +4,7 @@ import { AgentFields } from "../../forms/AgentFields";
 import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
-import { skeleton, useManifest } from "../../forms/manifest";
+import { newObject, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
 import { NewPage } from "../NewPage";
 
@@ -16,13 +16,13 @@ function AgentForm({ namespace }: { namespace: string }) {
   const [params] = useSearchParams();
   const manifest = useManifest(() => {
     const template = params.get("template");
-    return skeleton("Agent", namespace, template ? { templateRef: { name: template } } : {});
+    return newObject("Agent", namespace, template ? { templateRef: { name: template } } : {});
   });
   return (
     <ManifestForm kind={AGENT} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
       {(problems) => (
         <>
-          <FormSection title="Where">
+          <FormSection title="Namespace and name">
             <NameFields manifest={manifest} problems={problems} />
           </FormSection>
           <AgentFields manifest={manifest} problems={problems} agent />

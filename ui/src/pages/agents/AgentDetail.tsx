@@ -17,8 +17,8 @@ import { AgentTerminal } from "./AgentTerminal";
 function removedWith(agent: Agent): string[] {
   return [
     `the Agent ${agent.name} with its Deployment and Service`,
-    ...(agent.slots?.used ? [`${plural(agent.slots.used, "Task")} that run on it: they fail with "Agent gone"`] : []),
-    ...(agent.queueLength ? [`the place of ${plural(agent.queueLength, "Task")} that wait for it`] : []),
+    ...(agent.slots?.used ? [`${plural(agent.slots.used, "running Task")}, which fail with "Agent gone"`] : []),
+    ...(agent.queueLength ? [`the queue position of ${plural(agent.queueLength, "waiting Task")}`] : []),
     ...(agent.persistence?.sessions ? ["the volume with its sessions"] : []),
     ...(agent.persistence?.workspace ? ["the volume with its workspace"] : []),
     ...(agent.share?.enabled ? ["its share link"] : []),

@@ -64,7 +64,7 @@ const PHASES = [
 export default function AgentList() {
   const list = useListState(["name", "phase", "template", "ready", "labelSelector"], { by: "name", order: "asc" });
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to="/agents/create">
+    <LinkButton variant="primary" icon={<Plus size={15} />} to="/agents/create">
       New Agent
     </LinkButton>
   );

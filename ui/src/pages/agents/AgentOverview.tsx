@@ -11,20 +11,20 @@ import { Loaded } from "../../components/Loaded";
 import { Meter } from "../../components/Meter";
 import { ObjectLink } from "../../components/ObjectLink";
 import { Stack } from "../../components/Stack";
-import { span, told } from "../../lib/time";
+import { formatDuration, span } from "../../lib/time";
 import { CauseChain } from "../CauseChain";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { AgentQueue } from "./AgentQueue";
 
-/** Commands that reach the Agent from a terminal of the reader. */
+/** Commands to use the Agent from a terminal. */
 function commandsFor(agent: Agent): [string, string][] {
   const names = `${agent.name} -n ${agent.namespace}`;
   return [
-    ["Work with it in your terminal", `kubeopencode agent attach ${names}`],
-    ["Give it a Task", `kubeopencode run "…" --agent ${agent.name} -n ${agent.namespace} --follow`],
+    ["Attach a terminal", `kubeopencode agent attach ${names}`],
+    ["Run a Task", `kubeopencode run "…" --agent ${agent.name} -n ${agent.namespace} --follow`],
     [
-      "Reach its server",
+      "Forward the server port",
       `kubectl port-forward -n ${agent.namespace} service/${agent.serverStatus?.serviceName ?? agent.name} ${agent.serverStatus?.port ?? 4096}`,
     ],
   ];
@@ -40,7 +40,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQu
             chain.length > 0 ? (
               <CauseChain chain={chain} namespace={agent.namespace} />
             ) : (
-              <p>It is up and nothing is missing.</p>
+              <p>Healthy: no problems found.</p>
             )
           }
         </Loaded>
@@ -52,7 +52,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQu
             small
             to={`/tasks?agent=${encodeURIComponent(agent.name)}&namespace=${encodeURIComponent(agent.namespace)}`}
           >
-            All its Tasks
+            All Tasks
           </LinkButton>
         }
       >
@@ -79,7 +79,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQu
           ))}
         </Stack>
       </Card>
-      <Card title="Facts">
+      <Card title="Details">
         <Facts
           facts={[
             [
@@ -93,7 +93,7 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQu
             ["Workspace", agent.workspaceDir && <code>{agent.workspaceDir}</code>],
             ["Service account", agent.serviceAccountName],
             ["Quota", agent.quota && `${agent.quota.maxTaskStarts} starts in ${span(agent.quota.windowSeconds)}`],
-            ["Standby", agent.standby && `after ${told(agent.standby.idleTimeout)} without work`],
+            ["Standby", agent.standby && `after ${formatDuration(agent.standby.idleTimeout)} idle`],
             ["Idle since", server?.idleSince && <Ago at={server.idleSince} />],
             ["Created", <Ago key="created" at={agent.createdAt} />],
             ["Labels", <LabelList key="labels" labels={agent.labels} />],
@@ -118,8 +118,8 @@ export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQu
             ])}
           />
         ) : (
-          <EmptyState small title="No tools of its own">
-            It has what OpenCode brings: files, shell, search.
+          <EmptyState small title="No additional tools">
+            The built-in tools of OpenCode are available: files, shell, search.
           </EmptyState>
         )}
       </Card>

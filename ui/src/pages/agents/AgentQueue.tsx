@@ -6,10 +6,10 @@ import { Rows } from "../../components/Rows";
 import { Stack } from "../../components/Stack";
 import { taskStatus } from "../../lib/phase";
 
-/** What runs on the Agent and who comes next. */
+/** The running and waiting Tasks of an Agent. */
 export function AgentQueue({ agent, explain }: { agent: Agent; explain: AgentExplain | undefined }) {
   const tasks = [...(explain?.running ?? []), ...(explain?.queue.ahead ?? [])];
-  if (tasks.length === 0) return <p className="quiet">Nothing runs and nothing waits.</p>;
+  if (tasks.length === 0) return <p className="quiet">No running Tasks, queue empty.</p>;
   return (
     <Rows
       rows={tasks.map((task) => ({

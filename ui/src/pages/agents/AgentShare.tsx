@@ -25,10 +25,10 @@ const TIMES = [
   { value: "8h", label: "Eight hours" },
   { value: "24h", label: "One day" },
   { value: "168h", label: "One week" },
-  { value: "", label: "No end" },
+  { value: "", label: "No expiry" },
 ];
 
-/** A link that opens the Agent's terminal to whoever has it. */
+/** A link that gives access to the terminal of the Agent. */
 export function AgentShare({ agent }: { agent: Agent }) {
   const cache = useQueryClient();
   const target = `${objectPath("agents", agent.namespace, agent.name)}/share`;
@@ -53,7 +53,7 @@ export function AgentShare({ agent }: { agent: Agent }) {
     mutationFn: () => call<void>(target, { method: "DELETE" }),
     onSuccess: () => {
       setRevoking(false);
-      toast.done("The link is revoked.");
+      toast.done("Link revoked.");
       void cache.invalidateQueries({ queryKey: key });
     },
   });
@@ -64,25 +64,25 @@ export function AgentShare({ agent }: { agent: Agent }) {
 
   if (link.enabled) {
     return (
-      <Card title="Share link" tools={link.active ? "open" : "not open yet"}>
+      <Card title="Share link" tools={link.active ? "active" : "inactive"}>
         <Stack gap={4}>
           {link.path ? (
             <Command text={new URL(link.path, window.location.origin).href} />
           ) : (
             <Notice tone="idle">
               {link.active
-                ? "You may not read the link itself: that needs the right to read its Secret."
-                : "The link is being made."}
+                ? "You cannot see the link: it requires permission to read its Secret."
+                : "Creating the link …"}
             </Notice>
           )}
           <Facts
             facts={[
-              ["Ends", link.expiresAt ? <Ago key="ends" at={link.expiresAt} /> : "never"],
+              ["Expires", link.expiresAt ? <Ago key="ends" at={link.expiresAt} /> : "never"],
               ["Allowed from", link.allowedIPs?.length ? link.allowedIPs.join(", ") : "anywhere"],
             ]}
           />
           <div>
-            <Button look="danger" onClick={() => setRevoking(true)}>
+            <Button variant="danger" onClick={() => setRevoking(true)}>
               Revoke
             </Button>
           </div>
@@ -97,7 +97,7 @@ export function AgentShare({ agent }: { agent: Agent }) {
           onConfirm={() => revoke.mutate()}
           onClose={() => setRevoking(false)}
         >
-          Terminals that were opened by it close within seconds. A new link will be a different one.
+          Terminals opened through the link close within seconds. A new link has a different address.
         </ConfirmDialog>
       </Card>
     );
@@ -110,17 +110,17 @@ export function AgentShare({ agent }: { agent: Agent }) {
           can.
         </p>
         <FieldPair>
-          <Field label="Open for" required>
+          <Field label="Valid for" required>
             {(parts) => <Select {...parts} value={expiresIn} options={TIMES} onValue={setExpiresIn} />}
           </Field>
-          <Field label="Only from these addresses" hint="Addresses or ranges, with commas.">
+          <Field label="Allowed addresses" hint="IP addresses or CIDR ranges, separated by commas.">
             {(parts) => <TextInput {...parts} value={addresses} placeholder="10.0.0.0/8" onValue={setAddresses} />}
           </Field>
         </FieldPair>
         {enable.error ? <Problem error={enable.error} /> : null}
         <div>
-          <Button look="primary" busy={enable.isPending} onClick={() => enable.mutate()}>
-            Make a link
+          <Button variant="primary" busy={enable.isPending} onClick={() => enable.mutate()}>
+            Create link
           </Button>
         </div>
       </Stack>

@@ -8,10 +8,10 @@ import styles from "./AgentTerminal.module.css";
 export function AgentTerminal({ agent }: { agent: Agent }) {
   if (!agent.serverStatus?.ready) {
     return (
-      <EmptyState small title="The Agent is not up" icon={<SquareTerminal size={20} />}>
+      <EmptyState small title="Agent not running" icon={<SquareTerminal size={20} />}>
         {agent.phase === "Suspended"
-          ? "Resume it, then the terminal opens."
-          : "The terminal opens when its server is ready."}
+          ? "Resume the Agent to open the terminal."
+          : "The terminal opens when the server is ready."}
       </EmptyState>
     );
   }

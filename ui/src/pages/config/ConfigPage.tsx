@@ -34,7 +34,7 @@ spec:
     maxRetainedTasks: 1000
 `;
 
-/** The settings of the whole installation. */
+/** The cluster-wide configuration. */
 export default function ConfigPage() {
   const cache = useQueryClient();
   const config = useQuery({
@@ -61,14 +61,14 @@ export default function ConfigPage() {
       void cache.invalidateQueries({ queryKey: keys.configYaml });
       setDraft(undefined);
       setReviewing(false);
-      toast.done("The configuration was saved.");
+      toast.done("Configuration saved.");
     },
   });
 
   const stored = absent ? "" : yaml.data;
   const text = draft ?? (absent ? START : (stored ?? ""));
   const changed = absent || (draft !== undefined && draft !== stored);
-  const mistake = draft === undefined ? undefined : parseDocument(draft).errors[0]?.message;
+  const syntaxError = draft === undefined ? undefined : parseDocument(draft).errors[0]?.message;
   const header = (
     <PageHeader title="Configuration" sub="KubeOpenCodeConfig cluster: the settings of the whole installation." />
   );
@@ -93,20 +93,20 @@ export default function ConfigPage() {
   return (
     <Page>
       {header}
-      {absent && <Notice tone="idle">There is none yet: built-in defaults apply. Save this to have one.</Notice>}
+      {absent && <Notice tone="idle">No configuration exists: built-in defaults apply. Save to create one.</Notice>}
       {data && (
         <div className={detail.cards}>
-          <Card title="In short">
+          <Card title="Summary">
             <Facts
               facts={[
                 ["System image", data.systemImage?.image && <code>{data.systemImage.image}</code>],
                 [
                   "Finished Tasks",
                   data.cleanup?.ttlSecondsAfterFinished !== undefined &&
-                    `go after ${span(data.cleanup.ttlSecondsAfterFinished)}`,
+                    `deleted after ${span(data.cleanup.ttlSecondsAfterFinished)}`,
                 ],
                 [
-                  "Kept at most",
+                  "Retention limit",
                   data.cleanup?.maxRetainedTasks !== undefined && `${data.cleanup.maxRetainedTasks} Tasks`,
                 ],
                 ["Proxy", data.proxy?.httpsProxy ?? data.proxy?.httpProxy],
@@ -124,14 +124,14 @@ export default function ConfigPage() {
           label="YAML of the configuration"
           value={text}
           onValue={setDraft}
-          invalid={mistake !== undefined}
+          invalid={syntaxError !== undefined}
           height="min(56vh, 560px)"
         />
-        {mistake && <Problem error={mistake} />}
+        {syntaxError && <Problem error={syntaxError} />}
         <Stack row gap={2}>
           <Button
-            look="primary"
-            disabled={!changed || mistake !== undefined}
+            variant="primary"
+            disabled={!changed || syntaxError !== undefined}
             onClick={() => {
               setReviewing(true);
               put.mutate({ dryRun: true });
@@ -151,9 +151,9 @@ export default function ConfigPage() {
         wide
         actions={
           <>
-            <Button onClick={() => setReviewing(false)}>Go on editing</Button>
+            <Button onClick={() => setReviewing(false)}>Keep editing</Button>
             <Button
-              look="primary"
+              variant="primary"
               busy={put.isPending}
               disabled={put.isError}
               onClick={() => put.mutate({ dryRun: false })}
@@ -164,7 +164,7 @@ export default function ConfigPage() {
         }
       >
         <Stack gap={3}>
-          <p>It takes effect for everything that starts from now on, in every namespace.</p>
+          <p>Applies to all new runs in every namespace.</p>
           <DiffView lines={changesBetween(stored, text)} label="Changes" />
           {put.error ? <Problem error={put.error} /> : null}
         </Stack>

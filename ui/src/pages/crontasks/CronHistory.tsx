@@ -6,15 +6,15 @@ import { Elapsed } from "../../components/Elapsed";
 import { EmptyState } from "../../components/EmptyState";
 import { ObjectLink } from "../../components/ObjectLink";
 import { SimpleTable } from "../../components/SimpleTable";
-import { money, words } from "../../lib/format";
+import { humanize, money } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
 
-/** The runs so far, newest first. */
+/** Past runs, newest first. */
 export function CronHistory({ tasks }: { tasks: Task[] }) {
-  if (tasks.length === 0) return <EmptyState small icon={<History size={20} />} title="It has not run yet" />;
+  if (tasks.length === 0) return <EmptyState small icon={<History size={20} />} title="No runs yet" />;
   return (
     <SimpleTable
-      label="Runs so far"
+      label="Run history"
       head={["Task", "Status", "Reason", "Duration", "Cost", "Started"]}
       wide={["Reason", "Duration", "Cost"]}
       rows={tasks.map((task) => ({
@@ -22,7 +22,7 @@ export function CronHistory({ tasks }: { tasks: Task[] }) {
         cells: [
           <ObjectLink key="name" kind="Task" namespace={task.namespace} name={task.name} />,
           <Badge key="status" status={taskStatus(task)} />,
-          task.reason && task.reason !== "Succeeded" ? words(task.reason) : "",
+          task.reason && task.reason !== "Succeeded" ? humanize(task.reason) : "",
           <Elapsed key="duration" from={task.startTime} to={task.completionTime} />,
           task.usage?.cost ? money(task.usage.cost) : "–",
           <Ago key="age" at={task.createdAt} />,

@@ -5,7 +5,7 @@ import { CronStrip } from "./CronStrip";
 const daily = { schedule: "@daily", timeZone: "Europe/Berlin", suspended: false };
 const at = (local: string) => ({ at: local, local });
 
-test("each day with runs is shown with its times, and the rest is counted", () => {
+test("each day lists its times and counts the rest", () => {
   const times = ["00", "06", "12", "18"].map((hour) => at(`2026-11-16T${hour}:00:00+01:00`));
   render(<CronStrip upcoming={{ ...daily, times }} />);
   expect(screen.getByRole("list", { name: "Next runs, Europe/Berlin" })).toBeInTheDocument();
@@ -14,12 +14,12 @@ test("each day with runs is shown with its times, and the rest is counted", () =
   expect(screen.getByText("and 1 more")).toBeInTheDocument();
 });
 
-test("a gap between days is told", () => {
+test("a gap between days is shown", () => {
   render(<CronStrip upcoming={{ ...daily, times: [at("2026-11-20T09:00:00Z"), at("2026-11-23T09:00:00Z")] }} />);
   expect(screen.getByText(/2 days/)).toBeInTheDocument();
 });
 
-test("a schedule that never comes true is told", () => {
+test("a schedule that never fires is reported", () => {
   render(<CronStrip upcoming={{ ...daily, times: [] }} />);
-  expect(screen.getByText("This schedule never comes true.")).toBeInTheDocument();
+  expect(screen.getByText("This schedule never fires.")).toBeInTheDocument();
 });

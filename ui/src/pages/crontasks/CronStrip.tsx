@@ -6,16 +6,16 @@ import { plural } from "../../lib/format";
 import styles from "./CronStrip.module.css";
 import { dayLabel, daysOf } from "./strip";
 
-const MOST_DAYS = 10;
-const MOST_TIMES = 3;
+const MAX_DAYS = 10;
+const MAX_TIMES = 3;
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 
-/** The next runs as a strip of days; each day shows its hours. */
+/** The next runs, grouped by day. */
 export function CronStrip({ upcoming }: { upcoming: Upcoming }) {
-  const days = daysOf(upcoming.times, MOST_DAYS);
-  if (days.length === 0) return <p className="quiet">This schedule never comes true.</p>;
+  const days = daysOf(upcoming.times, MAX_DAYS);
+  if (days.length === 0) return <p className="quiet">This schedule never fires.</p>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: on a phone it scrolls sideways.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls horizontally on a phone.
     <ol className={styles.strip} aria-label={`Next runs, ${upcoming.timeZone ?? "UTC"}`} tabIndex={0}>
       {days.map((day) => (
         <Fragment key={day.date}>
@@ -34,10 +34,10 @@ export function CronStrip({ upcoming }: { upcoming: Upcoming }) {
               ))}
             </span>
             <span className={styles.times}>
-              {day.times.slice(0, MOST_TIMES).map((time) => (
+              {day.times.slice(0, MAX_TIMES).map((time) => (
                 <span key={time}>{time}</span>
               ))}
-              {day.times.length > MOST_TIMES && <span>and {day.times.length - MOST_TIMES} more</span>}
+              {day.times.length > MAX_TIMES && <span>and {day.times.length - MAX_TIMES} more</span>}
             </span>
           </li>
         </Fragment>

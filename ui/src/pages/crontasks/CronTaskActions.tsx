@@ -18,9 +18,7 @@ export function CronTaskActions({ cron }: { cron: CronTask }) {
         icon={<Zap size={14} />}
         busy={trigger.isPending}
         disabled={!allowed}
-        onClick={() =>
-          trigger.mutate(names, { onSuccess: () => toast.done("A run was asked for."), onError: toast.failed })
-        }
+        onClick={() => trigger.mutate(names, { onSuccess: () => toast.done("Run triggered."), onError: toast.failed })}
       >
         Run now
       </Button>
@@ -30,7 +28,7 @@ export function CronTaskActions({ cron }: { cron: CronTask }) {
         disabled={!allowed}
         onClick={() =>
           turn.mutate(names, {
-            onSuccess: () => toast.done(cron.suspend ? "The schedule goes on." : "The schedule is suspended."),
+            onSuccess: () => toast.done(cron.suspend ? "Schedule resumed." : "Schedule suspended."),
             onError: toast.failed,
           })
         }

@@ -1,10 +1,10 @@
 import { useSearchParams } from "react-router";
 import { CRON_TASK } from "../../api/kinds";
 import { FormSection } from "../../forms/FormSection";
+import type { FormDefaults } from "../../forms/formDefaults";
 import { ManifestForm } from "../../forms/ManifestForm";
-import { type Manifest, skeleton, useManifest } from "../../forms/manifest";
+import { type Manifest, newObject, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
-import type { Start } from "../../forms/start";
 import { TaskFields } from "../../forms/TaskFields";
 import { precheckTask, shownTaskFields } from "../../forms/taskForm";
 import { NewPage } from "../NewPage";
@@ -15,23 +15,23 @@ const OWN = ["schedule", "timeZone", "concurrencyPolicy", "maxRetainedTasks"];
 
 function precheck(manifest: Manifest): Record<string, string> {
   const problems = precheckTask(manifest, AT);
-  if (manifest.text(["metadata", "name"]) === "") problems.name = "Give it a name.";
-  if (manifest.text(["spec", "schedule"]).trim() === "") problems.schedule = "Say when.";
+  if (manifest.text(["metadata", "name"]) === "") problems.name = "Name is required.";
+  if (manifest.text(["spec", "schedule"]).trim() === "") problems.schedule = "Schedule is required.";
   return problems;
 }
 
 export default function CronTaskCreate() {
-  return <NewPage kind={CRON_TASK}>{(start) => <CronTaskForm start={start} />}</NewPage>;
+  return <NewPage kind={CRON_TASK}>{(defaults) => <CronTaskForm defaults={defaults} />}</NewPage>;
 }
 
-function CronTaskForm({ start }: { start: Start }) {
+function CronTaskForm({ defaults }: { defaults: FormDefaults }) {
   const [params] = useSearchParams();
   const manifest = useManifest(() => {
     const agent = params.get("agent");
-    return skeleton("CronTask", start.namespace, {
+    return newObject("CronTask", defaults.namespace, {
       schedule: "0 9 * * 1-5",
       timeZone: "UTC",
-      taskTemplate: { spec: agent ? { agentRef: { name: agent } } : start.doer },
+      taskTemplate: { spec: agent ? { agentRef: { name: agent } } : defaults.runsOn },
     });
   });
   return (
@@ -43,10 +43,10 @@ function CronTaskForm({ start }: { start: Start }) {
     >
       {(problems) => (
         <>
-          <FormSection title="Where">
+          <FormSection title="Namespace and name">
             <NameFields manifest={manifest} problems={problems} />
           </FormSection>
-          <FormSection title="When">
+          <FormSection title="Schedule">
             <ScheduleFields manifest={manifest} problems={problems} />
           </FormSection>
           <TaskFields manifest={manifest} at={AT} problems={problems} />

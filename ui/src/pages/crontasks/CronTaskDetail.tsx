@@ -13,8 +13,8 @@ import { cronStatus } from "./cronStatus";
 
 function removedWith(cron: CronTask, tasks: number): string[] {
   return [
-    `the CronTask ${cron.name}: no more runs`,
-    ...(tasks > 0 ? [`${plural(tasks, "Task")} that it created, with their logs`] : []),
+    `the CronTask ${cron.name} and its schedule`,
+    ...(tasks > 0 ? [`${plural(tasks, "Task")} created by it, with logs`] : []),
     ...(cron.active ? [`${plural(cron.active, "run")} that ${cron.active === 1 ? "is" : "are"} going on`] : []),
   ];
 }

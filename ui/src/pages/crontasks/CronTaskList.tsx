@@ -14,7 +14,7 @@ const columns: Column<CronTask>[] = [
   ...nameColumns<CronTask>(CRON_TASK),
   {
     title: "Status",
-    width: "120px",
+    width: "minmax(120px, 2fr)",
     phone: "side",
     cell: (cron) => <Badge status={cronStatus(cron)} />,
   },
@@ -29,7 +29,7 @@ const columns: Column<CronTask>[] = [
 export default function CronTaskList() {
   const list = useListState(["name", "labelSelector"]);
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to="/crontasks/create">
+    <LinkButton variant="primary" icon={<Plus size={15} />} to="/crontasks/create">
       New CronTask
     </LinkButton>
   );

@@ -8,13 +8,13 @@ import { Loaded } from "../../components/Loaded";
 import { ObjectLink } from "../../components/ObjectLink";
 import { Stack } from "../../components/Stack";
 import { count, plural } from "../../lib/format";
-import { told } from "../../lib/time";
+import { formatDuration } from "../../lib/time";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { CronHistory } from "./CronHistory";
 import { UpcomingCard } from "./UpcomingCard";
 
-/** When a CronTask runs, how its runs ended, and what each of them does. */
+/** Next runs, history and Task template of a CronTask. */
 export function CronTaskOverview({ cron, history }: { cron: CronTask; history: UseQueryResult<Page<Task>> }) {
   const { namespace } = cron;
   const template = cron.taskTemplate ?? {};
@@ -27,10 +27,10 @@ export function CronTaskOverview({ cron, history }: { cron: CronTask; history: U
         </Loaded>
       </Card>
       <div className={detail.cards}>
-        <Card title="What each run does">
+        <Card title="Task description">
           <p className={detail.description}>{template.description || "No description."}</p>
         </Card>
-        <Card title="Facts">
+        <Card title="Details">
           <Facts
             facts={[
               [
@@ -43,13 +43,13 @@ export function CronTaskOverview({ cron, history }: { cron: CronTask; history: U
                   <ObjectLink kind="AgentTemplate" namespace={namespace} name={template.templateRef.name} />
                 ),
               ],
-              ["Timeout", template.timeout && told(template.timeout)],
-              ["If one still runs", cron.concurrencyPolicy ?? "Forbid"],
-              ["Keeps", cron.maxRetainedTasks !== undefined && plural(cron.maxRetainedTasks, "Task")],
+              ["Timeout", template.timeout && formatDuration(template.timeout)],
+              ["Concurrency policy", cron.concurrencyPolicy ?? "Forbid"],
+              ["Retention limit", cron.maxRetainedTasks !== undefined && plural(cron.maxRetainedTasks, "Task")],
               ["Last run", <Ago key="last" at={cron.lastScheduleTime} />],
               ["Last success", <Ago key="success" at={cron.lastSuccessfulTime} />],
               ["Next run", <Ago key="next" at={cron.nextScheduleTime} />],
-              ["Runs so far", count(cron.totalExecutions ?? 0)],
+              ["Total runs", count(cron.totalExecutions ?? 0)],
               ["Labels", <LabelList key="labels" labels={cron.labels} />],
             ]}
           />

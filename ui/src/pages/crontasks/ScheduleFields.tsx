@@ -22,7 +22,7 @@ const COMMON: [string, string][] = [
   ["First of the month", "0 9 1 * *"],
 ];
 
-/** When the Tasks are created: the schedule, its zone, and what that means in days. */
+/** The schedule, its time zone, and a preview of the next runs. */
 export function ScheduleFields({ manifest, problems }: { manifest: Manifest; problems: Record<string, string> }) {
   const schedule = useDeferredValue(manifest.text(["spec", "schedule"]).trim());
   const zone = manifest.text(["spec", "timeZone"]) || "UTC";
@@ -31,7 +31,7 @@ export function ScheduleFields({ manifest, problems }: { manifest: Manifest; pro
     queryFn: ({ signal }) => call<Upcoming>("/upcoming", { query: { schedule, timeZone: zone, count: 60 }, signal }),
     enabled: schedule !== "",
     retry: false,
-    placeholderData: (seen) => seen,
+    placeholderData: (previous) => previous,
   });
   return (
     <>
@@ -75,7 +75,7 @@ export function ScheduleFields({ manifest, problems }: { manifest: Manifest; pro
         (preview.data ? <CronStrip upcoming={preview.data} /> : <Skeleton height={104} />)}
       <FieldPair>
         <Field
-          label="If one still runs"
+          label="Concurrency policy"
           problem={problems.concurrencyPolicy}
           hint="Forbid skips the new run, Replace stops the old one, Allow runs both."
         >
@@ -88,7 +88,7 @@ export function ScheduleFields({ manifest, problems }: { manifest: Manifest; pro
             />
           )}
         </Field>
-        <Field label="Finished Tasks to keep" problem={problems.maxRetainedTasks}>
+        <Field label="Stop scheduling at N retained Tasks" problem={problems.maxRetainedTasks}>
           {(parts) => (
             <TextInput
               {...parts}

@@ -12,7 +12,7 @@ import { Stack } from "../../components/Stack";
 import { CronStrip } from "./CronStrip";
 import { zoneChoices } from "./zones";
 
-/** The next runs, told in the zone that the reader chooses. */
+/** The next runs in a selectable time zone. */
 export function UpcomingCard({ cron }: { cron: CronTask }) {
   const [zone, setZone] = useState(cron.timeZone ?? "UTC");
   const upcoming = useQuery({
@@ -22,7 +22,7 @@ export function UpcomingCard({ cron }: { cron: CronTask }) {
         query: { count: 100, timeZone: zone },
         signal,
       }),
-    placeholderData: (seen) => seen,
+    placeholderData: (previous) => previous,
   });
   return (
     <Card
@@ -38,7 +38,7 @@ export function UpcomingCard({ cron }: { cron: CronTask }) {
       }
     >
       <Stack gap={3}>
-        {cron.suspend && <Notice tone="idle">Suspended: these runs happen only after it is resumed.</Notice>}
+        {cron.suspend && <Notice tone="idle">Suspended: no runs start until the CronTask is resumed.</Notice>}
         {upcoming.error ? (
           <ErrorState small error={upcoming.error} onRetry={() => upcoming.refetch()} />
         ) : upcoming.data ? (

@@ -7,7 +7,7 @@ export function cronStatus(cron: CronTask): Status {
   if (ready?.status === "False") {
     return ready.reason === "InvalidSchedule"
       ? { tone: "bad", label: "Invalid" }
-      : { tone: "warn", label: "Held back" };
+      : { tone: "warn", label: "Blocked: retention limit reached" };
   }
   return (cron.active ?? 0) > 0 ? { tone: "busy", label: "Running" } : { tone: "good", label: "Scheduled" };
 }

@@ -5,7 +5,7 @@ export interface StripDay {
   date: string;
   /** `09:00` */
   times: string[];
-  /** Which hours of the day have a run. */
+  /** Hours of the day with a run. */
   hours: Set<number>;
   /** Days without a run since the day before in the strip. */
   gap: number;
@@ -13,7 +13,7 @@ export interface StripDay {
 
 const DAY_MS = 86_400_000;
 
-/** Runs by day. The server has written the local time, so no zone has to be computed here. */
+/** Runs by day. The server returns local times, so no time zone conversion is needed. */
 export function daysOf(times: Upcoming["times"], most: number): StripDay[] {
   const days: StripDay[] = [];
   for (const { local } of times) {

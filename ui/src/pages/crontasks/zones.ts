@@ -1,9 +1,9 @@
-/** The reader's own zone. */
+/** The local time zone. */
 export function ownZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 }
 
-/** Every zone to choose from: the likely ones first. */
+/** All time zones, with the most likely first. */
 export function zoneChoices(...likely: (string | undefined)[]): string[] {
   const first = [...likely, "UTC", ownZone()].filter((zone): zone is string => Boolean(zone));
   return [...new Set([...first, ...Intl.supportedValuesOf("timeZone")])];

@@ -8,7 +8,7 @@ import { ObjectLink } from "../../components/ObjectLink";
 import { agentStatus } from "../../lib/phase";
 import styles from "./AgentLoadList.module.css";
 
-/** How busy each Agent is, and who waits for it. */
+/** Slots and queue length of each Agent. */
 export function AgentLoadList({ agents }: { agents: AgentLoad[] }) {
   if (agents.length === 0) {
     return (
@@ -18,7 +18,7 @@ export function AgentLoadList({ agents }: { agents: AgentLoad[] }) {
         title="No Agents yet"
         action={<LinkButton to="/agents/create">Create an Agent</LinkButton>}
       >
-        An Agent stays up and works on one Task after the other.
+        An Agent is a long-running coding agent that executes Tasks.
       </EmptyState>
     );
   }
@@ -34,7 +34,7 @@ export function AgentLoadList({ agents }: { agents: AgentLoad[] }) {
             <Badge status={agentStatus(agent)} />
           </span>
           <Meter label={`Slots of ${agent.name}`} used={agent.slots?.used ?? 0} total={agent.slots?.total} />
-          <span className={styles.queue}>{agent.queueLength ? `${agent.queueLength} waiting` : "none wait"}</span>
+          <span className={styles.queue}>{agent.queueLength ? `${agent.queueLength} waiting` : "queue empty"}</span>
         </li>
       ))}
     </ul>

@@ -9,15 +9,15 @@ const MARGIN = { top: 8, right: 8, bottom: 0, left: 0 };
 export interface BucketChartProps {
   data: UsageBucket[];
   buckets: "hour" | "day";
-  /** How a value of the axis is told; whole numbers when left out. */
+  /** Format of an axis value; by default whole numbers. */
   tick?: (value: number) => string;
-  /** What is told about a bucket that is pointed at. */
+  /** Tooltip lines of a bucket. */
   tip: (bucket: UsageBucket) => [string, string][];
-  /** What is drawn: areas and bars of recharts. */
+  /** Areas and bars of recharts. */
   children: ReactNode;
 }
 
-/** Hours or days side by side. Colours are the page's own and follow the theme. */
+/** A chart over hours or days. Colours are CSS variables and follow the theme. */
 export function BucketChart({ data, buckets, tick, tip, children }: BucketChartProps) {
   const points = data.map((bucket) => ({
     ...bucket,
@@ -45,7 +45,7 @@ export function BucketChart({ data, buckets, tick, tip, children }: BucketChartP
   );
 }
 
-/** A bucket's start, as short as its size allows. */
+/** Label of a bucket. */
 function bucketLabel(start: string, buckets: "hour" | "day"): string {
   const date = new Date(start);
   return buckets === "hour"

@@ -13,7 +13,7 @@ import { LinkButton } from "../../components/LinkButton";
 import { PageHeader } from "../../components/PageHeader";
 import { Segmented } from "../../components/Segmented";
 import { Skeleton } from "../../components/Skeleton";
-import { allTokens, count, money, short, words } from "../../lib/format";
+import { allTokens, count, humanize, money, short } from "../../lib/format";
 import { AgentLoadList } from "./AgentLoadList";
 import styles from "./Dashboard.module.css";
 import { DashboardSkeleton } from "./DashboardSkeleton";
@@ -27,13 +27,13 @@ const OutcomeChart = lazy(() => import("./OutcomeChart"));
 
 type Buckets = "hour" | "day";
 
-/** The most frequent reason, as words. */
+/** The most frequent reason. */
 function mostOften(reasons: Record<string, number>): string | undefined {
   const [first] = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
-  return first && words(first[0]);
+  return first && humanize(first[0]);
 }
 
-/** What runs, what waits and why, what failed, what it cost. */
+/** Running, waiting and failed Tasks, and cost. */
 export default function Dashboard() {
   const [namespace] = useNamespace();
   const [buckets, setBuckets] = useState<Buckets>("hour");
@@ -41,7 +41,7 @@ export default function Dashboard() {
   const summary = useQuery({
     queryKey: keys.summary(namespace, buckets),
     queryFn: ({ signal }) => call<Summary>("/summary", { query: { namespace, buckets }, signal }),
-    placeholderData: (seen) => seen,
+    placeholderData: (previous) => previous,
   });
   const header = (
     <PageHeader
@@ -58,7 +58,7 @@ export default function Dashboard() {
             ]}
             onValue={setBuckets}
           />
-          <LinkButton look="primary" icon={<Plus size={15} />} to="/tasks/create">
+          <LinkButton variant="primary" icon={<Plus size={15} />} to="/tasks/create">
             New Task
           </LinkButton>
         </>
@@ -103,7 +103,7 @@ export default function Dashboard() {
         <Tile
           label="Waiting"
           value={count(waiting)}
-          note={mostOften(tasks.waitingByReason) ?? "nothing waits"}
+          note={mostOften(tasks.waitingByReason) ?? "queue empty"}
           icon={Clock3}
           tone="warn"
           to="/tasks?phase=Queued,Pending"
@@ -112,7 +112,7 @@ export default function Dashboard() {
           <Tile
             label="Need approval"
             value={count(tasks.awaitingApproval)}
-            note="agents ask a person"
+            note="waiting for an answer"
             icon={Hand}
             tone="warn"
             to="/tasks?phase=Running"
@@ -129,7 +129,7 @@ export default function Dashboard() {
         <Tile
           label="Failed"
           value={count(tasks.failed24h)}
-          note={ended === 0 ? "in 24 hours" : `${Math.round((tasks.failed24h / ended) * 100)}% of what ended`}
+          note={ended === 0 ? "in 24 hours" : `${Math.round((tasks.failed24h / ended) * 100)}% failure rate`}
           icon={CircleX}
           tone="bad"
           to="/tasks?phase=Failed"
@@ -158,14 +158,14 @@ export default function Dashboard() {
             />
           }
         >
-          <figure className={styles.chart} aria-label={`${measure} over ${period}: ${money(usage.cost)} in all`}>
+          <figure className={styles.chart} aria-label={`${measure} over ${period}: ${money(usage.cost)} total`}>
             <Suspense fallback={chartWait}>
               <UsageChart data={usage.buckets} buckets={buckets} show={measure} />
             </Suspense>
           </figure>
         </Card>
         <Card
-          title="Ended Tasks"
+          title="Finished Tasks"
           className={styles.half}
           tools={
             <Legend
@@ -177,26 +177,30 @@ export default function Dashboard() {
             />
           }
         >
-          <figure className={styles.chart} aria-label={`Ended Tasks over ${period}`}>
+          <figure className={styles.chart} aria-label={`Finished Tasks over ${period}`}>
             <Suspense fallback={chartWait}>
               <OutcomeChart data={usage.buckets} buckets={buckets} />
             </Suspense>
           </figure>
         </Card>
-        <Card title="Why Tasks wait" className={styles.third}>
+        <Card title="Waiting Tasks by reason" className={styles.third}>
           <ReasonBars
             reasons={tasks.waitingByReason}
             tone="warn"
             to={(reason) => `/tasks?phase=Queued,Pending&reason=${reason}`}
-            empty="Nothing waits"
+            empty="Queue empty"
           />
         </Card>
-        <Card title="Why Tasks failed" className={styles.third} tools={buckets === "hour" ? "24 hours" : "7 days"}>
+        <Card
+          title="Failed Tasks by reason"
+          className={styles.third}
+          tools={buckets === "hour" ? "24 hours" : "7 days"}
+        >
           <ReasonBars
             reasons={failures}
             tone="bad"
             to={(reason) => `/tasks?phase=Failed&reason=${reason}`}
-            empty="Nothing failed"
+            empty="No failures"
           />
         </Card>
         <Card title="Next scheduled runs" className={styles.third}>

@@ -1,7 +1,7 @@
 import { Skeleton } from "../../components/Skeleton";
 import styles from "./Dashboard.module.css";
 
-/** The dashboard's shape while its numbers are on their way. */
+/** Placeholder while the dashboard is loading. */
 export function DashboardSkeleton() {
   return (
     <div role="status" aria-label="Loading the dashboard">

@@ -6,7 +6,7 @@ import { ObjectLink } from "../../components/ObjectLink";
 import { Rows } from "../../components/Rows";
 
 export function NextRuns({ next }: { next: Summary["cronTasks"]["next"] }) {
-  if (next.length === 0) return <EmptyState small icon={<CalendarClock size={20} />} title="Nothing is scheduled" />;
+  if (next.length === 0) return <EmptyState small icon={<CalendarClock size={20} />} title="No scheduled runs" />;
   return (
     <Rows
       rows={next.map((run) => ({

@@ -1,7 +1,7 @@
 import { Bar } from "recharts";
 import { BucketChart, type BucketChartProps } from "./BucketChart";
 
-/** How Tasks ended, over time. */
+/** Outcomes of Tasks over time. */
 export default function OutcomeChart({ data, buckets }: Pick<BucketChartProps, "data" | "buckets">) {
   return (
     <BucketChart

@@ -3,18 +3,18 @@ import { Link } from "react-router";
 import { classes } from "../../components/classes";
 import { EmptyState } from "../../components/EmptyState";
 import { Rows } from "../../components/Rows";
-import { words } from "../../lib/format";
+import { humanize } from "../../lib/format";
 import styles from "./ReasonBars.module.css";
 
 export interface ReasonBarsProps {
   reasons: Record<string, number>;
   tone: "warn" | "bad";
-  /** Address of the Tasks with a reason. */
+  /** Path of the list of Tasks with a reason. */
   to: (reason: string) => string;
   empty: string;
 }
 
-/** Reasons by how often they occur. */
+/** Reasons by frequency. */
 export function ReasonBars({ reasons, tone, to, empty }: ReasonBarsProps) {
   const entries = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
   const most = entries[0]?.[1] ?? 1;
@@ -23,7 +23,7 @@ export function ReasonBars({ reasons, tone, to, empty }: ReasonBarsProps) {
     <Rows
       rows={entries.map(([reason, times]) => ({
         key: reason,
-        name: <Link to={to(reason)}>{words(reason)}</Link>,
+        name: <Link to={to(reason)}>{humanize(reason)}</Link>,
         fact: <strong>{times}</strong>,
         below: (
           <div className={styles.track} aria-hidden="true">

@@ -18,12 +18,12 @@ export function RecentTasks({ tasks }: { tasks: Task[] }) {
         icon={<ListChecks size={20} />}
         title="No Tasks yet"
         action={
-          <LinkButton look="primary" to="/tasks/create">
+          <LinkButton variant="primary" to="/tasks/create">
             Create the first Task
           </LinkButton>
         }
       >
-        A Task is one piece of work for an agent, in plain words.
+        A Task is a unit of work for an agent, described in plain language.
       </EmptyState>
     );
   }

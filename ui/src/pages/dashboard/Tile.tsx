@@ -14,7 +14,7 @@ export interface TileProps {
   to?: string;
 }
 
-/** One number that matters, and the way to what is behind it. */
+/** A number with a link to the related list. */
 export function Tile({ label, value, note, icon: Icon, tone, to }: TileProps) {
   const content = (
     <>

@@ -6,7 +6,7 @@ export interface UsageChartProps extends Pick<BucketChartProps, "data" | "bucket
   show: "cost" | "tokens";
 }
 
-/** Money or tokens over time. */
+/** Cost or tokens over time. */
 export default function UsageChart({ data, buckets, show }: UsageChartProps) {
   return (
     <BucketChart

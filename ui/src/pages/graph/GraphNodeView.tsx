@@ -1,37 +1,40 @@
 import { Link } from "react-router";
 import { pageOf } from "../../api/kinds";
+import type { GraphNode } from "../../api/types";
 import { classes } from "../../components/classes";
-import { NODE_HEIGHT, NODE_WIDTH, type PlacedNode } from "../../lib/layers";
+import { NODE_HEIGHT, NODE_WIDTH } from "../../lib/graphLayout";
 import styles from "./GraphView.module.css";
 
-const MOST_LETTERS = 18;
+const MAX_LENGTH = 18;
 
-function cut(text: string): string {
-  return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
+function truncate(text: string): string {
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text;
 }
 
 export interface GraphNodeViewProps {
-  place: PlacedNode;
-  state: "plain" | "lit" | "faded";
-  onPoint: (id: string | undefined) => void;
+  node: GraphNode;
+  x: number;
+  y: number;
+  state: "plain" | "highlighted" | "faded";
+  onHover: (id: string | undefined) => void;
 }
 
-export function GraphNodeView({ place: { node, x, y }, state, onPoint }: GraphNodeViewProps) {
+export function GraphNodeView({ node, x, y, state, onHover }: GraphNodeViewProps) {
   const missing = node.exists === false;
   const condition = missing ? "missing" : node.ready === false ? "not ready" : node.ready ? "ready" : undefined;
   const to = missing ? undefined : pageOf(node.kind, node.namespace, node.name);
   const className = classes(
     styles.node,
     missing && styles.missing,
-    state === "lit" && styles.lit,
+    state === "highlighted" && styles.highlighted,
     state === "faded" && styles.faded,
   );
   const label = `${node.kind} ${node.name}${condition ? `, ${condition}` : ""}`;
   const events = {
-    onMouseEnter: () => onPoint(node.id),
-    onMouseLeave: () => onPoint(undefined),
-    onFocus: () => onPoint(node.id),
-    onBlur: () => onPoint(undefined),
+    onMouseEnter: () => onHover(node.id),
+    onMouseLeave: () => onHover(undefined),
+    onFocus: () => onHover(node.id),
+    onBlur: () => onHover(undefined),
   };
   const content = (
     <g transform={`translate(${x} ${y})`}>
@@ -42,7 +45,7 @@ export function GraphNodeView({ place: { node, x, y }, state, onPoint }: GraphNo
         {condition === "missing" || condition === "not ready" ? ` · ${condition}` : ""}
       </text>
       <text className={styles.name} x={10} y={35}>
-        {cut(node.kind === "Tasks" ? (node.detail ?? node.name) : node.name)}
+        {truncate(node.kind === "Tasks" ? (node.detail ?? node.name) : node.name)}
       </text>
       {condition && (
         <circle
@@ -59,7 +62,8 @@ export function GraphNodeView({ place: { node, x, y }, state, onPoint }: GraphNo
       {content}
     </Link>
   ) : (
-    <g className={className} {...events}>
+    // biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: a group of shapes is not interactive.
+    <g role="img" className={className} aria-label={label} {...events}>
       {content}
     </g>
   );

@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Share2 } from "lucide-react";
 import { useMemo, useState } from "react";
 import { call } from "../../api/client";
@@ -13,38 +13,38 @@ import { Notice } from "../../components/Notice";
 import { PageHeader } from "../../components/PageHeader";
 import { Skeleton } from "../../components/Skeleton";
 import { Stack } from "../../components/Stack";
-import { relativesOf } from "../../lib/layers";
+import { relatedTo } from "../../lib/related";
 import { FilterInput } from "../../list/FilterInput";
 import { usePhone } from "../../list/usePhone";
 import { GraphView } from "./GraphView";
 
-/** What refers to what: from Secrets on the left to Tasks on the right. */
+/** References between objects: from Secrets on the left to Tasks on the right. */
 export default function GraphPage() {
   const [namespace] = useNamespace();
-  const [words, setWords] = useState("");
+  const [filter, setFilter] = useState("");
   const phone = usePhone();
   const [hidden, setHidden] = useState<Set<string>>(new Set());
   const graph = useQuery({
     queryKey: keys.graph(namespace),
     queryFn: ({ signal }) => call<Graph>("/graph", { query: { namespace }, signal }),
-    placeholderData: (seen) => seen,
+    placeholderData: keepPreviousData,
   });
   const kinds = useMemo(() => [...new Set(graph.data?.nodes.map((node) => node.kind) ?? [])].sort(), [graph.data]);
   const shown = useMemo(() => {
     const { nodes = [], edges = [] } = graph.data ?? {};
-    const wanted = words.trim().toLowerCase();
+    const wanted = filter.trim().toLowerCase();
     const visible = nodes.filter((node) => !hidden.has(node.kind));
     if (wanted === "") return { nodes: visible, edges };
-    const near = new Set<string>();
+    const related = new Set<string>();
     for (const node of visible) {
-      if (node.name.toLowerCase().includes(wanted)) for (const id of relativesOf(node.id, edges)) near.add(id);
+      if (node.name.toLowerCase().includes(wanted)) for (const id of relatedTo(node.id, edges)) related.add(id);
     }
-    return { nodes: visible.filter((node) => near.has(node.id)), edges };
-  }, [graph.data, words, hidden]);
+    return { nodes: visible.filter((node) => related.has(node.id)), edges };
+  }, [graph.data, filter, hidden]);
 
   const toggle = (kind: string, on: boolean) =>
-    setHidden((seen) => {
-      const next = new Set(seen);
+    setHidden((previous) => {
+      const next = new Set(previous);
       if (on) next.delete(kind);
       else next.add(kind);
       return next;
@@ -52,17 +52,14 @@ export default function GraphPage() {
 
   return (
     <Page fill>
-      <PageHeader
-        title="Graph"
-        sub="What is used stands left of what uses it. Point at something to see what it concerns."
-      />
+      <PageHeader title="Graph" sub="Dependencies flow left to right. Hover to highlight related objects." />
       {graph.error ? (
         <ErrorState error={graph.error} onRetry={() => graph.refetch()} />
       ) : !graph.data ? (
         <Skeleton height="60vh" />
       ) : graph.data.nodes.length === 0 ? (
-        <EmptyState title="Nothing here yet" icon={<Share2 size={20} />}>
-          Create an Agent, a Model or a Task, and this shows how they belong together.
+        <EmptyState title="No objects yet" icon={<Share2 size={20} />}>
+          The graph shows how Agents, Models and Tasks refer to each other. Create one to start.
         </EmptyState>
       ) : (
         <>
@@ -71,18 +68,18 @@ export default function GraphPage() {
               main
               label="Filter by name"
               placeholder={phone ? "Filter by name" : "Filter by name  ( / )"}
-              value={words}
-              onValue={setWords}
+              value={filter}
+              onValue={setFilter}
             />
             {kinds.map((kind) => (
               <Checkbox key={kind} label={kind} checked={!hidden.has(kind)} onValue={(on) => toggle(kind, on)} />
             ))}
           </Stack>
           {graph.data.truncated && (
-            <Notice tone="warn">There is more than can be drawn: choose a namespace to see all of it.</Notice>
+            <Notice tone="warn">Too many objects to show all of them. Select a namespace.</Notice>
           )}
           {shown.nodes.length === 0 ? (
-            <EmptyState small title="Nothing matches" />
+            <EmptyState small title="No matches" />
           ) : (
             <GraphView nodes={shown.nodes} edges={shown.edges} />
           )}

@@ -1,7 +1,7 @@
 import { useParams } from "react-router";
 import { kindOfPlural } from "../../api/kinds";
 import { NotFound } from "../NotFound";
-import { STARTS } from "./starts";
+import { STARTS } from "./exampleSpecs";
 import { YamlCreate } from "./YamlCreate";
 
 export default function KindCreate() {

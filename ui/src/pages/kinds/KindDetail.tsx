@@ -14,7 +14,7 @@ import { DetailPage } from "../DetailPage";
 import { LabelList } from "../LabelList";
 import { NotFound } from "../NotFound";
 import { useNames } from "../useNames";
-import { tellingOf } from "./facts";
+import { summaryOf } from "./summary";
 
 export default function KindDetail() {
   const { plural = "" } = useParams();
@@ -29,15 +29,15 @@ function Detail({ kind }: { kind: Kind }) {
     <DetailPage kind={kind} query={query}>
       {(object) => ({
         status: object.ready === undefined ? undefined : readyStatus(object.ready),
-        sub: tellingOf(object),
-        removes: [`the ${kind.one} ${name}: what refers to it waits until it exists again`],
+        sub: summaryOf(object),
+        removes: [`the ${kind.one} ${name}: objects that refer to it wait until it exists again`],
         tabs: [{ id: "overview", label: "Overview", content: () => <Overview object={object} /> }],
       })}
     </DetailPage>
   );
 }
 
-/** A value as a person reads it: a reference by its name, what is more than a word as YAML. */
+/** Display form of a value: a reference by its name, nested values as YAML. */
 function read(value: unknown): string {
   if (value === null || typeof value !== "object") return String(value);
   const [[key, name] = [], ...more] = Object.entries(value);
@@ -57,7 +57,7 @@ function Overview({ object }: { object: GenericObject }) {
   const { observedGeneration: _, conditions: _shown, ...status } = object.status ?? {};
   return (
     <div className={detail.cards}>
-      <Card title="What it is">
+      <Card title="Spec">
         <Facts facts={fieldsOf(object.spec)} />
       </Card>
       {Object.keys(status).length > 0 && (
@@ -70,7 +70,7 @@ function Overview({ object }: { object: GenericObject }) {
           <ConditionList conditions={object.conditions} />
         </Card>
       )}
-      <Card title="Facts">
+      <Card title="Details">
         <Facts
           facts={[
             ["Kind", object.kind],

@@ -10,7 +10,7 @@ import type { Column } from "../../list/columns";
 import { useListState } from "../../list/listState";
 import { ageColumn, nameColumns } from "../../list/nameColumns";
 import { ResourceList } from "../../list/ResourceList";
-import { tellingOf } from "./facts";
+import { summaryOf } from "./summary";
 
 const FILTERS = ["name", "labelSelector"];
 
@@ -25,22 +25,22 @@ function columnsOf(kind: Kind): Column<GenericObject>[] {
         object.ready === undefined ? <span className="quiet">–</span> : <Badge status={readyStatus(object.ready)} />,
     },
     {
-      title: "What it is",
+      title: "Summary",
       width: "minmax(200px, 3fr)",
       phone: "line",
-      cell: (object) => <span title={tellingOf(object)}>{tellingOf(object)}</span>,
+      cell: (object) => <span title={summaryOf(object)}>{summaryOf(object)}</span>,
     },
     ageColumn<GenericObject>(),
   ];
 }
 
-/** The list of a kind without pages of its own; several kinds share one page by a choice above it. */
+/** The list of kinds without a dedicated page; several kinds can share the page. */
 export default function KindList({ kinds, title }: { kinds: [Kind, ...Kind[]]; title?: string }) {
   const [params, change] = useAddress();
   const list = useListState(FILTERS, { by: "name", order: "asc" });
   const kind = kinds.find((entry) => entry.plural === params.get("kind")) ?? kinds[0];
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to={`/kinds/${kind.plural}/create`}>
+    <LinkButton variant="primary" icon={<Plus size={15} />} to={`/kinds/${kind.plural}/create`}>
       New {kind.one}
     </LinkButton>
   );
@@ -62,7 +62,7 @@ export default function KindList({ kinds, title }: { kinds: [Kind, ...Kind[]]; t
               options={kinds.map((entry) => ({ value: entry.plural, label: entry.many }))}
               onValue={(plural) =>
                 change((next) => {
-                  // What narrowed one kind says nothing about another.
+                  // Filters of one kind do not apply to another.
                   for (const name of [...FILTERS, "sort", "row"]) next.delete(name);
                   next.set("kind", plural);
                 })

@@ -9,10 +9,10 @@ import { Problem } from "../../components/Problem";
 import { Stack } from "../../components/Stack";
 import { toast } from "../../components/toast";
 import { CodeEditor } from "../../editor/CodeEditor";
-import { type Json, skeleton, useManifest, valueAt } from "../../forms/manifest";
+import { type Json, newObject, useManifest, valueAt } from "../../forms/manifest";
 import { NewPage } from "../NewPage";
 
-/** Creates an object of a kind that has no form: YAML with a start to build on. */
+/** Creates an object of a kind without a form, from example YAML. */
 export function YamlCreate({ kind, spec }: { kind: Kind; spec: Json }) {
   return <NewPage kind={kind}>{({ namespace }) => <YamlForm kind={kind} spec={spec} namespace={namespace} />}</NewPage>;
 }
@@ -21,7 +21,7 @@ function YamlForm({ kind, spec, namespace }: { kind: Kind; spec: Json; namespace
   const navigate = useNavigate();
   const create = useCreate<Identified>(kind);
   const manifest = useManifest(() => {
-    const object = skeleton(kind.kind, namespace, spec);
+    const object = newObject(kind.kind, namespace, spec);
     return { ...object, metadata: { name: `my-${kind.kind.toLowerCase()}`, namespace } };
   });
   const [valid, setValid] = useState(false);
@@ -41,7 +41,7 @@ function YamlForm({ kind, spec, namespace }: { kind: Kind; spec: Json; namespace
   const submit = () =>
     send(false).then(
       (created) => {
-        toast.done(`${kind.one} ${created.name} was created.`);
+        toast.done(`${kind.one} ${created.name} created.`);
         navigate(pageOf(kind.kind, created.namespace, created.name) ?? kind.list);
       },
       () => {},
@@ -55,18 +55,23 @@ function YamlForm({ kind, spec, namespace }: { kind: Kind; spec: Json; namespace
           setValid(false);
           manifest.setYaml(text);
         }}
-        invalid={manifest.mistake !== undefined}
+        invalid={manifest.syntaxError !== undefined}
         height="min(60vh, 560px)"
       />
-      {manifest.mistake && <Problem error={manifest.mistake} />}
+      {manifest.syntaxError && <Problem error={manifest.syntaxError} />}
       {create.error ? <Problem error={create.error} /> : null}
       {valid && <Notice tone="idle">Valid: the server would accept it.</Notice>}
       <Stack row gap={2}>
-        <Button look="primary" busy={create.isPending} disabled={manifest.mistake !== undefined} onClick={submit}>
+        <Button
+          variant="primary"
+          busy={create.isPending}
+          disabled={manifest.syntaxError !== undefined}
+          onClick={submit}
+        >
           Create {kind.one}
         </Button>
-        <Button disabled={create.isPending || manifest.mistake !== undefined} onClick={check}>
-          Check only
+        <Button disabled={create.isPending || manifest.syntaxError !== undefined} onClick={check}>
+          Validate
         </Button>
       </Stack>
     </Stack>

@@ -6,15 +6,15 @@ import styles from "./AssetPicker.module.css";
 export interface AssetPickerProps {
   label: string;
   assets: Asset[];
-  /** One of them, or any number. */
+  /** Whether only one asset can be selected. */
   single?: boolean;
   chosen: string[];
   onChosen: (names: string[]) => void;
 }
 
-/** Assets of a Registry to choose from. */
+/** A selection of assets of a Registry. */
 export function AssetPicker({ label, assets, single, chosen, onChosen }: AssetPickerProps) {
-  if (assets.length === 0) return <p className="quiet">The Registry has none.</p>;
+  if (assets.length === 0) return <p className="quiet">None in this Registry.</p>;
   return (
     // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles take a label.
     <div className={styles.list} role={single ? "radiogroup" : "group"} aria-label={label}>

@@ -15,7 +15,7 @@ export interface AssetTableProps<T extends Asset> {
   version: (asset: T) => ReactNode;
 }
 
-/** Images, skills or plugins of a Registry with what was found when they were checked. */
+/** Images, skills or plugins of a Registry with their check results. */
 export function AssetTable<T extends Asset>({ label, assets, source, version }: AssetTableProps<T>) {
   if (!assets || assets.length === 0) return <EmptyState small title={`No ${label.toLowerCase()}`} />;
   return (

@@ -9,7 +9,7 @@ import { Segmented } from "../../components/Segmented";
 import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
-import { skeleton, useManifest } from "../../forms/manifest";
+import { newObject, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
 import { DetailState } from "../DetailState";
 import { useNames } from "../useNames";
@@ -18,7 +18,7 @@ import { assembled, type Choice } from "./assemble";
 
 const KINDS = { agent: AGENT, template: AGENT_TEMPLATE };
 
-/** Pick an image, skills and plugins; get an AgentTemplate, or an Agent with `?output=agent`. */
+/** Creates an AgentTemplate (or an Agent with `?output=agent`) from the selected image, skills and plugins. */
 export default function RegistryAssemble() {
   const { namespace, name } = useNames();
   const [params, change] = useAddress();
@@ -26,7 +26,7 @@ export default function RegistryAssemble() {
   const query = useObject<Registry>(REGISTRY, namespace, name);
   const [choice, setChoice] = useState<Choice>({ image: [], skills: [], plugins: [] });
   const manifest = useManifest(() =>
-    skeleton(KINDS[output].kind, namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
+    newObject(KINDS[output].kind, namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
   );
   const registry = query.data;
   if (!registry || query.error) return <DetailState kind={REGISTRY} name={name} query={query} />;
@@ -46,7 +46,7 @@ export default function RegistryAssemble() {
         ]}
         actions={
           <Segmented
-            label="What to make"
+            label="Create as"
             value={output}
             options={[
               { value: "template", label: "AgentTemplate" },
@@ -62,7 +62,7 @@ export default function RegistryAssemble() {
       <ManifestForm kind={kind} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
         {(problems) => (
           <>
-            <FormSection title="Where">
+            <FormSection title="Namespace and name">
               <NameFields manifest={manifest} problems={problems} />
             </FormSection>
             <FormSection title="Image">

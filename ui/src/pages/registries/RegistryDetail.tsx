@@ -6,7 +6,7 @@ import { Card } from "../../components/Card";
 import { ConditionList } from "../../components/ConditionList";
 import { LinkButton } from "../../components/LinkButton";
 import { Stack } from "../../components/Stack";
-import { told } from "../../lib/time";
+import { formatDuration } from "../../lib/time";
 import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
 import { AssetTable } from "./AssetTable";
@@ -19,13 +19,13 @@ export default function RegistryDetail() {
     <DetailPage kind={REGISTRY} query={query}>
       {(registry) => ({
         status: registryStatus(registry),
-        sub: registry.checkInterval && `Checked every ${told(registry.checkInterval)}`,
+        sub: registry.checkInterval && `Checked every ${formatDuration(registry.checkInterval)}`,
         actions: (
-          <LinkButton look="primary" icon={<Puzzle size={15} />} to="assemble">
+          <LinkButton variant="primary" icon={<Puzzle size={15} />} to="assemble">
             Assemble
           </LinkButton>
         ),
-        removes: [`the Registry ${name}: Agents and templates made from it stay as they are`],
+        removes: [`the Registry ${name}: Agents and templates created from it do not change`],
         tabs: [{ id: "assets", label: "Assets", content: () => <Assets registry={registry} /> }],
       })}
     </DetailPage>

@@ -9,7 +9,7 @@ import { useListState } from "../../list/listState";
 import { ageColumn, nameColumns } from "../../list/nameColumns";
 import { ResourceList } from "../../list/ResourceList";
 
-/** How many of its assets can be had. */
+/** Availability of the assets. */
 export function registryStatus(registry: Registry): Status {
   const { readyCount = 0, totalCount = 0 } = registry.summary ?? {};
   if (totalCount === 0) return { tone: "idle", label: "Empty" };
@@ -30,7 +30,7 @@ const columns: Column<Registry>[] = [
 export default function RegistryList() {
   const list = useListState(["name", "labelSelector"], { by: "name", order: "asc" });
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to="/registries/create">
+    <LinkButton variant="primary" icon={<Plus size={15} />} to="/registries/create">
       New Registry
     </LinkButton>
   );

@@ -16,7 +16,7 @@ const registry: Registry = {
   plugins: [{ name: "notify", plugin: { name: "opencode-notify", target: "server" } }],
 };
 
-test("what was chosen becomes the spec, and only that", () => {
+test("the spec contains only the selected assets", () => {
   expect(assembled(registry, { image: ["node"], skills: ["review"], plugins: [] })).toEqual({
     executorImage: "example/node:1",
     skills: [{ name: "review", git }],
@@ -24,7 +24,7 @@ test("what was chosen becomes the spec, and only that", () => {
   });
 });
 
-test("a plugin keeps its own settings, not those of the catalogue", () => {
+test("a plugin keeps its settings without the catalogue fields", () => {
   expect(assembled(registry, { image: [], skills: [], plugins: ["notify"] }).plugins).toEqual([
     { name: "opencode-notify", target: "server" },
   ]);

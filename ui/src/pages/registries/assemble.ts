@@ -6,7 +6,7 @@ export interface Choice {
   plugins: string[];
 }
 
-/** The part of a spec that the chosen assets make. */
+/** The spec fields of the selected assets. */
 export function assembled(registry: Registry, choice: Choice): Record<string, unknown> {
   const image = registry.images?.find((entry) => choice.image.includes(entry.name));
   const skills = (registry.skills ?? []).filter((entry) => choice.skills.includes(entry.name));

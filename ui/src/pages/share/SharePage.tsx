@@ -13,7 +13,7 @@ import { Stack } from "../../components/Stack";
 import { TerminalView } from "../../terminal/TerminalView";
 import styles from "./SharePage.module.css";
 
-/** An Agent's terminal for whoever has the link; nothing else of the page. */
+/** The shared terminal of an Agent, without the rest of the page. */
 export default function SharePage() {
   const { token = "" } = useParams();
   const base = `/s/${encodeURIComponent(token)}`;
@@ -35,8 +35,8 @@ export default function SharePage() {
       <h1 className="visually-hidden">Shared terminal</h1>
       {info.error ? (
         ApiError.is(info.error, 404) ? (
-          <EmptyState title="This link does not work" icon={<Link2Off size={20} />}>
-            It has ended, was revoked, or its Agent is not up. Ask whoever gave it to you for a new one.
+          <EmptyState title="Invalid link" icon={<Link2Off size={20} />}>
+            The link expired or was revoked, or the Agent is not running. Ask for a new link.
           </EmptyState>
         ) : (
           <ErrorState error={info.error} onRetry={() => info.refetch()} />

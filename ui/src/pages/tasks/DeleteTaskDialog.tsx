@@ -4,11 +4,11 @@ import { plural } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
 import { DeleteDialog } from "../DeleteDialog";
 
-/** What goes with a Task. */
+/** What is deleted with a Task. */
 export function removedWith(task: Task): string[] {
   return [
     `the Task ${task.name} and its status`,
-    ...(isFinished(task.phase) ? [] : ["the run that is going on: it is stopped first"]),
+    ...(isFinished(task.phase) ? [] : ["the current run, which is stopped first"]),
     ...(task.podName ? [`its Pod ${task.podName}`] : []),
     task.logs?.lines ? `its log (${plural(task.logs.lines, "line")})` : "its log",
     ...(task.contexts?.length ? [`the ConfigMap ${task.name}-context with its contexts`] : []),
@@ -22,7 +22,7 @@ export interface DeleteTaskDialogProps {
   leaveTo?: string;
 }
 
-/** Asks before a Task is deleted and names everything that goes with it. */
+/** Asks for confirmation and lists everything that is deleted with a Task. */
 export function DeleteTaskDialog({ task, open, onClose, leaveTo }: DeleteTaskDialogProps) {
   return (
     <DeleteDialog

@@ -26,7 +26,7 @@ const waiting = anExplanation({
   next: ["Raise maxConcurrentTasks."],
 });
 
-test("the chain leads from what is seen to the root cause", () => {
+test("the chain leads to the root cause", () => {
   renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
   const steps = within(screen.getAllByRole("list")[0] as HTMLElement).getAllByRole("listitem");
   expect(steps).toHaveLength(2);
@@ -37,20 +37,20 @@ test("the chain leads from what is seen to the root cause", () => {
   );
 });
 
-test("a cause that is told twice is shown once", () => {
+test("a repeated cause is shown once", () => {
   const cause = { level: "error" as const, reason: "DeploymentNotReady", message: "no Pod is ready" };
   renderPage(<ExplainPanel explain={anExplanation({ chain: [cause, cause] })} namespace="shop" />);
   expect(screen.getAllByText("No Pod is ready")).toHaveLength(1);
 });
 
-test("the place in the queue and what to do are told", () => {
+test("the queue position and suggested actions are shown", () => {
   renderPage(<ExplainPanel explain={waiting} namespace="shop" />);
   expect(screen.getByText("3 of 7")).toBeInTheDocument();
   expect(screen.getByRole("meter", { name: "Slots in use" })).toHaveAttribute("aria-valuetext", "1 / 1");
   expect(screen.getByText("Raise maxConcurrentTasks.")).toBeInTheDocument();
 });
 
-test("a dependency that does not exist is named", () => {
+test("a missing dependency is shown", () => {
   renderPage(
     <ExplainPanel
       explain={anExplanation({ dependencies: [{ task: "first", condition: "Succeeded", met: false, exists: false }] })}

@@ -11,7 +11,7 @@ import { span } from "../../lib/time";
 import { CauseChain } from "../CauseChain";
 import styles from "./ExplainPanel.module.css";
 
-/** Why a Task is where it is, down to the root cause, and what a person can do. */
+/** The status of a Task explained down to the root cause, with suggested actions. */
 export function ExplainPanel({ explain, namespace }: { explain: Explain; namespace: string }) {
   const { queue, quota, dependencies, next } = explain;
   return (
@@ -19,7 +19,7 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
       {explain.chain.length > 0 ? (
         <CauseChain chain={explain.chain} namespace={namespace} />
       ) : (
-        <p>{sentence(explain.message ?? "Nothing stands in its way.")}</p>
+        <p>{sentence(explain.message ?? "No problems found.")}</p>
       )}
       {queue && (
         <Stack gap={2}>
@@ -42,7 +42,7 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
           />
           {queue.ahead && queue.ahead.length > 0 && (
             <div>
-              <h3>Ahead of it</h3>
+              <h3>Ahead of this Task</h3>
               <ul className={styles.ahead}>
                 {queue.ahead.map((task) => (
                   <li key={task.name}>
@@ -66,13 +66,13 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
       )}
       {dependencies && dependencies.length > 0 && (
         <div>
-          <h3>Waits for</h3>
+          <h3>Dependencies</h3>
           <ul className={styles.ahead}>
             {dependencies.map((dependency) => (
               <li key={dependency.task}>
                 <ObjectLink kind="Task" namespace={namespace} name={dependency.task} />{" "}
                 {dependency.exists ? <Badge status={taskStatus(dependency)} /> : "does not exist"}
-                {dependency.met ? " ✓" : ` must be ${dependency.condition ?? "Succeeded"}`}
+                {dependency.met ? " ✓" : ` requires ${dependency.condition ?? "Succeeded"}`}
               </li>
             ))}
           </ul>
@@ -80,7 +80,7 @@ export function ExplainPanel({ explain, namespace }: { explain: Explain; namespa
       )}
       {next && next.length > 0 && (
         <div className={styles.next}>
-          <h3>What you can do</h3>
+          <h3>Suggested actions</h3>
           <ul className="bullets">
             {next.map((advice) => (
               <li key={advice}>{sentence(advice)}</li>

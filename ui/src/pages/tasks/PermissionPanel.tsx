@@ -12,7 +12,7 @@ import styles from "./PermissionPanel.module.css";
 
 type Reply = "once" | "always" | "reject";
 
-/** The agent asks a person: what it wants to do, and the answers. */
+/** Permission requests of the agent, with buttons to answer them. */
 export function PermissionPanel({ task }: { task: Task }) {
   const cache = useQueryClient();
   const target = `${objectPath("tasks", task.namespace, task.name)}/permissions`;
@@ -30,7 +30,7 @@ export function PermissionPanel({ task }: { task: Task }) {
         json: { reply, message: reply === "reject" && reason !== "" ? reason : undefined },
       }),
     onSuccess: (_nothing, { reply }) => {
-      toast.done(reply === "reject" ? "Refused." : "Allowed: the agent goes on.");
+      toast.done(reply === "reject" ? "Rejected." : "Allowed. The agent continues.");
       setReason("");
       void cache.invalidateQueries({ queryKey: keys.permissions(task.namespace, task.name) });
     },
@@ -38,7 +38,7 @@ export function PermissionPanel({ task }: { task: Task }) {
   const requests = task.phase === "Running" ? (asked.data?.permissions ?? []) : [];
   return requests.map((request) => (
     <section key={request.id} className={styles.request} aria-label={`Permission ${request.permission}`}>
-      <h2>The agent asks: may it use {request.permission}?</h2>
+      <h2>Permission request: {request.permission}</h2>
       {request.patterns && request.patterns.length > 0 && (
         <div className={`${styles.patterns} mono`}>
           {request.patterns.map((pattern) => (
@@ -47,25 +47,29 @@ export function PermissionPanel({ task }: { task: Task }) {
         </div>
       )}
       <TextInput
-        aria-label="Reason for a refusal"
-        placeholder="If you refuse: tell the agent why, so that it can go on (optional)"
+        aria-label="Reason for the rejection"
+        placeholder="Reason for the agent, if you reject (optional)"
         value={reason}
         onValue={setReason}
       />
       {answer.error ? <Problem error={answer.error} /> : null}
       <Stack row gap={2}>
-        <Button look="primary" busy={answer.isPending} onClick={() => answer.mutate({ id: request.id, reply: "once" })}>
+        <Button
+          variant="primary"
+          busy={answer.isPending}
+          onClick={() => answer.mutate({ id: request.id, reply: "once" })}
+        >
           Allow once
         </Button>
         <Button disabled={answer.isPending} onClick={() => answer.mutate({ id: request.id, reply: "always" })}>
           Allow always{request.always?.length ? ` (${request.always.join(", ")})` : ""}
         </Button>
         <Button
-          look="danger"
+          variant="danger"
           disabled={answer.isPending}
           onClick={() => answer.mutate({ id: request.id, reply: "reject" })}
         >
-          Refuse
+          Reject
         </Button>
       </Stack>
     </section>

@@ -11,19 +11,19 @@ const task = aTask({
   completionTime: "2026-11-16T10:06:30Z",
 });
 
-test("the stages are told in words to those who do not see the bar", () => {
+test("the stages are described for screen readers", () => {
   render(<PhaseTimeline task={task} />);
   expect(screen.getByRole("img")).toHaveAccessibleName("Queued 1m, Preparing 30s, Running 5m");
-  expect(screen.getByText("6m 30s in all")).toBeInTheDocument();
+  expect(screen.getByText("6m 30s total")).toBeInTheDocument();
 });
 
-test("the parts of the bar are as long as the stages", () => {
+test("the bar is proportional to the stages", () => {
   render(<PhaseTimeline task={task} />);
   const parts = [...screen.getByRole("img").children].map((part) => Number((part as HTMLElement).style.flexGrow));
   expect(parts).toEqual([60, 30, 300]);
 });
 
-test("a stage that goes on is said to go on", () => {
+test("an open stage is marked as unfinished", () => {
   const { phase: _phase, completionTime: _end, ...rest } = task;
   render(<PhaseTimeline task={{ ...rest, phase: "Running" }} />);
   expect(screen.getByRole("img").getAttribute("aria-label")).toMatch(/Running .* so far$/);

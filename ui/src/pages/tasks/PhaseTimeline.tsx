@@ -14,21 +14,21 @@ const COLOURS: Record<StageName, string> = {
   Collecting: "var(--good)",
 };
 
-/** Where the time went: queued, preparing, running, collecting, as parts of one bar. */
+/** A bar of the time spent queued, preparing, running and collecting. */
 export function PhaseTimeline({ task }: { task: Task }) {
   const now = useNow();
   const stages = stagesOf(task, now);
   const total = stages.reduce((sum, stage) => sum + stage.seconds, 0);
   if (stages.length === 0) return null;
-  const spoken = stages.map((stage) => `${stage.name} ${span(stage.seconds)}${stage.open ? " so far" : ""}`).join(", ");
+  const label = stages.map((stage) => `${stage.name} ${span(stage.seconds)}${stage.open ? " so far" : ""}`).join(", ");
   return (
     <div className={styles.timeline}>
-      <div className={styles.bar} role="img" aria-label={spoken}>
+      <div className={styles.bar} role="img" aria-label={label}>
         {stages.map((stage) => (
           <div
             key={stage.name}
-            // Stages differ in texture too, for readers who do not tell the colours apart.
-            className={classes(styles.stage, stage.name === "Queued" && styles.striped, stage.open && motion.breathing)}
+            // Stages also differ in texture, for colour-blind users.
+            className={classes(styles.stage, stage.name === "Queued" && styles.striped, stage.open && motion.pulse)}
             style={{ flexGrow: Math.max(stage.seconds, total / 200, 0.001), backgroundColor: COLOURS[stage.name] }}
             title={`${stage.name}: ${span(stage.seconds)}`}
           />
@@ -36,7 +36,7 @@ export function PhaseTimeline({ task }: { task: Task }) {
       </div>
       <div className={styles.legend} aria-hidden="true">
         <Legend entries={stages.map(({ name, seconds }) => ({ name, colour: COLOURS[name], value: span(seconds) }))} />
-        <span className="quiet">{span(total)} in all</span>
+        <span className="quiet">{span(total)} total</span>
       </div>
     </div>
   );

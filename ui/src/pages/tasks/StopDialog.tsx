@@ -4,7 +4,7 @@ import type { Task } from "../../api/types";
 import { ConfirmDialog } from "../../components/ConfirmDialog";
 import { toast } from "../../components/toast";
 
-/** Asks before a Task is stopped and says what stays. */
+/** Asks for confirmation before a Task is stopped. */
 export function StopDialog({ task, open, onClose }: { task: Task; open: boolean; onClose: () => void }) {
   const stop = useAction<Task>(TASK, "stop");
   return (
@@ -24,15 +24,15 @@ export function StopDialog({ task, open, onClose }: { task: Task; open: boolean;
           {
             onSuccess: () => {
               onClose();
-              toast.done("The Task is being stopped.");
+              toast.done("Stopping the Task …");
             },
           },
         )
       }
     >
       {task.phase === "Running"
-        ? "The agent is told to stop. What it changed so far stays, and so does its log. It can be run again."
-        : "It will not start. It can be run again later."}
+        ? "The agent stops. Its changes and its log are kept. The Task can be run again."
+        : "The Task will not start. It can be run again later."}
     </ConfirmDialog>
   );
 }

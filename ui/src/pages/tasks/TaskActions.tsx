@@ -10,7 +10,7 @@ import { toast } from "../../components/toast";
 import { isFinished } from "../../lib/phase";
 import { StopDialog } from "./StopDialog";
 
-/** What can be done with a Task. */
+/** The action buttons of a Task. */
 export function TaskActions({ task }: { task: Task }) {
   const navigate = useNavigate();
   const may = useRights(task.namespace);
@@ -29,7 +29,7 @@ export function TaskActions({ task }: { task: Task }) {
           onClick={() =>
             rerun.mutate(
               { namespace: task.namespace, name: task.name },
-              { onSuccess: () => toast.done("It runs again."), onError: toast.failed },
+              { onSuccess: () => toast.done("Rerun requested."), onError: toast.failed },
             )
           }
         >

@@ -11,7 +11,7 @@ import { changedFiles } from "../../lib/fileChanges";
 import { noSession, useMessages } from "../../session/useMessages";
 import styles from "./TaskChanges.module.css";
 
-/** What the agent changed, file by file, as its tools told it. */
+/** The changed files, as reported by the tools of the agent. */
 export function TaskChanges({ task }: { task: Task }) {
   const messages = useMessages(task, task.phase === "Running");
   if (!messages.isEnabled || ApiError.is(messages.error, 404)) return <Nothing>{noSession(task)}</Nothing>;
@@ -19,7 +19,9 @@ export function TaskChanges({ task }: { task: Task }) {
   if (!messages.data) return <SkeletonBlock lines={8} label="Loading the changes" />;
   const files = changedFiles(messages.data);
   if (files.length === 0) {
-    return <Nothing>No file was changed by the agent's own tools. A command may have: the log tells.</Nothing>;
+    return (
+      <Nothing>No files were changed by the agent's tools. Files changed by shell commands are not listed.</Nothing>
+    );
   }
   return (
     <Stack gap={4}>
@@ -36,7 +38,7 @@ export function TaskChanges({ task }: { task: Task }) {
         >
           <Stack gap={2}>
             {file.changes.map((lines, i) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: changes are only ever added at the end.
+              // biome-ignore lint/suspicious/noArrayIndexKey: changes are append-only.
               <DiffView key={i} lines={lines} label={`Change ${i + 1} of ${file.path}`} />
             ))}
           </Stack>

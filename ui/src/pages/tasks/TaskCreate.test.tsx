@@ -24,16 +24,16 @@ const ADDRESS = "/tasks/create?namespace=shop&agent=dev";
 const description = () => screen.findByRole("textbox", { name: /^Description/ });
 const create = async () => userEvent.click(await screen.findByRole("button", { name: "Create Task" }));
 
-test("what is plainly missing is told without asking the server", async () => {
+test("missing required fields are reported without a request", async () => {
   const sent = server(() => ({ body: {} }));
   renderPage(<TaskCreate />, ADDRESS);
   await create();
-  expect(await description()).toHaveAccessibleDescription(/Say what to do/);
+  expect(await description()).toHaveAccessibleDescription(/Description is required/);
   expect(await description()).toHaveAttribute("aria-invalid", "true");
   expect(sent.filter((call) => call.method === "POST")).toHaveLength(0);
 });
 
-test("problems that the server finds stand at their fields, and nothing is stored", async () => {
+test("validation errors of the server are shown at their fields, and nothing is created", async () => {
   const sent = server(() => ({
     status: 422,
     body: {
@@ -42,7 +42,7 @@ test("problems that the server finds stand at their fields, and nothing is store
       code: 422,
       fields: [
         { field: "spec.contexts[0].text", message: "text is required when type is Text" },
-        { field: "metadata.name", message: "must be small letters" },
+        { field: "metadata.name", message: "must be lowercase" },
       ],
     },
   }));
@@ -54,30 +54,30 @@ test("problems that the server finds stand at their fields, and nothing is store
     expect(screen.getByRole("textbox", { name: /^Text/ })).toHaveAccessibleDescription(/text is required/),
   );
   const name = screen.getAllByRole("textbox", { name: /^Name/ }).at(-1);
-  expect(name).toHaveAccessibleDescription(/must be small letters/);
-  expect(screen.getByText("2 fields need a look.")).toBeInTheDocument();
+  expect(name).toHaveAccessibleDescription(/must be lowercase/);
+  expect(screen.getByText("2 fields are invalid.")).toBeInTheDocument();
   expect(sent.filter((call) => call.method === "POST").every((call) => call.address.includes("dryRun=true"))).toBe(
     true,
   );
 });
 
-test("a valid Task is checked first, then created", async () => {
-  const seen: boolean[] = [];
+test("a valid Task is validated by a dry run, then created", async () => {
+  const dryRuns: boolean[] = [];
   const sent = server((dryRun) => {
-    seen.push(dryRun);
+    dryRuns.push(dryRun);
     return { status: 201, body: { name: "task-abc", namespace: "shop" } };
   });
   renderPage(<TaskCreate />, ADDRESS);
   await userEvent.type(await description(), "Do it");
   await create();
-  await waitFor(() => expect(seen).toEqual([true, false]));
+  await waitFor(() => expect(dryRuns).toEqual([true, false]));
   const body = sent.findLast((call) => call.method === "POST")?.body;
   expect(body).toContain("generateName: task-");
   expect(body).toContain("description: Do it");
   expect(body).toContain("name: dev");
 });
 
-test("the YAML beside the form changes the form", async () => {
+test("editing the YAML updates the form", async () => {
   server(() => ({ body: {} }));
   renderPage(<TaskCreate />, ADDRESS);
   const yaml = await screen.findByRole("textbox", { name: "YAML of the new Task" });

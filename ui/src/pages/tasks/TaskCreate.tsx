@@ -7,36 +7,36 @@ import { TASK } from "../../api/kinds";
 import { ErrorState } from "../../components/ErrorState";
 import { Notice } from "../../components/Notice";
 import { FormSection } from "../../forms/FormSection";
+import type { FormDefaults } from "../../forms/formDefaults";
 import { ManifestForm } from "../../forms/ManifestForm";
-import { type Json, skeleton, useManifest } from "../../forms/manifest";
+import { type Json, newObject, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
-import type { Start } from "../../forms/start";
 import { TaskFields } from "../../forms/TaskFields";
 import { precheckTask, shownTaskFields } from "../../forms/taskForm";
 import { NewPage } from "../NewPage";
 
 const AT = ["spec"];
 
-/** A copy of a Task's spec, without a name: two Tasks cannot share one. */
+/** A copy of the spec of a Task, without its name, which must be unique. */
 function duplicateOf(source: Json, namespace: string): Json {
-  return skeleton("Task", namespace, (source.spec as Json | undefined) ?? {});
+  return newObject("Task", namespace, (source.spec as Json | undefined) ?? {});
 }
 
-/** `?agent=`, `?template=` choose who does it; `?rerun=NAME&namespace=NS` starts from another Task. */
+/** `?agent=` and `?template=` preselect the target; `?rerun=NAME&namespace=NS` copies another Task. */
 export default function TaskCreate() {
-  return <NewPage kind={TASK}>{(start) => <TaskForm start={start} />}</NewPage>;
+  return <NewPage kind={TASK}>{(defaults) => <TaskForm defaults={defaults} />}</NewPage>;
 }
 
-function TaskForm({ start }: { start: Start }) {
+function TaskForm({ defaults }: { defaults: FormDefaults }) {
   const [params] = useSearchParams();
-  const namespace = params.get("namespace")?.replace("*", "") || start.namespace;
+  const namespace = params.get("namespace")?.replace("*", "") || defaults.namespace;
   const source = params.get("rerun");
   const manifest = useManifest(() => {
     const agent = params.get("agent");
     const template = params.get("template");
-    if (agent) return skeleton("Task", namespace, { agentRef: { name: agent } });
-    if (template) return skeleton("Task", namespace, { templateRef: { name: template } });
-    return skeleton("Task", namespace, start.doer);
+    if (agent) return newObject("Task", namespace, { agentRef: { name: agent } });
+    if (template) return newObject("Task", namespace, { templateRef: { name: template } });
+    return newObject("Task", namespace, defaults.runsOn);
   });
   const original = useQuery({
     queryKey: ["Task", "duplicate", namespace, source],
@@ -57,7 +57,7 @@ function TaskForm({ start }: { start: Start }) {
   return (
     <>
       {original.error && <ErrorState small error={original.error} onRetry={() => original.refetch()} />}
-      {original.data && <Notice tone="idle">A copy of {source}. Change what should be different.</Notice>}
+      {original.data && <Notice tone="idle">A copy of {source}. Edit the differences.</Notice>}
       <ManifestForm
         kind={TASK}
         manifest={manifest}
@@ -68,7 +68,7 @@ function TaskForm({ start }: { start: Start }) {
         {(problems) => (
           <>
             <TaskFields manifest={manifest} at={AT} problems={problems} />
-            <FormSection title="Where">
+            <FormSection title="Namespace and name">
               <NameFields manifest={manifest} problems={problems} nameOptional />
             </FormSection>
           </>

@@ -32,9 +32,9 @@ export default function TaskDetail() {
     <DetailPage kind={TASK} query={query}>
       {(task) => ({
         status: taskStatus(task),
-        sub: <Doer task={task} />,
+        sub: <RunsOn task={task} />,
         actions: <TaskActions task={task} />,
-        above: <News task={task} />,
+        above: <Notices task={task} />,
         removes: removedWith(task),
         tabs: [
           { id: "work", label: "Work", content: () => <TaskWork task={task} /> },
@@ -47,8 +47,8 @@ export default function TaskDetail() {
   );
 }
 
-/** Who does it, and for how long. */
-function Doer({ task: { namespace, agentRef, templateRef, startTime, completionTime } }: { task: Task }) {
+/** The Agent or template of the Task, and the duration. */
+function RunsOn({ task: { namespace, agentRef, templateRef, startTime, completionTime } }: { task: Task }) {
   return (
     <>
       {agentRef && <ObjectLink kind="Agent" namespace={namespace} name={agentRef.name} withKind />}
@@ -63,13 +63,13 @@ function Doer({ task: { namespace, agentRef, templateRef, startTime, completionT
   );
 }
 
-/** Where the time went, and what a person should know or answer. */
-function News({ task }: { task: Task }) {
+/** Timeline, permission requests and notices. */
+function Notices({ task }: { task: Task }) {
   const waits = task.phase === "Queued" || task.phase === "Pending" || task.phase === undefined;
   return (
     <>
       <PhaseTimeline task={task} />
-      {task.deletionTimestamp && <Notice tone="warn">It is being deleted.</Notice>}
+      {task.deletionTimestamp && <Notice tone="warn">The Task is being deleted.</Notice>}
       {task.message && waits && <Notice tone="warn">{sentence(task.message)}</Notice>}
       {task.message && task.phase === "Failed" && <Notice tone="bad">{sentence(task.message)}</Notice>}
       <PermissionPanel task={task} />

@@ -9,13 +9,13 @@ import { ExplainPanel } from "./ExplainPanel";
 export function TaskExplain({ explain, namespace }: { explain: UseQueryResult<Explain>; namespace: string }) {
   return (
     <Loaded query={explain} label="the explanation">
-      {(told) => (
+      {(explanation) => (
         <Stack gap={4}>
-          <Card title="Why it is where it is">
-            <ExplainPanel explain={told} namespace={namespace} />
+          <Card title="Status explained">
+            <ExplainPanel explain={explanation} namespace={namespace} />
           </Card>
-          <Card title="Settings and where they come from" flush>
-            <SettingsTable settings={told.settings} error={told.settingsError} />
+          <Card title="Effective settings" flush>
+            <SettingsTable settings={explanation.settings} error={explanation.settingsError} />
           </Card>
         </Stack>
       )}

@@ -28,7 +28,7 @@ export default function TaskList() {
   const [question, setQuestion] = useState<TaskQuestion | undefined>();
   const agents = useChoices<Agent>(AGENT, namespace);
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to="/tasks/create">
+    <LinkButton variant="primary" icon={<Plus size={15} />} to="/tasks/create">
       New Task
     </LinkButton>
   );

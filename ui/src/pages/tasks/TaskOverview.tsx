@@ -8,9 +8,9 @@ import { Facts } from "../../components/Facts";
 import { ObjectLink } from "../../components/ObjectLink";
 import { Stack } from "../../components/Stack";
 import { Tag } from "../../components/Tag";
-import { bytes, plural, words } from "../../lib/format";
+import { bytes, humanize, plural } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
-import { told } from "../../lib/time";
+import { formatDuration } from "../../lib/time";
 import { ContextList } from "../ContextList";
 import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
@@ -21,7 +21,7 @@ export function TaskOverview({ task }: { task: Task }) {
   const outputs = Object.entries(task.result?.outputs ?? {});
   return (
     <div className={styles.cards}>
-      <Card title="What to do">
+      <Card title="Description">
         <p className={styles.description}>{task.description || "No description."}</p>
       </Card>
       <Card title="Result">
@@ -33,15 +33,15 @@ export function TaskOverview({ task }: { task: Task }) {
         ) : (
           <EmptyState small title={isFinished(task.phase) ? "No result" : "No result yet"}>
             {isFinished(task.phase)
-              ? "The agent left no last words; the log tells what happened."
-              : "The agent's last words appear here when it has finished."}
+              ? "The agent gave no final answer. See the log."
+              : "The final answer appears here when the Task has finished."}
           </EmptyState>
         )}
       </Card>
       <Card title="Usage">
         <UsageFacts task={task} />
       </Card>
-      <Card title="Facts">
+      <Card title="Details">
         <Facts
           facts={[
             ["Namespace", task.namespace],
@@ -59,7 +59,7 @@ export function TaskOverview({ task }: { task: Task }) {
               "CronTask",
               task.cronTask && <ObjectLink kind="CronTask" namespace={task.namespace} name={task.cronTask} />,
             ],
-            ["Reason", task.reason && words(task.reason)],
+            ["Reason", task.reason && humanize(task.reason)],
             ["Exit code", task.exitCode !== undefined && String(task.exitCode)],
             [
               "Run",
@@ -67,12 +67,12 @@ export function TaskOverview({ task }: { task: Task }) {
                 `${task.runEpoch}${task.attempt && task.attempt > 1 ? `, attempt ${task.attempt}` : ""}`,
             ],
             ["Priority", task.priority ? String(task.priority) : undefined],
-            ["Timeout", task.timeout && told(task.timeout)],
+            ["Timeout", task.timeout && formatDuration(task.timeout)],
             ["Pod", task.podName && <code>{task.podName}</code>],
             [
               "Log",
               task.logs?.lines !== undefined &&
-                `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", a part is missing" : ""}`,
+                `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", incomplete" : ""}`,
             ],
             ["Created", <Ago key="created" at={task.createdAt} />],
             [

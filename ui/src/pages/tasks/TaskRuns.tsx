@@ -7,16 +7,16 @@ import { Badge } from "../../components/Badge";
 import { Card } from "../../components/Card";
 import { SimpleTable } from "../../components/SimpleTable";
 import { Tag } from "../../components/Tag";
-import { allTokens, count, money, words } from "../../lib/format";
+import { allTokens, count, humanize, money } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
-import { told } from "../../lib/time";
+import { formatDuration } from "../../lib/time";
 import styles from "../Detail.module.css";
 
-/** How each run of a Task ended, for one that ran more than once. */
+/** The outcome of each run, for Tasks with several runs. */
 export function TaskRuns({ task }: { task: Task }) {
   const target = objectPath("tasks", task.namespace, task.name);
   const answer = useQuery({
-    // What is known changes when a run begins and when it ends.
+    // The list changes when a run starts or ends.
     queryKey: [...keys.runs(task.namespace, task.name), task.runEpoch, task.phase],
     queryFn: ({ signal }) => call<{ runs: TaskRun[] }>(`${target}/runs`, { signal }),
     placeholderData: (before) => before,
@@ -25,9 +25,9 @@ export function TaskRuns({ task }: { task: Task }) {
   const cells = (run: TaskRun) => [
     String(run.run),
     <Badge key="status" status={taskStatus(run)} title={run.message} />,
-    run.reason && words(run.reason),
+    run.reason && humanize(run.reason),
     <Ago key="started" at={run.startTime} />,
-    run.duration && told(run.duration),
+    run.duration && formatDuration(run.duration),
     run.usage?.tokens && count(allTokens(run.usage.tokens)),
     money(run.usage?.cost),
     <a
@@ -43,8 +43,8 @@ export function TaskRuns({ task }: { task: Task }) {
     <Card title="Runs" tools={<Tag>{runs.length}</Tag>} flush className={styles.whole}>
       <SimpleTable
         label="Runs"
-        head={["Run", "Status", "Reason", "Started", "Took", "Tokens", "Cost", "Log"]}
-        wide={["Reason", "Took", "Tokens", "Cost"]}
+        head={["Run", "Status", "Reason", "Started", "Duration", "Tokens", "Cost", "Log"]}
+        wide={["Reason", "Duration", "Tokens", "Cost"]}
         rows={runs.map((run) => ({ key: String(run.run), cells: cells(run) }))}
       />
     </Card>

@@ -7,10 +7,10 @@ import { TaskLog } from "../../logs/TaskLog";
 import { Transcript } from "../../session/Transcript";
 import styles from "../Detail.module.css";
 
-/** Each line of the log may mean a new message or question; they are asked for together, not one by one. */
+/** Log lines indicate new messages and permission requests; both are fetched at most this often. */
 const GATHER_MS = 1_500;
 
-/** The log, and the conversation beside it. */
+/** The log and the session. */
 export function TaskWork({ task }: { task: Task }) {
   const cache = useQueryClient();
   const [begun, setBegun] = useState(false);

@@ -4,17 +4,17 @@ import { Facts } from "../../components/Facts";
 import { allTokens, count, money } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
 
-/** What the run took: tokens, money, messages, changed files. */
+/** Usage of the run: tokens, cost, messages, changed files. */
 export function UsageFacts({ task }: { task: Task }) {
   const summary = task.session?.summary;
   const tokens = task.usage?.tokens ?? summary?.tokenUsage;
   const lines = (summary?.additions ?? 0) + (summary?.deletions ?? 0);
   if (!tokens && !summary) {
     return (
-      <EmptyState small title={isFinished(task.phase) ? "Nothing counted" : "Nothing counted yet"}>
+      <EmptyState small title={isFinished(task.phase) ? "No usage recorded" : "No usage yet"}>
         {isFinished(task.phase)
-          ? "The run ended before a model answered."
-          : "Tokens and cost appear when it has ended."}
+          ? "The run finished before the model responded."
+          : "Tokens and cost appear when the run has finished."}
       </EmptyState>
     );
   }
@@ -31,7 +31,7 @@ export function UsageFacts({ task }: { task: Task }) {
         [
           "Files changed",
           summary?.filesChanged !== undefined &&
-            // Not every tool says how many lines it changed.
+            // Not all tools report the number of changed lines.
             `${count(summary.filesChanged)}${lines > 0 ? ` (+${summary.additions ?? 0} −${summary.deletions ?? 0})` : ""}`,
         ],
       ]}

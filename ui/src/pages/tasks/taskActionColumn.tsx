@@ -6,7 +6,7 @@ import type { Column } from "../../list/columns";
 
 export type TaskQuestion = { ask: "stop" | "delete"; task: Task };
 
-/** Stop and delete without leaving the list. */
+/** Stop and delete buttons in the list. */
 export function taskActionColumn(onAsk: (question: TaskQuestion) => void): Column<Task> {
   return {
     title: "Actions",

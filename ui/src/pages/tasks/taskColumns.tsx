@@ -3,16 +3,16 @@ import type { Task } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Elapsed } from "../../components/Elapsed";
 import { ObjectLink } from "../../components/ObjectLink";
-import { money, words } from "../../lib/format";
+import { humanize, money } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
 import type { Column } from "../../list/columns";
 import { ageColumn, nameColumns } from "../../list/nameColumns";
 
-/** Why a Task is where it is, if it is not simply fine. */
-function why(task: Task): string {
+/** The reason of the status, unless the Task runs or succeeded. */
+function reasonOf(task: Task): string {
   if (!task.reason || task.reason === "Succeeded" || task.phase === "Running") return "";
   const place = task.phase === "Queued" && task.queuePosition ? `#${task.queuePosition} · ` : "";
-  return `${place}${words(task.reason)}`;
+  return `${place}${humanize(task.reason)}`;
 }
 
 export const taskColumns: Column<Task>[] = [
@@ -25,10 +25,10 @@ export const taskColumns: Column<Task>[] = [
     cell: (task) => <Badge status={taskStatus(task)} title={task.message} />,
   },
   {
-    title: "Why",
+    title: "Reason",
     width: "minmax(150px, 1.8fr)",
     phone: "line",
-    cell: (task) => <span title={task.message}>{why(task)}</span>,
+    cell: (task) => <span title={task.message}>{reasonOf(task)}</span>,
   },
   {
     title: "Agent",

@@ -3,7 +3,7 @@ import { AgentFields } from "../../forms/AgentFields";
 import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
-import { skeleton, useManifest } from "../../forms/manifest";
+import { newObject, useManifest } from "../../forms/manifest";
 import { NameFields } from "../../forms/NameFields";
 import { NewPage } from "../NewPage";
 
@@ -13,13 +13,13 @@ export default function TemplateCreate() {
 
 function TemplateForm({ namespace }: { namespace: string }) {
   const manifest = useManifest(() =>
-    skeleton("AgentTemplate", namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
+    newObject("AgentTemplate", namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
   );
   return (
     <ManifestForm kind={AGENT_TEMPLATE} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
       {(problems) => (
         <>
-          <FormSection title="Where">
+          <FormSection title="Namespace and name">
             <NameFields manifest={manifest} problems={problems} />
           </FormSection>
           <AgentFields manifest={manifest} problems={problems} />

@@ -18,7 +18,7 @@ export default function TemplateDetail() {
         sub: `${plural(template.agentCount ?? 0, "Agent")}, ${plural(template.taskCount ?? 0, "Task")}`,
         actions: (
           <>
-            <LinkButton look="primary" icon={<Plus size={15} />} to={`/tasks/create?${where}`}>
+            <LinkButton variant="primary" icon={<Plus size={15} />} to={`/tasks/create?${where}`}>
               New Task
             </LinkButton>
             <LinkButton to={`/agents/create?${where}`}>New Agent</LinkButton>

@@ -25,7 +25,7 @@ const columns: Column<AgentTemplate>[] = [
 export default function TemplateList() {
   const list = useListState(["name", "labelSelector"], { by: "name", order: "asc" });
   const create = (
-    <LinkButton look="primary" icon={<Plus size={15} />} to="/templates/create">
+    <LinkButton variant="primary" icon={<Plus size={15} />} to="/templates/create">
       New template
     </LinkButton>
   );

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Bot } from "lucide-react";
 import { AGENT } from "../../api/kinds";
-import { fetchPage, MOST_AT_ONCE } from "../../api/objects";
+import { fetchPage, MAX_PAGE_SIZE } from "../../api/objects";
 import type { Agent, AgentTemplate } from "../../api/types";
 import { Ago } from "../../components/Ago";
 import { Badge } from "../../components/Badge";
@@ -19,16 +19,16 @@ import { ContextList } from "../ContextList";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 
-/** What a template sets, and who builds on it. `where` names it in the address of a form. */
+/** Settings and Agents of a template. `where` are query parameters that preselect it in a form. */
 export function TemplateOverview({ template, where }: { template: AgentTemplate; where: string }) {
   const { namespace, name } = template;
   const agents = useQuery({
     queryKey: ["Agent", "list", namespace, { template: name }, 0],
-    queryFn: ({ signal }) => fetchPage<Agent>(AGENT, namespace, { template: name }, 0, MOST_AT_ONCE, signal),
+    queryFn: ({ signal }) => fetchPage<Agent>(AGENT, namespace, { template: name }, 0, MAX_PAGE_SIZE, signal),
   });
   return (
     <div className={detail.cards}>
-      <Card title="Facts">
+      <Card title="Details">
         <Facts
           facts={[
             [
@@ -45,7 +45,7 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
             ["Agent image", template.agentImage && <code>{template.agentImage}</code>],
             ["Workspace", template.workspaceDir && <code>{template.workspaceDir}</code>],
             ["Service account", template.serviceAccountName],
-            ["Tasks at once", template.maxConcurrentTasks !== undefined && String(template.maxConcurrentTasks)],
+            ["Max concurrent Tasks", template.maxConcurrentTasks !== undefined && String(template.maxConcurrentTasks)],
             [
               "Skills",
               template.skills?.length
@@ -63,7 +63,7 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
           ]}
         />
       </Card>
-      <Card title="Agents that build on it" flush>
+      <Card title="Agents using this template" flush>
         <Loaded query={agents} label="the Agents" lines={3}>
           {({ items }) =>
             items.length === 0 ? (
@@ -73,11 +73,11 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
                 icon={<Bot size={20} />}
                 action={<LinkButton to={`/agents/create?${where}`}>Create an Agent</LinkButton>}
               >
-                Tasks can also run from the template itself, each in a Pod of its own.
+                Tasks can also use the template directly, each in its own Pod.
               </EmptyState>
             ) : (
               <SimpleTable
-                label="Agents that build on it"
+                label="Agents using this template"
                 head={["Agent", "Status"]}
                 rows={items.map((agent) => ({
                   key: agent.name,

@@ -1,6 +1,6 @@
-//! What both sides of SPDY/3 pretend to have sent already, so that usual headers compress well.
+//! The compression dictionary of SPDY/3 headers.
 
-/// Each with its length before it.
+/// Each word is prefixed with its length.
 const WORDS: &str = "options head post put delete trace accept accept-charset accept-encoding accept-language \
     accept-ranges age allow authorization cache-control connection content-base content-encoding content-language \
     content-length content-location content-md5 content-range content-type date etag expect expires from host if-match \
@@ -9,7 +9,6 @@ const WORDS: &str = "options head post put delete trace accept accept-charset ac
     user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie \
     keep-alive origin";
 
-/// Without lengths.
 const TEXT: &str = "10010120120220520630030230330430530630740240540640740840941041141241341441541641750250450520\
     3 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden\
     404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug \
@@ -17,10 +16,9 @@ const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410
     application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdch\
     charset=utf-8charset=iso-8859-1,utf-,*,enq=0.";
 
-/// The checksum by which a compressed stream names the dictionary.
+/// The Adler-32 checksum that identifies the dictionary.
 pub(super) const CHECKSUM: u32 = 0xe3c6_a7c2;
 
-/// The dictionary.
 pub(super) fn dictionary() -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in WORDS.split(' ') {

@@ -1,18 +1,18 @@
-//! Frames: how streams share a connection.
+//! SPDY frames.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::SpdyError;
-use super::headers::{HeaderReader, HeaderWriter, Headers, LONGEST};
+use super::headers::{HeaderReader, HeaderWriter, Headers, MAX_HEADERS};
 
 const VERSION: u16 = 3;
-/// The first bit of a frame that is no data.
+/// The first bit of a control frame.
 const CONTROL: u8 = 0x80;
-/// Every frame begins with so many bytes.
-const PROLOGUE: usize = 8;
-/// Compressed headers are hardly longer than others; no other frame that is read here has more.
-const LONGEST_CONTROL: usize = LONGEST + 1024;
-/// The flag of the last frame of a stream.
+/// Length of the frame header.
+const FRAME_HEADER: usize = 8;
+/// Maximum length of a control frame: compressed headers are hardly longer than plain ones.
+const MAX_CONTROL: usize = MAX_HEADERS + 1024;
+/// The FIN flag.
 const LAST: u8 = 1;
 
 const SYN_STREAM: u16 = 1;
@@ -22,87 +22,87 @@ const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 
-/// What the other side sends.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A new stream. If `last`, the other side will send nothing on it.
+    /// A new stream; `last` if the peer will send no data on it.
     Open { stream: u32, headers: Headers, last: bool },
-    /// Bytes of a stream: a frame, or the next part of one.
+    /// Data of a stream: a whole frame, or a part of one.
     Data { stream: u32, bytes: Bytes, last: bool },
-    /// The end of a stream in both directions.
+    /// Both directions of a stream are closed.
     Reset { stream: u32 },
-    /// To be sent back.
+    /// Must be echoed.
     Ping(u32),
-    /// There will be no more streams.
+    /// The peer opens no more streams.
     GoAway,
-    /// Nothing to do for us: settings, windows, answers to what we never asked, types that nobody knows.
-    Unimportant,
+    /// Ignored: settings, windows, replies, unknown types.
+    Ignored,
 }
 
-/// Data of which a part has come.
-struct Arriving {
+/// A data frame that is received in part.
+struct PartialData {
     stream: u32,
     left: usize,
     last: bool,
 }
 
-/// Makes frames of bytes, however they are cut.
+/// Parses frames from chunks of any size.
 pub(crate) struct FrameReader {
     buffer: BytesMut,
-    arriving: Option<Arriving>,
+    partial: Option<PartialData>,
     headers: HeaderReader,
 }
 
 impl FrameReader {
     pub(crate) fn new() -> Self {
-        Self { buffer: BytesMut::new(), arriving: None, headers: HeaderReader::new() }
+        Self { buffer: BytesMut::new(), partial: None, headers: HeaderReader::new() }
     }
 
-    /// Takes bytes. [`Self::next`] is to be called until it has no more frames, so that they do not pile up.
+    /// Adds bytes. Call [`Self::next`] until it returns `None`, so that frames do not accumulate.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next frame, if enough of it has come.
+    /// The next frame, if it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>, SpdyError> {
-        if let Some(arriving) = self.arriving.take() {
-            return Ok(self.data(arriving));
+        if let Some(partial) = self.partial.take() {
+            return Ok(self.data(partial));
         }
-        let Some((prologue, _)) = self.buffer.split_first_chunk::<PROLOGUE>() else { return Ok(None) };
+        let Some((prologue, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else { return Ok(None) };
         let [first, second, third, fourth, flags, length @ ..] = *prologue;
         let length = usize::from(length[0]) << 16 | usize::from(length[1]) << 8 | usize::from(length[2]);
         if first & CONTROL == 0 {
-            self.buffer.advance(PROLOGUE);
+            self.buffer.advance(FRAME_HEADER);
             let stream = u32::from_be_bytes([first, second, third, fourth]);
-            return Ok(self.data(Arriving { stream, left: length, last: flags & LAST != 0 }));
+            return Ok(self.data(PartialData { stream, left: length, last: flags & LAST != 0 }));
         }
         let version = u16::from_be_bytes([first & !CONTROL, second]);
         if version != VERSION {
             return Err(SpdyError::Version(version));
         }
         let kind = u16::from_be_bytes([third, fourth]);
-        if length > LONGEST_CONTROL {
+        if length > MAX_CONTROL {
             return Err(SpdyError::Length { kind, length });
         }
-        if self.buffer.len() < PROLOGUE + length {
+        if self.buffer.len() < FRAME_HEADER + length {
             return Ok(None);
         }
-        self.buffer.advance(PROLOGUE);
+        self.buffer.advance(FRAME_HEADER);
         let body = self.buffer.split_to(length).freeze();
         self.control(kind, flags, body).map(Some)
     }
 
-    /// What has come of the data of a frame; it may be the rest, or a part, or nothing yet.
-    fn data(&mut self, arriving: Arriving) -> Option<Frame> {
-        let Arriving { stream, left, last } = arriving;
+    /// The received part of a data frame, if any.
+    fn data(&mut self, partial: PartialData) -> Option<Frame> {
+        let PartialData { stream, left, last } = partial;
         if left > 0 && self.buffer.is_empty() {
-            self.arriving = Some(arriving);
+            self.partial = Some(partial);
             return None;
         }
         let bytes = self.buffer.split_to(left.min(self.buffer.len())).freeze();
         let left = left - bytes.len();
         if left > 0 {
-            self.arriving = Some(Arriving { stream, left, last });
+            self.partial = Some(PartialData { stream, left, last });
         }
         Some(Frame::Data { stream, bytes, last: last && left == 0 })
     }
@@ -113,62 +113,57 @@ impl FrameReader {
         match kind {
             SYN_STREAM => {
                 let stream = number(&mut body)? & !(1 << 31);
-                // The stream that it belongs to, its priority and its slot.
+                // Associated stream, priority and slot are not used.
                 let _ = (number(&mut body)?, body.try_get_u16().map_err(|_| SpdyError::Length { kind, length })?);
                 Ok(Frame::Open { stream, headers: self.headers.read(&body)?, last: flags & LAST != 0 })
             }
             SYN_REPLY | HEADERS => {
                 let stream = number(&mut body)? & !(1 << 31);
-                // Read even if nobody wants them: the next ones may repeat them.
+                // Decompressed even if unused: the compression is stateful.
                 self.headers.read(&body)?;
                 let ends = flags & LAST != 0;
-                Ok(if ends { Frame::Data { stream, bytes: Bytes::new(), last: true } } else { Frame::Unimportant })
+                Ok(if ends { Frame::Data { stream, bytes: Bytes::new(), last: true } } else { Frame::Ignored })
             }
             RST_STREAM => Ok(Frame::Reset { stream: number(&mut body)? & !(1 << 31) }),
             PING => Ok(Frame::Ping(number(&mut body)?)),
             GOAWAY => Ok(Frame::GoAway),
-            _ => Ok(Frame::Unimportant),
+            _ => Ok(Frame::Ignored),
         }
     }
 }
 
-/// Why a stream is refused.
+/// The status code of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It breaks the rules.
     Protocol = 1,
-    /// It does not exist.
+    /// The stream does not exist.
     Invalid = 2,
-    /// It is not wanted, and was not begun.
+    /// The stream was rejected before it was processed.
     Refused = 3,
 }
 
-/// Writes frames.
 #[derive(Default)]
 pub(crate) struct FrameWriter {
     headers: HeaderWriter,
 }
 
 impl FrameWriter {
-    /// Accepts a new stream.
     pub(crate) fn accept(&mut self, stream: u32) -> Bytes {
         control(SYN_REPLY, &[&stream.to_be_bytes(), &self.headers.none()])
     }
 
-    /// Ends a stream at once.
     pub(crate) fn reset(stream: u32, cause: Cause) -> Bytes {
         control(RST_STREAM, &[&stream.to_be_bytes(), &(cause as u32).to_be_bytes()])
     }
 
-    /// Answers a ping.
     pub(crate) fn pong(id: u32) -> Bytes {
         control(PING, &[&id.to_be_bytes()])
     }
 
-    /// Data of a stream. A frame cannot have more than 16 MiB; what is longer is cut.
+    /// Data of a stream, split into frames of at most 16 MiB.
     pub(crate) fn data(stream: u32, bytes: &[u8], last: bool) -> Bytes {
         let bytes = bytes.get(..(1 << 24) - 1).unwrap_or(bytes);
-        let mut frame = BytesMut::with_capacity(PROLOGUE + bytes.len());
+        let mut frame = BytesMut::with_capacity(FRAME_HEADER + bytes.len());
         frame.put_u32(stream & !(1 << 31));
         frame.put_u8(u8::from(last));
         frame.put_uint(bytes.len() as u64, 3);
@@ -179,7 +174,7 @@ impl FrameWriter {
 
 fn control(kind: u16, parts: &[&[u8]]) -> Bytes {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut frame = BytesMut::with_capacity(PROLOGUE + length);
+    let mut frame = BytesMut::with_capacity(FRAME_HEADER + length);
     frame.put_u8(CONTROL);
     frame.put_u8(3);
     frame.put_u16(kind);
@@ -229,8 +224,8 @@ mod tests {
             Frame::Open { stream: 1, headers: Headers::default(), last: false },
             data(1, b"hello", false),
             Frame::Ping(7),
-            Frame::Unimportant,
-            Frame::Unimportant,
+            Frame::Ignored,
+            Frame::Ignored,
             data(1, b"", true),
             Frame::Reset { stream: 1 },
             Frame::GoAway,
@@ -256,7 +251,7 @@ mod tests {
         assert_eq!(frames(&mut reader, &frame[..8]).unwrap(), []);
         assert_eq!(frames(&mut reader, &frame[8..11]).unwrap(), [data(5, b"abc", false)]);
         assert_eq!(frames(&mut reader, &frame[11..]).unwrap(), [data(5, b"def", true)]);
-        // The largest frame there can be needs no more memory than what came of it.
+        // The largest possible frame needs no more memory than its received part.
         assert_eq!(frames(&mut reader, &[0, 0, 0, 5, 0, 255, 255, 255, 1]).unwrap(), [data(5, &[1], false)]);
     }
 

@@ -1,4 +1,4 @@
-//! Headers: names and values, compressed as one endless stream over all frames of a connection.
+//! SPDY header blocks, compressed as one continuous stream per connection.
 
 use bytes::Buf as _;
 use miniz_oxide::inflate::TINFLStatus;
@@ -8,15 +8,14 @@ use miniz_oxide::inflate::core::{DecompressorOxide, TINFL_LZ_DICT_SIZE, decompre
 use super::SpdyError;
 use super::dictionary::{CHECKSUM, dictionary};
 
-/// How much the headers of one frame may have once they are decompressed. Those of kubectl have 60 bytes.
-pub(super) const LONGEST: usize = 16 * 1024;
+/// Maximum decompressed size of a header block. Those of kubectl have 60 bytes.
+pub(super) const MAX_HEADERS: usize = 16 * 1024;
 
-/// The headers of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// The value of a header; names are in lower case.
+    /// Header names are in lower case.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -25,7 +24,7 @@ impl Headers {
         let count = block.try_get_u32().map_err(|_| SpdyError::Headers)?;
         let mut headers = Vec::new();
         for _ in 0..count {
-            // A count that lies ends here: each header takes bytes of the block.
+            // A wrong count fails here: each header consumes bytes of the block.
             headers.push((text(&mut block)?, text(&mut block)?));
         }
         if block.is_empty() { Ok(Self(headers)) } else { Err(SpdyError::Headers) }
@@ -40,12 +39,12 @@ fn text(block: &mut &[u8]) -> Result<String, SpdyError> {
     String::from_utf8(text.to_vec()).map_err(|_| SpdyError::Headers)
 }
 
-/// Decompresses what the other side sends.
+/// Decompresses received header blocks.
 pub(super) struct HeaderReader {
-    /// Whether the bytes before the compressed ones were seen.
+    /// Whether the zlib header was read.
     begun: bool,
     state: Box<DecompressorOxide>,
-    /// The last bytes that came out, in a ring: what comes next may repeat them. The dictionary is what came first.
+    /// The last output in a ring buffer, for back references. Initialized with the dictionary.
     window: Vec<u8>,
     place: usize,
 }
@@ -61,7 +60,7 @@ impl HeaderReader {
     /// The headers of the next frame.
     pub(super) fn read(&mut self, mut compressed: &[u8]) -> Result<Headers, SpdyError> {
         if !self.begun {
-            compressed = after_prologue(compressed)?;
+            compressed = after_zlib_header(compressed)?;
             self.begun = true;
         }
         let mut block = Vec::new();
@@ -72,8 +71,8 @@ impl HeaderReader {
             block.extend_from_slice(self.window.get(self.place..end).ok_or(SpdyError::Compression)?);
             self.place = end % TINFL_LZ_DICT_SIZE;
             compressed = compressed.get(consumed..).unwrap_or_default();
-            if block.len() > LONGEST {
-                return Err(SpdyError::TooLong(LONGEST));
+            if block.len() > MAX_HEADERS {
+                return Err(SpdyError::TooLong(MAX_HEADERS));
             }
             match status {
                 TINFLStatus::HasMoreOutput => {}
@@ -84,8 +83,8 @@ impl HeaderReader {
     }
 }
 
-/// What follows the two bytes of zlib and the checksum of the dictionary, if there is one.
-fn after_prologue(mut bytes: &[u8]) -> Result<&[u8], SpdyError> {
+/// The bytes after the zlib header and the dictionary checksum, if present.
+fn after_zlib_header(mut bytes: &[u8]) -> Result<&[u8], SpdyError> {
     const DEFLATE: u16 = 0x0800;
     const WITH_DICTIONARY: u16 = 0x0020;
     let zlib = bytes.try_get_u16().map_err(|_| SpdyError::Compression)?;
@@ -98,24 +97,24 @@ fn after_prologue(mut bytes: &[u8]) -> Result<&[u8], SpdyError> {
     Ok(bytes)
 }
 
-/// Writes headers for the other side. Nothing is gained by compressing the few there are, so they are stored.
+/// Writes header blocks. They are stored uncompressed, as there is nothing to gain.
 #[derive(Default)]
 pub(super) struct HeaderWriter {
     begun: bool,
 }
 
 impl HeaderWriter {
-    /// No headers at all, which is what the answer to a new stream has.
+    /// An empty header block, as in the reply to a new stream.
     pub(super) fn none(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if !self.begun {
-            // zlib, without a dictionary.
+            // zlib header without a dictionary.
             bytes.extend([0x78, 0x01]);
             self.begun = true;
         }
         // A stored block of four bytes: the number of headers.
         bytes.extend([0, 4, 0, !4, !0, 0, 0, 0, 0]);
-        // An empty one, which makes the other side look at what it has.
+        // An empty block, which flushes the decompressor.
         bytes.extend([0, 0, 0, !0, !0]);
         bytes
     }
@@ -125,7 +124,7 @@ impl HeaderWriter {
 mod tests {
     use super::*;
 
-    /// What zlib makes of the headers of the first two streams of kubectl, one after the other.
+    /// The compressed headers of the first two streams of kubectl.
     const ERROR_STREAM: &str = "78f9e3c6a7c202253a703a2b294a4dcc851625aca9a0808614cb45e01c6061606100a4398b20d198094ade\
         8c0600000000ffff";
     const DATA_STREAM: &str = "c2aa19540e2512d60b000000ffff";
@@ -143,28 +142,28 @@ mod tests {
         assert_eq!(all, [Some("error"), Some("8080"), Some("0"), None]);
         let headers = reader.read(&unhex(DATA_STREAM)).unwrap();
         assert_eq!([headers.get("streamtype"), headers.get("port")], [Some("data"), Some("8080")]);
-        // The second alone says nothing.
+        // The second block depends on the first.
         assert_eq!(HeaderReader::new().read(&unhex(DATA_STREAM)), Err(SpdyError::Compression));
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_headers_can_be_read() {
         let (mut writer, mut reader) = (HeaderWriter::default(), HeaderReader::new());
         for _ in 0..3 {
             assert_eq!(reader.read(&writer.none()), Ok(Headers::default()));
         }
     }
 
-    /// A stored block with a zlib prologue.
+    /// A stored block with a zlib header.
     fn stored(block: &[u8]) -> Vec<u8> {
         let length = u16::try_from(block.len()).unwrap();
         [&[0x78, 0x01, 0][..], &length.to_le_bytes(), &(!length).to_le_bytes(), block, &[0, 0, 0, 255, 255]].concat()
     }
 
     #[test]
-    fn more_than_anybody_needs_is_refused() {
-        let refused = HeaderReader::new().read(&stored(&vec![0; LONGEST + 1]));
-        assert_eq!(refused, Err(SpdyError::TooLong(LONGEST)));
+    fn oversized_headers_are_rejected() {
+        let refused = HeaderReader::new().read(&stored(&vec![0; MAX_HEADERS + 1]));
+        assert_eq!(refused, Err(SpdyError::TooLong(MAX_HEADERS)));
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
             for change in [1_u8, 0x80, 0xff] {
                 let mut bad = good.clone();
                 bad[place] ^= change;
-                // Some changes make other headers; none may do harm.
+                // Some changes give other valid headers; none may panic.
                 drop(HeaderReader::new().read(&bad));
             }
             drop(HeaderReader::new().read(&good[..place]));

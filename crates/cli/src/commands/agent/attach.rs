@@ -22,7 +22,7 @@ use crate::commands::{
     tunnel::{self, Tunnel},
 };
 
-/// Two missed signs of life mean that nobody is there, and that is two minutes.
+/// Two missed heartbeats mean that the client is gone: two minutes.
 const HEARTBEAT: Duration = Duration::from_secs(55);
 
 /// Arguments of `agent attach`.
@@ -103,7 +103,7 @@ async fn client(url: &str, password: Option<&str>, session: Option<&str>) -> Ans
         command.args(["--session", session]);
     }
     if let Some(password) = password {
-        command.env("OPENCODE_SERVER_PASSWORD", password);
+        command.env(domain::contract::environment::OPENCODE_SERVER_PASSWORD, password);
     }
     let ended = command.status().await.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Problem::new("opencode is not installed on this machine")
@@ -113,7 +113,7 @@ async fn client(url: &str, password: Option<&str>, session: Option<&str>) -> Ans
     if ended.success() { Ok(Exit::Success) } else { Err(Problem::new(format!("opencode ended with {ended}"))) }
 }
 
-/// Tells again and again that somebody is there. Never ends.
+/// Sends heartbeats. Never returns.
 async fn keep_awake(cluster: &Cluster, name: &str) {
     let mut clock = tokio::time::interval(HEARTBEAT);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -124,7 +124,7 @@ async fn keep_awake(cluster: &Cluster, name: &str) {
     }
 }
 
-/// One sign of life. Whoever may not write it can still work; the Agent may then go to sleep.
+/// One heartbeat. A user without the right to write it can still work; the Agent may then be suspended.
 async fn beat(cluster: &Cluster, name: &str) {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string();
     let patch = json!({ "metadata": { "annotations": { annotations::LAST_CONNECTION_ACTIVE: now } } });

@@ -12,46 +12,45 @@ use super::{
     exit::Exit,
     problem::Answer,
 };
-use crate::later::Later;
 
 /// A command about Agents.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Open the agent's terminal here. Wakes the Agent if it is suspended, and keeps it awake meanwhile.
-    Attach(Later<attach::Args>),
+    Attach(attach::Args),
     /// Show Agents with their load.
-    List(Later<list::Args>),
-    /// Scale an Agent to zero. It stays so until somebody resumes it.
-    Suspend(Later<suspend::Args>),
+    List(list::Args),
+    /// Scale an Agent to zero until it is resumed.
+    Suspend(suspend::Args),
     /// Start a suspended Agent again.
-    Resume(Later<suspend::Args>),
+    Resume(suspend::Args),
     /// Share the agent's terminal by a link, or show the link.
-    Share(Later<share::Args>),
+    Share(share::Args),
     /// Close the link.
-    Unshare(Later<share::UnshareArgs>),
+    Unshare(share::UnshareArgs),
 }
 
 impl Command {
     /// The flags about the cluster.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
-            Self::Attach(Later(args)) => &args.cluster,
-            Self::List(Later(args)) => &args.cluster,
-            Self::Suspend(Later(args)) | Self::Resume(Later(args)) => &args.cluster,
-            Self::Share(Later(args)) => &args.cluster,
-            Self::Unshare(Later(args)) => &args.cluster,
+            Self::Attach(args) => &args.cluster,
+            Self::List(args) => &args.cluster,
+            Self::Suspend(args) | Self::Resume(args) => &args.cluster,
+            Self::Share(args) => &args.cluster,
+            Self::Unshare(args) => &args.cluster,
         }
     }
 }
 
-/// Does it.
+/// Executes the command.
 pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
     match command {
-        Command::Attach(Later(args)) => Box::pin(attach::run(cluster, args)).await,
-        Command::List(Later(args)) => list::run(cluster, args).await,
-        Command::Suspend(Later(args)) => Box::pin(suspend::run(cluster, args, true)).await,
-        Command::Resume(Later(args)) => Box::pin(suspend::run(cluster, args, false)).await,
-        Command::Share(Later(args)) => share::run(cluster, args).await,
-        Command::Unshare(Later(args)) => share::close(cluster, args).await,
+        Command::Attach(args) => Box::pin(attach::run(cluster, args)).await,
+        Command::List(args) => list::run(cluster, args).await,
+        Command::Suspend(args) => Box::pin(suspend::run(cluster, args, true)).await,
+        Command::Resume(args) => Box::pin(suspend::run(cluster, args, false)).await,
+        Command::Share(args) => share::run(cluster, args).await,
+        Command::Unshare(args) => share::close(cluster, args).await,
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::{Agent, kinds::agent::Share};
+use domain::workload::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
@@ -10,7 +11,6 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::wait::await_condition,
 };
-use kubeopencode_core::names;
 use serde_json::{Value, json};
 
 use crate::commands::{
@@ -104,7 +104,7 @@ async fn token(cluster: &Cluster, agent: &str) -> Answer<String> {
     let secrets: Api<Secret> = cluster.api();
     let name = names::agent_share(agent);
     let has_token = |secret: Option<&Secret>| secret.and_then(token_of).is_some();
-    // Whoever may not watch may still be allowed to get it.
+    // A user without the right to watch may still have the right to get.
     let found = match secrets.get_opt(&name).await? {
         Some(secret) if token_of(&secret).is_some() => Some(secret),
         _ => match tokio::time::timeout(PATIENCE, await_condition(secrets, &name, has_token)).await {
@@ -114,7 +114,7 @@ async fn token(cluster: &Cluster, agent: &str) -> Answer<String> {
     };
     found.as_ref().and_then(token_of).ok_or_else(|| {
         Problem::new(format!("Secret '{name}' with the token was not made within {} s", PATIENCE.as_secs()))
-            .next("find out whether the controllers work: kubeopencode doctor")
+            .next("check whether the controllers run: kubeopencode doctor")
     })
 }
 

@@ -54,7 +54,7 @@ pub async fn run(cluster: Cluster, args: Args, asleep: bool) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// Whether it sleeps only because nobody used it: a person who says so keeps it asleep.
+/// Whether it is suspended by standby only: an explicit suspend keeps it suspended.
 fn is_standby(agent: &Agent) -> bool {
     agent.annotations().contains_key(annotations::SUSPENDED_BY)
 }
@@ -63,7 +63,7 @@ fn status(agent: &Agent, field: impl Fn(&api::AgentStatus) -> Option<bool>) -> b
     agent.status.as_ref().and_then(field) == Some(true)
 }
 
-/// Sets what the user wants. The note that we put it to sleep ourselves goes: from now on it is the user's word.
+/// Sets the wanted state and removes the standby annotation: from now on the user decides.
 pub async fn set(cluster: &Cluster, name: &str, asleep: bool) -> Answer<()> {
     let patch = json!({
         "metadata": { "annotations": { annotations::SUSPENDED_BY: Value::Null } },

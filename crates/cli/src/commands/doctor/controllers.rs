@@ -1,4 +1,4 @@
-//! Whether controllers work: by the lease of their leader, or by what they leave behind.
+//! Whether controllers work: by the lease of their leader, or by the statuses that they wrote.
 
 use api::{Agent, Task};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ const LEASE: &str = "kubeopencode.io";
 const NOBODY_LOOKS: i64 = 10;
 const START: &str = "start the controllers: install the chart, or run `kubeopencode controller`";
 
-/// Looks for signs of life, in every namespace if that is allowed.
+/// Looks for recent activity, in every namespace if that is allowed.
 pub async fn examine(cluster: &Cluster, now: Timestamp) -> Finding {
     let leases: Api<Lease> = Api::all(cluster.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
@@ -60,7 +60,7 @@ fn judge(lease: Option<&LeaseSpec>, tasks: &[Task], agents: &[Agent], now: Times
                 .fail(START)
         }
         _ => {
-            // One controller alone holds no lease; what it wrote shows that it was there.
+            // A single controller holds no lease; its writes show that it ran.
             let looked =
                 tasks.iter().any(|task| task.status.is_some()) || agents.iter().any(|agent| agent.status.is_some());
             if looked {

@@ -26,7 +26,7 @@ pub async fn examine(cluster: &Cluster) -> Vec<Finding> {
     vec![judge(&found)]
 }
 
-/// For those who may not read definitions: whether the group is served.
+/// Without the right to read definitions: whether the group is served.
 async fn served(cluster: &Cluster, problem: &Problem) -> Finding {
     let version = format!("{}/{}", api::names::GROUP, api::names::VERSION);
     match cluster.client.list_api_group_resources(&version).await {
@@ -40,7 +40,7 @@ async fn served(cluster: &Cluster, problem: &Problem) -> Finding {
     }
 }
 
-/// How a definition is.
+/// State of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Missing,
@@ -60,7 +60,7 @@ fn state(wanted: &Value, stored: Option<&Value>) -> State {
     if schema(wanted) == schema(stored) { State::Same } else { State::OtherVersion }
 }
 
-/// The same schema in the same words: the API server and its types leave nulls out and write whole numbers as such.
+/// Normalises a schema for comparison: the API server and its types leave nulls out and write whole numbers as such.
 fn tidy(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -127,14 +127,14 @@ mod tests {
             let found: Vec<_> = states.iter().enumerate().map(|(at, state)| (format!("kind{at}"), *state)).collect();
             show(&[judge(&found)], &Screen::default())
         };
-        let told = [
+        let shown = [
             check(&[Same, Same]),
             check(&[Same, OtherVersion]),
             check(&[NotEstablished, OtherVersion]),
             check(&[Same, Missing]),
             check(&[Missing, Missing]),
         ];
-        insta::assert_snapshot!(told.concat(), @r"
+        insta::assert_snapshot!(shown.concat(), @r"
         ok    definitions: all 2 are installed
         warn  definitions: of another version than this program: kind1
               fix: install those of this version: kubeopencode crds | kubectl apply -f -

@@ -1,4 +1,4 @@
-//! One thing that was looked at.
+//! The result of one check.
 
 use std::fmt::Write as _;
 
@@ -9,26 +9,26 @@ use crate::commands::{
     screen::{Screen, Tone, line, wrap},
 };
 
-/// How a thing is.
+/// Severity of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// As it should be.
     Ok,
-    /// It works, or may work, but somebody should look.
+    /// It works, or may work, but needs attention.
     Warn,
     /// It does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How it is.
+    /// Severity.
     pub health: Health,
-    /// What was looked at.
+    /// What was checked.
     pub subject: String,
-    /// What was seen.
+    /// The result of the check.
     pub seen: String,
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,12 +36,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
+    /// A passed check.
     pub fn ok(subject: &str, seen: impl Into<String>) -> Self {
         Self { health: Health::Ok, subject: subject.to_owned(), seen: seen.into(), fix: None }
     }
 
-    /// The same, but somebody should look.
+    /// The same, but as a warning.
     #[must_use]
     pub fn warn(self, fix: impl Into<String>) -> Self {
         Self { health: Health::Warn, fix: Some(fix.into()), ..self }
@@ -53,7 +53,7 @@ impl Finding {
         Self { health: Health::Fail, fix: Some(fix.into()), ..self }
     }
 
-    /// A problem that keeps everything from working.
+    /// A failed check that prevents all others.
     pub fn problem(subject: &str, problem: &Problem) -> Self {
         Self {
             health: Health::Fail,
@@ -62,7 +62,7 @@ impl Finding {
         }
     }
 
-    /// It cannot be found out.
+    /// A check that could not be made.
     pub fn unknown(subject: &str, problem: &Problem) -> Self {
         Self { health: Health::Warn, ..Self::problem(subject, problem) }
     }
@@ -73,7 +73,7 @@ impl Finding {
     }
 }
 
-/// A line a finding, and under it how to fix it.
+/// One line per result, followed by its fix.
 pub fn show(findings: &[Finding], screen: &Screen) -> String {
     let mut page = String::new();
     for finding in findings {

@@ -9,17 +9,17 @@ use kube::{Api, ResourceExt as _};
 use super::{finding::Finding, listed};
 use crate::commands::connect::Cluster;
 
-/// A Secret that somebody needs.
+/// A Secret that an object refers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Needed {
     secret: String,
     /// The key in it; any when unset.
     key: Option<String>,
-    /// Who needs it.
+    /// The object that refers to it.
     by: String,
 }
 
-/// How a Secret is.
+/// State of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     There,
@@ -83,7 +83,7 @@ fn judge(found: &[(Needed, State)], namespace: &str) -> Vec<Finding> {
             (State::There, _) => {}
             (State::Hidden, _) => findings.push(
                 Finding::ok(subject, format!("Secret '{secret}', which {by} needs, cannot be looked at"))
-                    .warn(format!("ask somebody who may: kubectl get secret {secret} -n {namespace}")),
+                    .warn(format!("ask a person with access: kubectl get secret {secret} -n {namespace}")),
             ),
             (State::KeyMissing, Some(key)) => findings.push(
                 Finding::ok(subject, format!("Secret '{secret}', which {by} needs, has no key '{key}'"))
@@ -143,7 +143,7 @@ mod tests {
         fail  model keys: Secret 'c', which ModelProvider 'p' needs, has no key 'api-key'
               fix: add the key, or correct the reference of ModelProvider 'p'
         warn  model keys: Secret 'd', which ModelProvider 'p' needs, cannot be looked at
-              fix: ask somebody who may: kubectl get secret d -n team
+              fix: ask a person with access: kubectl get secret d -n team
         ");
         assert_eq!(
             show(&judge(&[], "team"), &Screen::default()),

@@ -1,4 +1,4 @@
-//! `doctor`: whether everything that the platform needs is there, and how to fix what is not.
+//! `doctor`: checks what the platform needs and suggests fixes.
 
 mod controllers;
 mod definitions;
@@ -7,9 +7,9 @@ mod keys;
 mod rights;
 
 use api::{Agent, KubeOpenCodeConfig, conditions::types};
+use domain::{platform::Platform, status::find};
 use jiff::Timestamp;
 use kube::{Api, ResourceExt as _, api::ListParams};
-use kubeopencode_core::{platform::Platform, status::find};
 use serde::Serialize;
 
 use super::{
@@ -31,13 +31,13 @@ pub struct Args {
     pub(super) cluster: ClusterArgs,
 }
 
-/// All that was found.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Report {
     findings: Vec<Finding>,
 }
 
-/// Looks at everything, and fails if something does not work.
+/// Runs all checks; fails if one failed.
 pub async fn run(before: &ClusterArgs, args: Args) -> Answer<Exit> {
     let findings = match args.cluster.or(before).connect().await {
         Ok(cluster) => examine(&cluster).await,
@@ -76,7 +76,7 @@ async fn examine(cluster: &Cluster) -> Vec<Finding> {
     findings
 }
 
-/// What there is; nothing for those who may not look, which the rights tell already.
+/// The objects; empty without the right to list them, which the check of rights reports.
 async fn listed<K>(api: Api<K>) -> Vec<K>
 where
     K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -92,12 +92,12 @@ fn images(platform: &Platform) -> Finding {
         ("executor", "executorImage", &platform.executor_image),
         ("attach", "attachImage", &platform.attach_image),
     ];
-    let told = all.map(|(name, setting, image)| format!("{name} {image} ({})", platform.origin(setting)));
+    let named = all.map(|(name, setting, image)| format!("{name} {image} ({})", platform.origin(setting)));
     let moving: Vec<_> = all.iter().filter(|(_, _, image)| moves(image)).map(|(name, _, _)| *name).collect();
     if moving.is_empty() {
-        return Finding::ok("images", told.join(", "));
+        return Finding::ok("images", named.join(", "));
     }
-    Finding::ok("images", format!("{}; without a fixed version: {}", told.join(", "), moving.join(", ")))
+    Finding::ok("images", format!("{}; without a fixed version: {}", named.join(", "), moving.join(", ")))
         .warn("set them in KubeOpenCodeConfig (spec.systemImage, spec.defaults) or in the controller's environment, so that all nodes run the same")
 }
 

@@ -50,7 +50,7 @@ impl Right {
     }
 }
 
-/// Asks for every right.
+/// Checks every right.
 pub async fn examine(cluster: &Cluster) -> Vec<Finding> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client.clone());
     let mut missing = Vec::new();

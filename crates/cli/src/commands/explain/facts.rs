@@ -3,27 +3,27 @@
 use std::sync::Arc;
 
 use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Model, Task, names::labels};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, api::ListParams};
-use kubeopencode_core::{
+use domain::{
     explain::{Reader, Run, Setting, Sight, Surroundings},
     platform::Platform,
 };
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::ListParams};
 
 use crate::{
     commands::{connect::Cluster, describe, log::kept, problem::Answer, task::follow},
     log_archive::LogArchiveArg,
 };
 
-/// What is known of a Task and of what it meets.
+/// Facts about a Task and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The Task.
     pub task: Task,
     /// Its current run.
     pub run: Run,
-    /// What it meets.
+    /// Its surroundings.
     pub around: Surroundings,
 }
 

@@ -3,9 +3,9 @@
 mod facts;
 mod show;
 
-use kubeopencode_core::{
+use domain::{
     explain::{self, Setting},
-    origin::Origin,
+    run::origin::Origin,
 };
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub struct Args {
     /// Task to explain.
     #[arg(value_name = "TASK")]
     name: String,
-    /// Also show settings that nobody set.
+    /// Also show settings that have their default.
     #[arg(short, long)]
     all: bool,
     /// How to print it.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use api::TaskPhase;
+use domain::explain::{Cause, Level, ObjectName, TaskExplanation};
 use jiff::Timestamp;
-use kubeopencode_core::explain::{Cause, Level, ObjectName, TaskExplanation};
 use serde_json::Value;
 
 use crate::commands::{
@@ -90,12 +90,12 @@ fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, scree
     if let Some(queue) = &explanation.queue {
         heading(page, &format!("Queue of {}", called(&queue.target)), screen);
         let slots = match queue.max_concurrent_tasks {
-            Some(most) => format!("{} of {most} slots are used", queue.running),
-            None => format!("{} run, any number may", queue.running),
+            Some(most) => format!("{} of {most} slots in use", queue.running),
+            None => format!("{} running, no limit", queue.running),
         };
         let place = match queue.position {
-            Some(place) => format!("place {place} of {} that wait", queue.waiting),
-            None => format!("{} wait, and this one has no place yet", queue.waiting),
+            Some(place) => format!("position {place} of {} waiting", queue.waiting),
+            None => format!("{} waiting; this Task has no position yet", queue.waiting),
         };
         bullet(page, "", &format!("{place}; {slots}"), screen);
         let mut table = Table::new(["AHEAD", "PHASE", "PRIORITY", "SINCE"]);
@@ -130,7 +130,7 @@ fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, scree
 fn settings(page: &mut String, explanation: &TaskExplanation, screen: &Screen) {
     heading(page, "Settings", screen);
     if let Some(error) = &explanation.settings_error {
-        bullet(page, "", &format!("cannot be told: {}", line(error)), screen);
+        bullet(page, "", &format!("not available: {}", line(error)), screen);
         return;
     }
     let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
@@ -143,7 +143,7 @@ fn settings(page: &mut String, explanation: &TaskExplanation, screen: &Screen) {
         table.push(vec![setting.path.as_str().into(), value.into(), setting.origin_text.as_str().into()]);
     }
     if table.is_empty() {
-        bullet(page, "", "everything is as it is built in; --all lists it", screen);
+        bullet(page, "", "all settings have their built-in default; --all lists them", screen);
     } else {
         indent(page, &table, screen);
     }

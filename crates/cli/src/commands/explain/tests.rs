@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use api::{Agent, AgentTemplate, Task};
-use kubeopencode_core::{
+use domain::{
     explain::{Reader, Run, Sight, Surroundings},
     platform::Platform,
 };
@@ -87,7 +87,7 @@ fn a_task_that_waits_for_a_slot_sees_who_is_ahead() {
         · Task 'runs' runs (10m ago)
 
     Queue of Agent 'dev'
-      place 3 of 4 that wait; 1 of 1 slots are used
+      position 3 of 4 waiting; 1 of 1 slots in use
       AHEAD    PHASE     PRIORITY   SINCE
       runs     Running   0          10m
       urgent   Queued    9          60s
@@ -125,7 +125,7 @@ fn a_used_up_quota_tells_when_the_next_may_start() {
         · Agent 'dev': the next Task may start at 2026-01-01T01:30:00Z
 
     Queue of Agent 'dev'
-      place 1 of 1 that wait; 0 run, any number may
+      position 1 of 1 waiting; 0 running, no limit
 
     Quota
       1 of 1 starts in 60m are used; the next at 2026-01-01T01:30:00Z
@@ -165,7 +165,7 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
           ✗ SecretMissing: Agent 'dev': Secret 'key' does not exist (30m ago)
 
     Queue of Agent 'dev'
-      place 1 of 1 that wait; 0 run, any number may
+      position 1 of 1 waiting; 0 running, no limit
 
     Settings
       SETTING   VALUE         FROM
@@ -173,7 +173,7 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
 
     Next
       - look at Agent 'dev' and its log: kubeopencode logs agent/dev
-      - create the Secret and the key that are named; nothing else must be done
+      - create the named Secret and key; the Task then starts by itself
     ");
 }
 
@@ -199,7 +199,7 @@ fn dependencies_are_listed_with_their_stage() {
           ✗ ReferenceNotFound: Task 'gone' does not exist
 
     Queue of Agent 'dev'
-      1 wait, and this one has no place yet; 1 run, any number may
+      1 waiting; this Task has no position yet; 1 running, no limit
       AHEAD   PHASE     PRIORITY   SINCE
       a       Running   0          10m
 
@@ -214,8 +214,8 @@ fn dependencies_are_listed_with_their_stage() {
       place     Agent 'dev'   the Task
 
     Next
-      - wait for the other Task, or ask why it waits: kubeopencode explain TASK
-      - create what is named, or correct the reference
+      - wait for the other Task, or explain why it waits: kubeopencode explain TASK
+      - create the named object, or correct the reference
     ");
 }
 
@@ -242,7 +242,7 @@ fn a_failure_is_followed_into_the_pod() {
 
     Why
       ✗ OOMKilled: it failed: the agent used too much memory (60s ago)
-        ✗ OOMKilled: Pod 'mine-pod': container 'agent' needed more memory than it may have (60s ago)
+        ✗ OOMKilled: Pod 'mine-pod': container 'agent' exceeded its memory limit (60s ago)
           ✗ Evicted: Pod 'mine-pod': memory�[2J low (2m ago)
 
     Settings
@@ -251,7 +251,7 @@ fn a_failure_is_followed_into_the_pod() {
 
     Next
       - raise the memory limit in podSpec.resources of the Agent or template
-      - this was the cluster's doing; spec.retry with cause Disruption tries again by itself
+      - the cluster ended it; spec.retry with cause Disruption tries again automatically
       - read what it did: kubeopencode logs mine
       - run it again: kubeopencode rerun mine --follow
     ");
@@ -269,14 +269,14 @@ fn a_task_that_nobody_looks_at_points_to_the_controllers() {
         ✗ NoController: no controller has looked at it (5m ago)
 
     Queue of Agent 'dev'
-      place 1 of 1 that wait; 0 run, any number may
+      position 1 of 1 waiting; 0 running, no limit
 
     Settings
-      cannot be told: Agent 'dev' does not exist
+      not available: Agent 'dev' does not exist
 
     Next
       - create Agent 'dev', or correct spec.agentRef
-      - find out whether the controllers work: kubeopencode doctor
+      - check whether the controllers run: kubeopencode doctor
     ");
 }
 
@@ -305,7 +305,7 @@ fn a_task_on_a_template_tells_where_each_setting_comes_from() {
       … nothing holds it back; it is about to start
 
     Queue of AgentTemplate 'base'
-      place 1 of 1 that wait; 0 run, any number may
+      position 1 of 1 waiting; 0 running, no limit
 
     Settings
       SETTING                    VALUE                  FROM
@@ -338,6 +338,6 @@ fn a_permission_that_is_asked_for_comes_first() {
       place     Agent 'dev'   the Task
 
     Next
-      - allow it or refuse it: kubeopencode approve mine, or: kubeopencode deny mine
+      - approve or deny it: kubeopencode approve mine, or: kubeopencode deny mine
     ");
 }

@@ -56,7 +56,7 @@ pub fn has_started(pod: &Pod, wanted: Option<&str>) -> bool {
     if is_over(pod) {
         return true;
     }
-    // A container that does not exist is told at once, not waited for.
+    // A container that does not exist is reported at once.
     let Ok(container) = choose(pod, wanted) else { return true };
     let state = status(pod, &container).and_then(|status| status.state.as_ref());
     state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())

@@ -3,10 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use api::Task;
+use domain::contract::record;
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kubeopencode_core::record;
-use store::{Archive, Kept, Owner, Run, Selection};
+use store::{Archive, ArchivedLog, Owner, Run, Selection};
 
 use super::{LogArgs, write};
 use crate::{
@@ -25,11 +25,11 @@ const AGENT: &str = "agent";
 pub struct KeptLog {
     archive: Arc<dyn Archive>,
     run: Run,
-    kept: Kept,
+    kept: ArchivedLog,
 }
 
 impl KeptLog {
-    /// What is kept of a run; nothing if nothing is, or no archive is known.
+    /// The archived log of a run; `None` without one or without an archive.
     pub async fn find(
         cluster: &Cluster,
         named: &LogArchiveArg,
@@ -51,7 +51,7 @@ impl KeptLog {
         self.kept.is_whole()
     }
 
-    /// Shows what is wanted of it, and says if something is missing.
+    /// Prints the selected lines and reports gaps.
     pub async fn show(&self, args: &LogArgs) -> Answer<()> {
         let since = args.since.and_then(|span| Timestamp::now().checked_sub(span).ok());
         let wanted = Selection { after: None, since, tail: args.tail.map(u64::from) };
@@ -70,7 +70,7 @@ impl KeptLog {
     }
 }
 
-/// The archive that has what is kept of a Task, and how it calls the Task; nothing if no archive is known.
+/// The archive and the owner key of a Task; `None` if no archive is known.
 pub fn archive_of(cluster: &Cluster, named: &LogArchiveArg, task: &Task) -> Answer<Option<(Arc<dyn Archive>, Owner)>> {
     let named = named.open().map_err(|error| Problem::new(error.to_string()))?;
     let meta = &task.metadata;

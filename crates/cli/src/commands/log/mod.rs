@@ -6,6 +6,7 @@ mod position;
 
 use std::{future::Future, time::Duration};
 
+use domain::contract::record;
 use futures::AsyncBufReadExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +15,6 @@ use kube::{
     api::LogParams,
     runtime::wait::{Condition, await_condition},
 };
-use kubeopencode_core::record;
 use tokio::sync::mpsc;
 
 use super::problem::{Answer, Problem};
@@ -28,10 +28,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Which part of a log.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LogArgs {
-    /// Container to read; the one that works on the Task, or the one that could not prepare it.
+    /// Container to read [default: the task container, or the one whose preparation failed].
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Only lines that are not older than this, such as 5m.
+    /// Only lines newer than this, such as 5m.
     #[arg(long, value_name = "SPAN", value_parser = super::span::read)]
     pub since: Option<Duration>,
     /// Only this many lines from the end.
@@ -69,7 +69,7 @@ pub async fn pump(
             // kube rounds a fraction of a second, and up is too late.
             since_time: position.last().and_then(|last| Timestamp::from_second(last.as_second()).ok()),
             tail_lines: args.tail.filter(|_| first).map(i64::from),
-            // The times tell where to go on after an interruption.
+            // Timestamps are the position to resume at after an interruption.
             timestamps: true,
             ..LogParams::default()
         };
@@ -79,7 +79,7 @@ pub async fn pump(
         }
         match pods.get_opt(pod).await {
             Ok(Some(pod)) if !has_ended(&pod, &container) => {}
-            // What is gone or has ended writes nothing more: what was read is all there is.
+            // A container that is gone or has ended writes nothing more.
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) => return Err(Problem::from_status(&status)),
             // The API server is away for a moment.
@@ -130,7 +130,7 @@ impl Condition<Pod> for Started {
     }
 }
 
-/// Copies lines to standard output while `work` goes on.
+/// Copies lines to standard output while `work` runs.
 pub async fn show(work: impl Future<Output = Answer<()>>, lines: &mut mpsc::Receiver<Vec<u8>>) -> Answer<()> {
     tokio::pin!(work);
     let done = loop {

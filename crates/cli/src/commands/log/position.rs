@@ -1,6 +1,6 @@
 //! Where the reader of a log is, so that it can go on after the connection broke.
 //!
-//! The API server goes on at a whole second, so lines come again after an interruption; they are told apart by their
+//! The API server resumes at a whole second, so lines repeat after an interruption; they are distinguished by their
 //! times, and lines of the same time by their number.
 
 use jiff::Timestamp;

@@ -16,7 +16,8 @@ use super::{
     task::follow,
     tunnel::{self, Tunnel},
 };
-use server::{Request, Server};
+use opencode::{Asked, Reply};
+use server::{Server, describe};
 
 /// Arguments of `approve` and `deny`.
 #[derive(Debug, clap::Args)]
@@ -57,14 +58,6 @@ pub struct DenyArgs {
     pub(super) common: Args,
 }
 
-/// An answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Reply {
-    Once,
-    Always,
-    Reject(Option<String>),
-}
-
 /// Allows what the agent asks for.
 pub async fn approve(cluster: Cluster, args: ApproveArgs) -> Answer<Exit> {
     let reply = if args.always { Reply::Always } else { Reply::Once };
@@ -80,7 +73,7 @@ async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {
     let task = follow::find(&cluster, &args.task).await?;
     let name = task.name_any();
     if Exit::of_task(&task).is_some() {
-        return Err(Problem::new(format!("Task '{name}' has ended, so nobody waits for an answer")));
+        return Err(Problem::new(format!("Task '{name}' has ended, so no request is open")));
     }
     // The way stays open as long as the server is used.
     let (server, _tunnel) = open(&cluster, &task).await?;
@@ -92,7 +85,7 @@ async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {
     for request in choose(&name, asked, args.request.as_deref(), args.all)? {
         server.answer(&request, &reply).await?;
         let word = if matches!(reply, Reply::Reject(_)) { "denied" } else { "approved" };
-        print(&format!("{word}: {}\n", request.describe()))?;
+        print(&format!("{word}: {}\n", describe(&request)))?;
     }
     Ok(Exit::Success)
 }
@@ -113,14 +106,14 @@ async fn open(cluster: &Cluster, task: &Task) -> Answer<(Server, Tunnel)> {
 }
 
 /// The requests to answer.
-fn choose(task: &str, asked: Vec<Request>, wanted: Option<&str>, all: bool) -> Answer<Vec<Request>> {
+fn choose(task: &str, asked: Vec<Asked>, wanted: Option<&str>, all: bool) -> Answer<Vec<Asked>> {
     if asked.is_empty() {
         return Err(Problem::not_found(format!("the agent of Task '{task}' asks for nothing")));
     }
     if all {
         return Ok(asked);
     }
-    let listed = asked.iter().map(|request| format!("{}  {}", line(&request.id), request.describe()));
+    let listed = asked.iter().map(|request| format!("{}  {}", line(&request.id), describe(request)));
     let listed = format!("choose one of:\n  {}", listed.collect::<Vec<_>>().join("\n  "));
     match wanted {
         None if asked.len() == 1 => Ok(asked),
@@ -133,7 +126,7 @@ fn choose(task: &str, asked: Vec<Request>, wanted: Option<&str>, all: bool) -> A
     }
 }
 
-fn table(asked: &[Request]) -> Table {
+fn table(asked: &[Asked]) -> Table {
     let mut table = Table::new(["REQUEST", "PERMISSION", "FOR"]);
     for request in asked {
         table.push(vec![
@@ -151,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(ids: &[&str]) -> Vec<Request> {
+    fn asked(ids: &[&str]) -> Vec<Asked> {
         let one = |id: &&str| {
             serde_json::from_value(json!({"id": id, "sessionID": "ses_1", "permission": "bash",
                 "patterns": ["git push \u{1b}[2J*"], "metadata": {}, "always": []}))

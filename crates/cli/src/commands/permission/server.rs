@@ -1,106 +1,38 @@
-//! What we ask of an Agent's OpenCode server.
+//! Permission requests on an Agent's OpenCode server.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use api::Task;
+use domain::{run::session::opened_by, workload::names};
 use kube::ResourceExt as _;
-use kubeopencode_core::names;
-use reqwest::{Method, RequestBuilder};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use opencode::{Asked, Client, Error, Reply};
 
-use super::Reply;
 use crate::commands::{
     problem::{Answer, Problem},
     screen::line,
 };
 
-/// A server under load needs seconds; a request that arrives while it starts is never answered.
-const LIMIT: Duration = Duration::from_secs(15);
-/// The user that OpenCode expects with a password.
-const USER: &str = "opencode";
-
-/// A permission that an agent asks for.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Request {
-    /// `per_…`.
-    pub id: String,
-    /// The session that waits.
-    #[serde(rename = "sessionID")]
-    pub session: String,
-    /// Which permission, such as bash.
-    pub permission: String,
-    /// What exactly is asked for.
-    #[serde(default)]
-    pub patterns: Vec<String>,
+/// A request in a line.
+pub fn describe(request: &Asked) -> String {
+    line(&format!("{} {}", request.permission, request.patterns.join(", ")))
 }
 
-impl Request {
-    /// In a line.
-    pub fn describe(&self) -> String {
-        line(&format!("{} {}", self.permission, self.patterns.join(", ")))
-    }
-}
-
-#[derive(Deserialize)]
-struct Session {
-    id: String,
-    #[serde(default)]
-    metadata: Value,
-}
-
-/// A server.
-pub struct Server {
-    http: reqwest::Client,
-    address: SocketAddr,
-    password: Option<String>,
-}
+/// A server at the end of a tunnel.
+pub struct Server(Client);
 
 impl Server {
     /// The server at this address of this machine.
     pub fn new(address: SocketAddr, password: Option<String>) -> Answer<Self> {
-        let http = pod::trust::Trust::default().http_client().map_err(|error| Problem::new(error.to_string()))?;
-        // The way to it starts on this machine: a proxy would only send it elsewhere.
-        let http = http.no_proxy().timeout(LIMIT).build().map_err(|error| Problem::new(error.to_string()))?;
-        Ok(Self { http, address, password })
+        let server = opencode::Server::at(&format!("http://{address}"), password).map_err(|error| problem(&error))?;
+        Ok(Self(Client::new(opencode::direct().map_err(|error| problem(&error))?, server)))
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("http://{}{path}", self.address));
-        match &self.password {
-            Some(password) => request.basic_auth(USER, Some(password)),
-            None => request,
+    /// The requests of the sessions of this Task, those of its subagents included.
+    pub async fn requests_of(&self, task: &Task) -> Answer<Vec<Asked>> {
+        let mut asked = Vec::new();
+        for session in self.sessions_of(task).await? {
+            asked.extend(self.0.permissions_of(&session).await.map_err(|error| problem(&error))?);
         }
-    }
-
-    async fn send(&self, request: RequestBuilder) -> Answer<reqwest::Response> {
-        let answer = request.send().await.map_err(|error| {
-            let what = if error.is_timeout() { "does not answer" } else { "cannot be reached" };
-            Problem::new(format!("the agent's server {what}: {error}"))
-        })?;
-        match answer.status().as_u16() {
-            200..300 => Ok(answer),
-            401 => Err(Problem::new("the agent's server refuses the password of its Secret")
-                .next("the Secret changed after the server started; restart the Agent (suspend and resume)")),
-            404 => Err(Problem::not_found("the agent does not ask for this any more")),
-            status => Err(Problem::new(format!("the agent's server answers HTTP {status}"))),
-        }
-    }
-
-    async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Answer<T> {
-        let answer = self.send(self.request(Method::GET, path).query(query)).await?;
-        answer.json().await.map_err(|_| Problem::new("what answers at the agent's address is no OpenCode server"))
-    }
-
-    /// What the agent asks for in the sessions of this Task, those of its subagents included.
-    pub async fn requests_of(&self, task: &Task) -> Answer<Vec<Request>> {
-        let mut sessions = self.sessions_of(task).await?;
-        for session in sessions.clone() {
-            let children: Vec<Session> = self.get(&format!("/session/{}/children", plain(&session)), &[]).await?;
-            sessions.extend(children.into_iter().map(|child| child.id));
-        }
-        let mut asked: Vec<Request> = self.get("/permission", &[]).await?;
-        asked.retain(|request| sessions.contains(&request.session));
         Ok(asked)
     }
 
@@ -111,34 +43,33 @@ impl Server {
         }
         let uid = task.uid().unwrap_or_default();
         let title = names::session_title(&task.namespace().unwrap_or_default(), &task.name_any(), &uid);
-        let found: Vec<Session> = self.get("/session", &[("search", title.as_str())]).await?;
-        let is_ours = |session: &Session| session.metadata["task"]["uid"] == uid.as_str();
+        let found = self.0.sessions(Some(&title)).await.map_err(|error| problem(&error))?;
+        let is_ours = |session: &opencode::Session| opened_by(session).is_some_and(|opened| opened.uid == uid);
         Ok(found.into_iter().filter(is_ours).map(|session| session.id).collect())
     }
 
     /// Answers a request.
-    pub async fn answer(&self, request: &Request, reply: &Reply) -> Answer<()> {
-        let path = format!("/permission/{}/reply", plain(&request.id));
-        self.send(self.request(Method::POST, &path).json(&body(reply))).await.map(|_| ())
+    pub async fn answer(&self, request: &Asked, reply: &Reply) -> Answer<()> {
+        self.0.reply(&request.id, reply).await.map_err(|error| problem(&error))
     }
 }
 
-fn body(reply: &Reply) -> Value {
-    match reply {
-        Reply::Once => json!({ "reply": "once" }),
-        Reply::Always => json!({ "reply": "always" }),
-        Reply::Reject(None) => json!({ "reply": "reject" }),
-        Reply::Reject(Some(message)) => json!({ "reply": "reject", "message": message }),
+fn problem(error: &Error) -> Problem {
+    match error {
+        Error::Setup(_) | Error::Address(_) => Problem::new(error.to_string()),
+        Error::Unreachable(cause) => Problem::new(format!("the agent's server cannot be reached: {cause}")),
+        Error::NoAnswer(cause) => Problem::new(format!("the agent's server does not answer: {cause}")),
+        Error::Unauthorized => Problem::new("the agent's server refuses the password of its Secret")
+            .next("the Secret changed after the server started; restart the Agent (suspend and resume)"),
+        Error::NotFound(_) => Problem::not_found("the agent does not ask for this any more"),
+        Error::Status { status, .. } => Problem::new(format!("the agent's server answers HTTP {status}")),
+        Error::NotOpenCode(_) => Problem::new("what answers at the agent's address is no OpenCode server"),
     }
-}
-
-/// Ids come from the server; only their plain characters may enter a path.
-fn plain(id: &str) -> String {
-    id.chars().filter(|char| char.is_ascii_alphanumeric() || "_-".contains(*char)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,
@@ -184,6 +115,7 @@ mod tests {
                     {"id": "ses_2", "metadata": {"task": {"uid": "other"}}},
                 ]),
                 "/session/ses_1/children" => json!([{"id": "ses_3"}]),
+                "/session/ses_3/children" => json!([]),
                 "/permission" => json!([asks("per_1", "ses_1"), asks("per_2", "ses_2"), asks("per_3", "ses_3")]),
                 other => panic!("{other}"),
             };
@@ -208,12 +140,5 @@ mod tests {
             let problem = server.answer(&request, &Reply::Once).await.unwrap_err();
             assert_eq!(problem.to_string(), expected);
         }
-    }
-
-    #[test]
-    fn a_refusal_may_say_what_to_do_instead() {
-        assert_eq!(body(&Reply::Reject(Some("use main".into()))), json!({"reply": "reject", "message": "use main"}));
-        assert_eq!(body(&Reply::Reject(None)), json!({"reply": "reject"}));
-        assert_eq!(body(&Reply::Always), json!({"reply": "always"}));
     }
 }

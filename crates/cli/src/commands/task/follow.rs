@@ -21,7 +21,7 @@ use crate::commands::{
     problem::{Answer, Problem},
 };
 
-/// When a Task has ended its container has too, and the rest of its log is read in no time; unless nobody keeps it.
+/// When a Task has ended, its container has too, and the rest of its log is read quickly; unless it is not kept.
 const REST_OF_THE_LOG: Duration = Duration::from_secs(10);
 
 /// What to show of a Task while it is followed.
@@ -29,19 +29,19 @@ const REST_OF_THE_LOG: Duration = Duration::from_secs(10);
 pub struct Follow {
     /// Show its log on standard output, this part of it.
     pub log: Option<LogArgs>,
-    /// Tell its stages on standard error.
+    /// Report its stages on standard error.
     pub stages: bool,
     /// It ended once already: wait for a run after this one.
     pub after_run: Option<i64>,
 }
 
 impl Follow {
-    /// Follows the Task `name` until it has ended, and answers what it became.
+    /// Follows the Task `name` until it has ended and returns its final state.
     pub async fn to_the_end(&self, cluster: &Cluster, name: &str) -> Answer<Task> {
         let mut changes = watch_object(cluster.api::<Task>(), name).boxed();
         let (sender, mut lines) = mpsc::channel::<Vec<u8>>(256);
         let mut reader: Option<(String, JoinHandle<Answer<()>>)> = None;
-        let mut told = String::new();
+        let mut reported = String::new();
         let mut seen = false;
         let ended = loop {
             let change = tokio::select! {
@@ -69,9 +69,9 @@ impl Follow {
                 continue;
             }
             let now = stage(&task);
-            if self.stages && now != told {
+            if self.stages && now != reported {
                 note(&now);
-                told = now;
+                reported = now;
             }
             let pod = task.status.as_ref().and_then(|status| status.pod_name.clone());
             if let (Some(args), Some(pod)) = (&self.log, pod)

@@ -1,9 +1,9 @@
-//! `logs`: what a Task or an Agent writes.
+//! `logs`: the log of a Task or an Agent.
 
 use api::{Agent, Task};
+use domain::workload::names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kubeopencode_core::names;
 use tokio::sync::mpsc;
 
 use super::follow::{Follow, find};
@@ -24,7 +24,7 @@ pub struct Args {
     /// Task whose log to show, or `agent/NAME` for the server of an Agent.
     #[arg(value_name = "TASK")]
     name: String,
-    /// Go on until the Task has ended; wait for it if it has not started.
+    /// Follow until the Task ends; wait if it has not started.
     #[arg(short, long)]
     follow: bool,
     /// The run before the current one.
@@ -78,7 +78,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         problem.or_next(if is_archived {
             "read it in the page, or name the log archive with --log-archive".to_owned()
         } else {
-            format!("see what is known: kubeopencode explain {name}")
+            format!("see: kubeopencode explain {name}")
         })
     })
 }

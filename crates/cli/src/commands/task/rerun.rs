@@ -1,4 +1,4 @@
-//! `rerun`: the same Task once more, under the next number.
+//! `rerun`: runs a finished Task again, with the next epoch.
 
 use api::{Task, names::annotations};
 use jiff::Timestamp;
@@ -23,17 +23,17 @@ pub struct Args {
     /// Task that has ended.
     #[arg(value_name = "TASK")]
     name: String,
-    /// Show the log of the new run, and end as it ends.
+    /// Stream the log of the new run and exit with its result.
     #[arg(short, long)]
     follow: bool,
-    /// Wait for the new run, and end as it ends.
+    /// Wait for the new run and exit with its result.
     #[arg(short, long)]
     wait: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }
 
-/// Asks for another run.
+/// Requests another run.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let task = find(&cluster, &args.name).await?;
     let name = task.metadata.name.clone().unwrap_or_default();
@@ -44,7 +44,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let known = task.status.as_ref().and_then(|status| status.run_epoch).unwrap_or(0);
     let patch = json!({ "metadata": { "annotations": {
         annotations::RERUN: Timestamp::now().to_string(),
-        // Whoever runs it again does not want it stopped.
+        // A rerun cancels an earlier stop request.
         annotations::STOP: Value::Null,
     } } });
     cluster.api::<Task>().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;

@@ -1,4 +1,4 @@
-//! `run`: one Task from a sentence, followed to its end.
+//! `run`: creates a Task and follows it to its end.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use api::{
     context::{ContextItem, ContextType},
     refs::LocalRef,
 };
+use domain::workload::names;
 use kube::{
     ResourceExt as _,
     api::{ListParams, PostParams},
     core::ObjectMeta,
 };
-use kubeopencode_core::names;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::follow::Follow;
@@ -38,18 +38,18 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(5);
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to do, in plain words; `-` or nothing reads it from standard input.
+    /// Description of the work; `-` or nothing reads it from standard input.
     description: Option<String>,
-    /// Agent to run on. Without --agent and --template the only Agent of the namespace is taken.
+    /// Agent to run on. Without --agent and --template, the only Agent of the namespace.
     #[arg(short, long, value_name = "NAME", conflicts_with = "template")]
     agent: Option<String>,
-    /// Template to make a Pod of its own from.
+    /// Template for a Pod of its own.
     #[arg(short, long, value_name = "NAME")]
     template: Option<String>,
-    /// Name of the Task; one is made up when unset.
+    /// Name of the Task; generated if unset.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// File that the agent should know. `FILE:PATH` puts it at PATH in the workspace; otherwise the agent reads it as
+    /// File to give to the agent as context. `FILE:PATH` puts it at PATH in the workspace; otherwise the agent reads it as
     /// part of its instructions.
     #[arg(short, long = "context", value_name = "FILE[:PATH]")]
     contexts: Vec<String>,
@@ -62,16 +62,16 @@ pub struct Args {
     /// Label of the Task, such as team=a.
     #[arg(short, long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
-    /// Show the log and wait for the end. That is also what happens without --wait and --detach.
+    /// Stream the log until the Task ends; the default without --wait and --detach.
     #[arg(short, long)]
     follow: bool,
-    /// Wait for the end without showing the log.
+    /// Wait for the end without streaming the log.
     #[arg(short, long)]
     wait: bool,
     /// Create the Task and return.
     #[arg(short, long, conflicts_with_all = ["follow", "wait"])]
     detach: bool,
-    /// Ctrl-C and SIGTERM stop the Task. Otherwise it goes on, unless Ctrl-C is pressed twice.
+    /// Stop the Task on Ctrl-C or SIGTERM. Otherwise it continues, unless Ctrl-C is pressed twice.
     #[arg(long, conflicts_with = "detach")]
     stop_on_interrupt: bool,
     /// Print the Task instead of creating it.
@@ -84,7 +84,7 @@ pub struct Args {
     pub(crate) cluster: RunClusterArgs,
 }
 
-/// Creates a Task, follows it, and ends as it ends.
+/// Creates a Task, follows it, and exits with its result.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let description = description(args.description.as_deref())?;
     let (agent_ref, template_ref) = target(&cluster, &args).await?;
@@ -130,12 +130,12 @@ pub async fn attend(cluster: &Cluster, name: &str, follow: &Follow, stop_on_inte
             done = &mut work => break done?,
             patient = interrupts.next() => {
                 if stopping || (!stop_on_interrupt && !patient) {
-                    note(&format!("task {name} goes on; stop it with: kubeopencode stop {name} -n {}", cluster.namespace));
+                    note(&format!("task {name} continues; stop it with: kubeopencode stop {name} -n {}", cluster.namespace));
                     return Ok(Exit::Interrupted);
                 }
                 if !stop_on_interrupt {
                     note(&format!(
-                        "\ntask {name} goes on in the cluster; press Ctrl-C again within {} s to stop it\nfollow it with: kubeopencode logs -f {name} -n {}",
+                        "\ntask {name} continues in the cluster; press Ctrl-C again within {} s to stop it\nfollow it with: kubeopencode logs -f {name} -n {}",
                         SECOND_THOUGHTS.as_secs(), cluster.namespace
                     ));
                     tokio::select! {
@@ -164,7 +164,7 @@ impl Interrupts {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Whether who asks can be asked back: a person who pressed Ctrl-C, not a supervisor.
+    /// Whether a person can be asked for confirmation: Ctrl-C at a terminal, not a supervisor.
     async fn next(&mut self) -> bool {
         tokio::select! {
             _ = self.interrupt.recv() => std::io::stderr().is_terminal(),
@@ -202,7 +202,7 @@ fn description(argument: Option<&str>) -> Answer<String> {
     Ok(text)
 }
 
-/// What the Task runs on.
+/// The target of the Task.
 async fn target(cluster: &Cluster, args: &Args) -> Answer<(Option<LocalRef>, Option<LocalRef>)> {
     if args.agent.is_some() || args.template.is_some() {
         return Ok((args.agent.as_ref().map(LocalRef::new), args.template.as_ref().map(LocalRef::new)));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::TaskStatus;
+use domain::run::history::runs;
 use jiff::Timestamp;
-use kubeopencode_core::runs::runs;
 
 use super::{follow::find, stage::thousands};
 use crate::{

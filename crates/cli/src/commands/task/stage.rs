@@ -1,11 +1,11 @@
-//! Where a Task is and how it ended, in a line.
+//! The stage and result of a Task in one line.
 
 use api::{Task, TaskPhase, TaskStatus, conditions::types};
-use kubeopencode_core::status::find;
+use domain::status::find;
 
 use crate::commands::{screen::line, span};
 
-/// Where a Task is, in one line.
+/// The stage of a Task in one line.
 pub fn stage(task: &Task) -> String {
     let name = task.metadata.name.as_deref().unwrap_or_default();
     let empty = TaskStatus::default();
@@ -37,7 +37,7 @@ fn run_number(status: &TaskStatus) -> String {
     status.run_epoch.filter(|run| *run > 1).map(|run| format!(" (run {run})")).unwrap_or_default()
 }
 
-/// How a Task ended, in one line: how, in what time, what changed, what it cost.
+/// The result of a Task in one line: outcome, duration, changes, cost.
 pub fn ending(task: &Task) -> String {
     let name = task.metadata.name.as_deref().unwrap_or_default();
     let Some(status) = &task.status else { return format!("task {name} has no status") };
@@ -46,7 +46,7 @@ pub fn ending(task: &Task) -> String {
         Some(crate::commands::exit::Exit::Stopped) => "was stopped",
         Some(crate::commands::exit::Exit::Timeout) => "reached its timeout",
         Some(_) => "failed",
-        None => "goes on",
+        None => "continues",
     };
     let after = span::between(status.start_time.as_ref(), status.completion_time.as_ref());
     let mut said =

@@ -1,4 +1,4 @@
-//! `stop`: ends Tasks; what they did so far and their logs stay.
+//! `stop`: stops Tasks; their changes and logs stay.
 
 use api::{Task, names::annotations};
 use kube::api::{Patch, PatchParams};
@@ -26,7 +26,7 @@ pub struct Args {
     pub(crate) cluster: ClusterArgs,
 }
 
-/// Asks for the stop of Tasks.
+/// Requests the stop of Tasks.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let mut problems = Vec::new();
     let mut stopping = Vec::new();
@@ -60,7 +60,7 @@ async fn stop(cluster: &Cluster, name: &str) -> Answer<String> {
     Ok(name)
 }
 
-/// Asks for the stop of a Task.
+/// Requests the stop of a Task.
 pub async fn ask(cluster: &Cluster, name: &str) -> Answer<()> {
     let patch = json!({ "metadata": { "annotations": { annotations::STOP: "true" } } });
     cluster.api::<Task>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;

@@ -52,13 +52,13 @@ pub(super) fn binding(object: &Value, old: Option<&Value>, namespaced: bool, fou
     if name.is_empty() {
         found.required(&path.child("name"), "");
     } else {
-        found.complaints(&path.child("name"), name, names::path_segment(name));
+        found.errors(&path.child("name"), name, names::path_segment(name));
     }
     for (subject, path) in items(&object["subjects"], &Path::of("subjects")) {
         self::subject(subject, namespaced, &path, found);
     }
     if old.is_some_and(|old| old["roleRef"] != *role) {
-        // Kubernetes shows its inner type here, whose fields are written as in Go.
+        // Kubernetes prints its internal type here, with the field names of Go.
         let shown = json!({ "APIGroup": text(role, "apiGroup"), "Kind": text(role, "kind"), "Name": name });
         found.invalid(&path, &shown, "cannot change roleRef");
     }
@@ -79,7 +79,7 @@ fn subject(subject: &Value, namespaced: bool, path: &Path, found: &mut Findings)
         "ServiceAccount" => {
             group_must_be("");
             if !name.is_empty() {
-                found.complaints(&path.child("name"), name, names::dns_1123_subdomain(name));
+                found.errors(&path.child("name"), name, names::dns_1123_subdomain(name));
             }
             if !namespaced && text(subject, "namespace").is_empty() {
                 found.required(&path.child("namespace"), "");

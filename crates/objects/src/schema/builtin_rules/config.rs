@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use super::super::names;
-use super::super::quantity;
 use super::super::violation::{Path, Violation};
-use super::{Findings, text};
+use super::{Findings, nanos, text};
 
-/// The most that a ConfigMap or a Secret can hold, in bytes.
+/// Maximum size of a ConfigMap or a Secret, in bytes.
 const MAX_SIZE: i64 = 1024 * 1024;
 
 const FIXED: &str = "field is immutable when `immutable` is set";
@@ -18,7 +17,7 @@ pub(super) fn config_map(object: &Value, old: Option<&Value>, found: &mut Findin
     for (field, binary) in [("data", false), ("binaryData", true)] {
         for (key, value) in object[field].as_object().into_iter().flatten() {
             let path = Path::of(field).key(key);
-            found.complaints(&path, key, names::config_key(key));
+            found.errors(&path, key, names::config_key(key));
             if !binary && object["binaryData"].get(key).is_some() {
                 found.invalid(&path, &key.as_str().into(), "duplicate of key present in binaryData");
             }
@@ -26,7 +25,7 @@ pub(super) fn config_map(object: &Value, old: Option<&Value>, found: &mut Findin
         }
     }
     if size > MAX_SIZE {
-        // The whole object is meant: this is how Kubernetes writes a path without a name.
+        // This is how Kubernetes prints the path of the whole object.
         found.add(Violation::too_long("[]", MAX_SIZE));
     }
 }
@@ -39,7 +38,7 @@ pub(super) fn secret(object: &Value, old: Option<&Value>, found: &mut Findings) 
     let data = Path::of("data");
     let mut size = 0;
     for (key, value) in object["data"].as_object().into_iter().flatten() {
-        found.complaints(&data.key(key), key, names::config_key(key));
+        found.errors(&data.key(key), key, names::config_key(key));
         size += length(value, true);
     }
     if size > MAX_SIZE {
@@ -65,7 +64,7 @@ pub(super) fn secret(object: &Value, old: Option<&Value>, found: &mut Findings) 
     }
 }
 
-/// What was marked as immutable stays as it is.
+/// Rejects changes of an immutable object.
 fn fixed(object: &Value, old: Option<&Value>, fields: &[&str], found: &mut Findings) {
     let Some(old) = old.filter(|old| old["immutable"] == true) else { return };
     if object["immutable"] != true {
@@ -76,7 +75,7 @@ fn fixed(object: &Value, old: Option<&Value>, fields: &[&str], found: &mut Findi
     }
 }
 
-/// The length of a value in bytes; of base64, what it stands for.
+/// The length of a value in bytes; for base64, of the decoded value.
 fn length(value: &Value, base64: bool) -> i64 {
     let text = value.as_str().unwrap_or_default();
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
@@ -101,14 +100,14 @@ pub(super) fn claim(object: &Value, old: Option<&Value>, found: &mut Findings) {
     let storage = path.child("resources").key("storage");
     match spec["resources"]["requests"].get("storage") {
         None => found.required(&storage, ""),
-        Some(size) if size.as_str().and_then(quantity::nanos).is_some_and(|nanos| nanos <= 0) => {
+        Some(size) if nanos(size).is_some_and(|nanos| nanos <= 0) => {
             found.invalid(&storage, size, "must be greater than zero");
         }
         Some(_) => {}
     }
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        found.complaints(&path.child("storageClassName"), class, names::dns_1123_subdomain(class));
+        found.errors(&path.child("storageClassName"), class, names::dns_1123_subdomain(class));
     }
     if !matches!(text(spec, "volumeMode"), "" | "Block" | "Filesystem") {
         let mode = path.child("volumeMode");
@@ -129,7 +128,7 @@ fn changed_claim(object: &Value, old: &Value, found: &mut Findings) {
         if bound && let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
             requests.remove("storage");
         }
-        // A class can be given once to a claim that had none.
+        // A claim without a class can be given one once.
         if other["spec"].get("storageClassName").is_none() && old["spec"].get("storageClassName").is_none() {
             drop(spec.as_object_mut().map(|fields| fields.remove("storageClassName")));
         }
@@ -141,9 +140,7 @@ fn changed_claim(object: &Value, old: &Value, found: &mut Findings) {
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         );
     }
-    let size = |object: &Value, from: &str| {
-        object.pointer(from).and_then(Value::as_str).and_then(quantity::nanos).unwrap_or_default()
-    };
+    let size = |object: &Value, from: &str| object.pointer(from).and_then(nanos).unwrap_or_default();
     let (new, before) =
         (size(object, "/spec/resources/requests/storage"), size(old, "/spec/resources/requests/storage"));
     if new < before && new <= size(old, "/status/capacity/storage") {

@@ -1,7 +1,7 @@
-//! What Kubernetes checks of its own kinds beyond their types: the rules that people meet, with their sentences.
+//! Validation of built-in kinds beyond their types: the most frequent rules, with the messages of Kubernetes.
 //!
-//! An object comes here after it was read, settled and given its defaults. Metadata is checked elsewhere, with
-//! [`name_rule`] for the name.
+//! Objects are decoded, normalized and defaulted before. Metadata is validated elsewhere, with [`name_rule`] for the
+//! name.
 
 mod access;
 mod config;
@@ -10,11 +10,12 @@ mod service;
 mod workload;
 
 use serde_json::Value;
+use units::Quantity;
 
 use super::names;
 use super::violation::{Path, Violation};
 
-/// Judges an object of a built-in kind, which replaces `old` if there is one.
+/// Validates an object of a built-in kind; `old` is set for an update.
 pub fn validate(api_version: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<Violation> {
     let mut found = Findings::default();
     match (api_version, kind) {
@@ -35,7 +36,7 @@ pub fn validate(api_version: &str, kind: &str, object: &Value, old: Option<&Valu
     found.0
 }
 
-/// What is wrong with the name of an object of this kind.
+/// The errors of a name of this kind.
 pub fn name_rule(api_version: &str, kind: &str, name: &str) -> Vec<String> {
     match (api_version, kind) {
         ("v1", "Namespace") => names::dns_1123_label(name),
@@ -45,7 +46,6 @@ pub fn name_rule(api_version: &str, kind: &str, name: &str) -> Vec<String> {
     }
 }
 
-/// What was found so far.
 #[derive(Default)]
 struct Findings(Vec<Violation>);
 
@@ -66,14 +66,14 @@ impl Findings {
         self.add(Violation::forbidden(path.as_str(), detail));
     }
 
-    /// Every complaint about a text.
-    fn complaints(&mut self, path: &Path, text: &str, complaints: Vec<String>) {
-        for complaint in complaints {
-            self.add(Violation::invalid_text(path.as_str(), text, &complaint));
+    /// Adds several errors about one string.
+    fn errors(&mut self, path: &Path, text: &str, errors: Vec<String>) {
+        for error in errors {
+            self.add(Violation::invalid_text(path.as_str(), text, &error));
         }
     }
 
-    /// A text that must be one of `choices`; missing if it is empty.
+    /// A required string that must be one of `choices`.
     fn choice(&mut self, path: &Path, value: &Value, choices: &[&str]) {
         match value.as_str().unwrap_or_default() {
             "" => self.required(path, ""),
@@ -97,16 +97,16 @@ impl Findings {
 
     fn port_or_name(&mut self, path: &Path, value: &Value) {
         match value {
-            Value::String(name) => self.complaints(path, name, names::port_name(name)),
+            Value::String(name) => self.errors(path, name, names::port_name(name)),
             other => self.port(path, other),
         }
     }
 
     fn labels(&mut self, path: &Path, labels: &Value) {
         for (key, value) in labels.as_object().into_iter().flatten() {
-            self.complaints(path, key, names::qualified_name(key));
+            self.errors(path, key, names::qualified_name(key));
             let value = value.as_str().unwrap_or_default();
-            self.complaints(path, value, names::label_value(value));
+            self.errors(path, value, names::label_value(value));
         }
     }
 
@@ -121,6 +121,11 @@ impl Findings {
 fn items<'a>(list: &'a Value, path: &Path) -> impl Iterator<Item = (&'a Value, Path)> + use<'a> {
     let path = path.clone();
     list.as_array().into_iter().flatten().enumerate().map(move |(index, item)| (item, path.index(index)))
+}
+
+/// The value of a quantity in billionths.
+fn nanos(value: &Value) -> Option<i128> {
+    value.as_str()?.parse().ok().map(Quantity::nanos)
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {

@@ -1,11 +1,10 @@
-//! Pods, alone and in templates.
+//! Pods and Pod templates.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::super::names;
-use super::super::quantity;
 use super::super::violation::{Path, Violation};
 use super::{Findings, items, text};
 
@@ -13,7 +12,7 @@ const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const MAX_SECONDS: i64 = 2_147_483_647;
 
-/// Sources of a volume in the order in which Kubernetes looks for a second one.
+/// Volume sources in the order in which Kubernetes checks for a second one.
 const SOURCES: [&str; 12] = [
     "emptyDir",
     "hostPath",
@@ -36,7 +35,7 @@ pub(super) fn pod(object: &Value, old: Option<&Value>, found: &mut Findings) {
     }
 }
 
-/// Judges the spec of a Pod or of a template.
+/// Validates the spec of a Pod or of a template.
 pub(super) fn spec(spec: &Value, path: &Path, found: &mut Findings) {
     let volumes = volumes(&spec["volumes"], &path.child("volumes"), found);
     let containers_path = path.child("containers");
@@ -69,7 +68,7 @@ pub(super) fn spec(spec: &Value, path: &Path, found: &mut Findings) {
     ] {
         let value = text(spec, field);
         if !value.is_empty() {
-            found.complaints(&path.child(field), value, rule(value));
+            found.errors(&path.child(field), value, rule(value));
         }
     }
     tolerations(&spec["tolerations"], &path.child("tolerations"), found);
@@ -84,7 +83,7 @@ fn tolerations(list: &Value, path: &Path, found: &mut Findings) {
         let (key, value, effect) = (text(toleration, "key"), text(toleration, "value"), text(toleration, "effect"));
         let operator = path.child("operator");
         if !key.is_empty() {
-            found.complaints(&path.child("key"), key, names::qualified_name(key));
+            found.errors(&path.child("key"), key, names::qualified_name(key));
         } else if toleration["operator"] != "Exists" {
             let sentence = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             found.invalid(&operator, &text(toleration, "operator").into(), sentence);
@@ -94,7 +93,7 @@ fn tolerations(list: &Value, path: &Path, found: &mut Findings) {
             found.invalid(&path.child("effect"), &effect.into(), sentence);
         }
         match text(toleration, "operator") {
-            "" | "Equal" => found.complaints(&operator, value, names::label_value(value)),
+            "" | "Equal" => found.errors(&operator, value, names::label_value(value)),
             "Exists" if value.is_empty() => {}
             "Exists" => found.invalid(&operator, &value.into(), "value must be empty when `operator` is 'Exists'"),
             _ => found.add(Violation::not_supported(operator.as_str(), &toleration["operator"], ["Equal", "Exists"])),
@@ -106,7 +105,7 @@ fn tolerations(list: &Value, path: &Path, found: &mut Findings) {
     }
 }
 
-/// Tolerations of a Pod can be added; of those that are there only the seconds can change.
+/// Tolerations of a Pod can be added; of existing ones only the seconds can change.
 fn added_tolerations(new: &Value, old: &Value, path: &Path, found: &mut Findings) {
     let without_seconds = |list: &Value| -> Vec<Value> {
         let timeless = |toleration: &Value| {
@@ -129,7 +128,7 @@ fn unique_name<'a>(container: &'a Value, seen: &mut HashSet<&'a str>, path: &Pat
     }
 }
 
-/// Judges the volumes and gives back the names of the good ones.
+/// Validates the volumes and returns the names of the valid ones.
 fn volumes<'a>(list: &'a Value, path: &Path, found: &mut Findings) -> HashSet<&'a str> {
     let mut good = HashSet::new();
     for (volume, path) in items(list, path) {
@@ -140,7 +139,7 @@ fn volumes<'a>(list: &'a Value, path: &Path, found: &mut Findings) -> HashSet<&'
         if name.is_empty() {
             found.required(&name_path, "");
         } else {
-            found.complaints(&name_path, name, names::dns_1123_label(name));
+            found.errors(&name_path, name, names::dns_1123_label(name));
         }
         if good.contains(name) {
             found.add(Violation::duplicate(name_path.as_str(), &name.into()));
@@ -155,7 +154,7 @@ fn volumes<'a>(list: &'a Value, path: &Path, found: &mut Findings) -> HashSet<&'
 fn source(volume: &Value, path: &Path, found: &mut Findings) {
     let mut given = SOURCES.iter().filter(|source| volume.get(**source).is_some());
     if given.next().is_none() {
-        // A source that is not listed here is one that Kubernetes knows: its type was checked.
+        // A source that is not listed here is known to Kubernetes: its type was checked before.
         if volume.as_object().is_none_or(|fields| fields.keys().all(|field| field == "name")) {
             found.required(path, "must specify a volume type");
         }
@@ -202,7 +201,7 @@ fn container(container: &Value, volumes: &HashSet<&str>, path: &Path, found: &mu
     if name.is_empty() {
         found.required(&path.child("name"), "");
     } else {
-        found.complaints(&path.child("name"), name, names::dns_1123_label(name));
+        found.errors(&path.child("name"), name, names::dns_1123_label(name));
     }
     if text(container, "image").is_empty() {
         found.required(&path.child("image"), "");
@@ -222,11 +221,11 @@ fn ports(list: &Value, path: &Path, found: &mut Findings) {
     for (port, path) in items(list, path) {
         let name = text(port, "name");
         if !name.is_empty() {
-            let complaints = names::port_name(name);
-            if complaints.is_empty() && !seen.insert(name) {
+            let errors = names::port_name(name);
+            if errors.is_empty() && !seen.insert(name) {
                 found.add(Violation::duplicate(path.child("name").as_str(), &name.into()));
             }
-            found.complaints(&path.child("name"), name, complaints);
+            found.errors(&path.child("name"), name, errors);
         }
         match port["containerPort"].as_i64().unwrap_or_default() {
             0 => found.required(&path.child("containerPort"), ""),
@@ -245,7 +244,7 @@ fn environment(container: &Value, path: &Path, found: &mut Findings) {
         if name.is_empty() {
             found.required(&path.child("name"), "");
         } else {
-            found.complaints(&path.child("name"), name, names::environment_variable(name));
+            found.errors(&path.child("name"), name, names::environment_variable(name));
         }
         let Some(from) = variable.get("valueFrom") else { continue };
         let path = path.child("valueFrom");
@@ -293,7 +292,7 @@ fn mounts(list: &Value, volumes: &HashSet<&str>, path: &Path, found: &mut Findin
         }
         for field in ["subPath", "subPathExpr"] {
             let inside = text(mount, field);
-            // Kubernetes names the list here, not the item.
+            // Kubernetes reports the list here, not the item.
             if inside.starts_with('/') {
                 found.invalid(&path.child(field), &inside.into(), "must be a relative path");
             }
@@ -303,7 +302,7 @@ fn mounts(list: &Value, volumes: &HashSet<&str>, path: &Path, found: &mut Findin
 }
 
 fn resources(resources: &Value, path: &Path, found: &mut Findings) {
-    let amount = |value: &Value| value.as_str().and_then(quantity::nanos).unwrap_or_default();
+    let amount = |value: &Value| super::nanos(value).unwrap_or_default();
     for list in ["limits", "requests"] {
         for (name, value) in resources[list].as_object().into_iter().flatten() {
             if amount(value) < 0 {
@@ -370,7 +369,7 @@ fn handler(probe: &Value, path: &Path, found: &mut Findings) {
     given.for_each(|kind| found.forbidden(&path.child(kind), "may not specify more than 1 handler type"));
 }
 
-/// What may change of a Pod that exists.
+/// Rejects changes of immutable fields of a Pod.
 fn changed(new: &Value, old: &Value, found: &mut Findings) {
     let path = Path::of("spec");
     for list in ["containers", "initContainers"] {

@@ -40,7 +40,7 @@ pub(super) fn service(object: &Value, old: Option<&Value>, found: &mut Findings)
             found.forbidden(&path.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
         if !used.insert((text(port, "protocol"), port["port"].as_i64())) {
-            // Kubernetes shows its inner type here: the fields are those of Go, in their order.
+            // Kubernetes prints its internal type here, with the fields of Go in their order.
             let message = format!(
                 r#"Duplicate value: {{"Name":"","Protocol":"{}","AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
                 text(port, "protocol"),
@@ -51,7 +51,7 @@ pub(super) fn service(object: &Value, old: Option<&Value>, found: &mut Findings)
     }
 }
 
-/// The address of a Service stays, unless its type changes to or from one without an address.
+/// The address of a Service is immutable, unless its type changes to or from one without an address.
 fn address(spec: &Value, old: &Value, found: &mut Findings) {
     let has_address = |spec: &Value| text(spec, "type") != "ExternalName";
     let before = text(old, "clusterIP");
@@ -69,7 +69,7 @@ fn external_name(spec: &Value, path: &Path, found: &mut Findings) {
     if name.is_empty() {
         found.required(&path.child("externalName"), "");
     } else {
-        found.complaints(&path.child("externalName"), name, names::dns_1123_subdomain(name));
+        found.errors(&path.child("externalName"), name, names::dns_1123_subdomain(name));
     }
 }
 
@@ -78,7 +78,7 @@ fn port<'a>(port: &'a Value, named: bool, seen: &mut HashSet<&'a str>, path: &Pa
     if named && name.is_empty() {
         found.required(&path.child("name"), "");
     } else if !name.is_empty() {
-        found.complaints(&path.child("name"), name, names::dns_1123_label(name));
+        found.errors(&path.child("name"), name, names::dns_1123_label(name));
         if !seen.insert(name) {
             found.add(Violation::duplicate(path.child("name").as_str(), &name.into()));
         }

@@ -38,7 +38,7 @@ fn same_selector(spec: &Value, old: Option<&Value>, found: &mut Findings) {
     }
 }
 
-/// The selector, and the template that it must choose.
+/// Validates the selector and the template that it must match.
 fn template(spec: &Value, path: &Path, found: &mut Findings) {
     let selector = &spec["selector"];
     let selector_path = path.child("selector");
@@ -53,7 +53,7 @@ fn template(spec: &Value, path: &Path, found: &mut Findings) {
     let template = &spec["template"];
     let template_path = path.child("template");
     let labels = &template["metadata"]["labels"];
-    // No selector at all selects nothing.
+    // A missing selector selects nothing.
     if selector.is_null() || (!is_empty(selector) && !matches(selector, labels)) {
         let sentence = "`selector` does not match template `labels`";
         found.invalid(&template_path.child("metadata").child("labels"), labels, sentence);
@@ -94,7 +94,7 @@ fn selector(selector: &Value, path: &Path, found: &mut Findings) {
             _ => found.invalid(&path.child("operator"), &expression["operator"], "not a valid selector operator"),
         }
         let key = text(expression, "key");
-        found.complaints(&path.child("key"), key, names::qualified_name(key));
+        found.errors(&path.child("key"), key, names::qualified_name(key));
     }
 }
 

@@ -1,100 +1,130 @@
-//! What a provider says of somebody: whether it is meant for us and still true, and who that is for Kubernetes.
+//! The claims of an ID token: whether they are meant for this server and valid now, and the Kubernetes user they name.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use jsonwebtoken::{Algorithm, Validation};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::Oidc;
+use super::{Oidc, jws};
 use crate::auth::User;
 
-/// Clocks differ by this much.
+/// How far the clocks of the provider and of this server may differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
-/// Longer names are no names.
+/// Longer names are refused.
 const LONGEST_NAME: usize = 256;
-/// Nobody is in more groups, and each is a header of every request.
+/// More groups are left out: each is a header of every impersonated request.
 const MOST_GROUPS: usize = 200;
-/// Kubernetes' own names. No provider may hand them out.
+/// Prefix of the names that Kubernetes reserves. No provider may hand them out.
 const RESERVED: &str = "system:";
-/// The group of everybody whom Kubernetes knows. It adds it itself when somebody is impersonated.
+/// The group of every authenticated user. Kubernetes adds it itself to an impersonated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
-/// Why what a provider says does not help.
+/// Why the claims of a token are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is for or from somebody else.
-    #[error("its claim '{0}' is not what it must be")]
+    /// The token is malformed, not signed by the provider, or not valid here and now.
+    #[error(transparent)]
+    Token(#[from] jws::Error),
+    /// The token is for another client or another login.
+    #[error("the claim '{0}' has an unexpected value")]
     Foreign(&'static str),
-    /// It is over, or not true yet.
-    #[error("it is not valid at this time")]
+    /// The token was issued in the future, or its expiry is no time.
+    #[error("the token is not valid at this time")]
     Time,
-    /// It does not name anybody.
-    #[error("its claim '{0}' holds no name that can be used here")]
+    /// The claim that names the user holds no usable name.
+    #[error("the claim '{0}' holds no usable name")]
     NoName(String),
-    /// The address of the mail was never confirmed.
-    #[error("the mail address is not verified")]
+    /// The provider did not verify the address that names the user.
+    #[error("the email address is not verified")]
     UnverifiedMail,
 }
 
-/// Checks that `claims` are of this provider, for this client, and true now; answers until when.
-pub fn check(oidc: &Oidc, claims: &Value, nonce: Option<&str>, now: Timestamp) -> Result<Timestamp, Error> {
-    if claims["iss"].as_str() != Some(oidc.issuer.as_str()) {
-        return Err(Error::Foreign("iss"));
+/// The claims of a verified token.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Claims(Map<String, Value>);
+
+impl Claims {
+    /// Verifies a token: signature, issuer, audience and times. With `nonce`, only a token of that login is accepted.
+    pub fn verify(oidc: &Oidc, keys: &jws::Keys, token: &str, nonce: Option<&str>) -> Result<Self, Error> {
+        let claims: Self = keys.decode(token, &validation(oidc))?;
+        claims.check(oidc, nonce, Timestamp::now())?;
+        Ok(claims)
     }
-    let client = Some(oidc.client_id.as_str());
-    let for_us = match &claims["aud"] {
-        Value::Array(all) => all.iter().any(|one| one.as_str() == client),
-        one => one.as_str() == client,
-    };
-    if !for_us {
-        return Err(Error::Foreign("aud"));
+
+    /// Checks what `jsonwebtoken` does not.
+    fn check(&self, oidc: &Oidc, nonce: Option<&str>, now: Timestamp) -> Result<(), Error> {
+        // The crate accepts a list of issuers, which OpenID Connect does not know.
+        if self.text("iss").is_none() {
+            return Err(Error::Foreign("iss"));
+        }
+        if self.0.contains_key("azp") && self.text("azp") != Some(&oidc.client_id) {
+            return Err(Error::Foreign("azp"));
+        }
+        if nonce.is_some() && self.text("nonce") != nonce {
+            return Err(Error::Foreign("nonce"));
+        }
+        let earliest = now.checked_add(SKEW).unwrap_or(Timestamp::MAX);
+        if self.0.contains_key("iat") && self.time("iat").is_none_or(|issued| issued > earliest) {
+            return Err(Error::Time);
+        }
+        self.until().map(|_| ())
     }
-    if claims.get("azp").is_some_and(|party| party.as_str() != client) {
-        return Err(Error::Foreign("azp"));
+
+    fn text(&self, claim: &str) -> Option<&str> {
+        self.0.get(claim)?.as_str()
     }
-    if let Some(nonce) = nonce
-        && claims["nonce"].as_str() != Some(nonce)
-    {
-        return Err(Error::Foreign("nonce"));
+
+    fn time(&self, claim: &str) -> Option<Timestamp> {
+        #[expect(clippy::cast_possible_truncation, reason = "fractions of a second do not matter; the cast saturates")]
+        let second = self.0.get(claim)?.as_f64()? as i64;
+        Timestamp::from_second(second).ok()
     }
-    let moment = |claim: &str| {
-        #[expect(clippy::cast_possible_truncation, reason = "parts of seconds do not matter")]
-        let second = |value: &Value| value.as_i64().or_else(|| value.as_f64().map(|second| second as i64));
-        claims.get(claim).map(|value| second(value).and_then(|second| Timestamp::from_second(second).ok()))
-    };
-    let until = moment("exp").flatten().ok_or(Error::Time)?;
-    let latest = until.checked_add(SKEW).unwrap_or(Timestamp::MAX);
-    let earliest = now.checked_add(SKEW).unwrap_or(Timestamp::MAX);
-    let begun = |claim: &str| moment(claim).is_none_or(|at| at.is_some_and(|at| at <= earliest));
-    if latest <= now || !begun("nbf") || !begun("iat") {
-        return Err(Error::Time);
+
+    /// The end of the token's validity, the skew of clocks included.
+    pub fn until(&self) -> Result<Timestamp, Error> {
+        let expiry = self.time("exp").ok_or(Error::Time)?;
+        Ok(expiry.checked_add(SKEW).unwrap_or(Timestamp::MAX))
     }
-    Ok(latest)
+
+    /// The Kubernetes user that the claims name.
+    pub fn user(&self, oidc: &Oidc) -> Result<User, Error> {
+        let claims = &self.0;
+        if oidc.username_claim == "email" && claims.get("email_verified").is_some_and(|verified| verified != true) {
+            return Err(Error::UnverifiedMail);
+        }
+        let name = self.text(&oidc.username_claim).filter(|name| !name.is_empty());
+        let name = name.map(|name| format!("{}{name}", oidc.username_prefix)).filter(|name| is_usable(name));
+        let name = name.ok_or_else(|| Error::NoName(oidc.username_claim.clone()))?;
+        let listed: Vec<&str> = match claims.get(&oidc.groups_claim) {
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+            Some(Value::String(one)) => vec![one],
+            _ => Vec::new(),
+        };
+        let mut groups: Vec<String> = listed
+            .into_iter()
+            .filter(|group| !group.is_empty())
+            .map(|group| format!("{}{group}", oidc.groups_prefix))
+            .filter(|group| is_usable(group))
+            .take(MOST_GROUPS)
+            .collect();
+        groups.push(AUTHENTICATED.to_owned());
+        Ok(User { name, groups, ..User::default() })
+    }
 }
 
-/// Who somebody is for Kubernetes.
-pub fn user(oidc: &Oidc, claims: &Value) -> Result<User, Error> {
-    if oidc.username_claim == "email" && claims.get("email_verified").is_some_and(|verified| verified != true) {
-        return Err(Error::UnverifiedMail);
-    }
-    let name = claims[&oidc.username_claim].as_str().filter(|name| !name.is_empty());
-    let name = name.map(|name| format!("{}{name}", oidc.username_prefix)).filter(|name| is_usable(name));
-    let name = name.ok_or_else(|| Error::NoName(oidc.username_claim.clone()))?;
-    let listed: Vec<&str> = match &claims[&oidc.groups_claim] {
-        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
-        Value::String(one) => vec![one],
-        _ => Vec::new(),
-    };
-    let mut groups: Vec<String> = listed
-        .into_iter()
-        .filter(|group| !group.is_empty())
-        .map(|group| format!("{}{group}", oidc.groups_prefix))
-        .filter(|group| is_usable(group))
-        .take(MOST_GROUPS)
-        .collect();
-    groups.push(AUTHENTICATED.to_owned());
-    Ok(User { name, groups, ..User::default() })
+/// What `jsonwebtoken` checks of the claims.
+fn validation(oidc: &Oidc) -> Validation {
+    let mut validation = Validation::new(Algorithm::RS256);
+    validation.leeway = SKEW.as_secs().unsigned_abs();
+    validation.validate_nbf = true;
+    validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+    validation.set_issuer(&[&oidc.issuer]);
+    validation.set_audience(&[&oidc.client_id]);
+    validation
 }
 
-/// Whether a name means the same in a header, and none of Kubernetes' own.
+/// Whether a name can be sent in a header unchanged, and is not reserved by Kubernetes.
 fn is_usable(name: &str) -> bool {
     name.len() <= LONGEST_NAME
         && !name.starts_with(RESERVED)
@@ -104,87 +134,120 @@ fn is_usable(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::errors::ErrorKind;
     use serde_json::json;
 
-    use super::*;
+    use super::{
+        super::jws::tests::{pair, published, token},
+        *,
+    };
 
     fn oidc() -> Oidc {
         Oidc { username_claim: "sub".to_owned(), ..Oidc::new("https://id.example", "page") }
     }
 
-    fn claims() -> Value {
-        json!({"iss": "https://id.example", "aud": "page", "sub": "anna", "exp": 1000, "iat": 500, "nonce": "n"})
+    /// Claims of a token that expires in `left` seconds.
+    fn claims(left: i64) -> Value {
+        let now = Timestamp::now().as_second();
+        json!({"iss": "https://id.example", "aud": "page", "sub": "anna", "exp": now + left, "iat": now, "nonce": "n"})
     }
 
-    #[track_caller]
-    fn checked(change: impl Fn(&mut Value), at: i64, expected: &Result<i64, Error>) {
-        let mut claims = claims();
-        change(&mut claims);
-        let found = check(&oidc(), &claims, Some("n"), Timestamp::from_second(at).unwrap());
-        assert_eq!(&found.map(Timestamp::as_second), expected, "{claims}");
+    fn verify(claims: &Value) -> Result<Claims, Error> {
+        let pair = pair();
+        let keys = jws::Keys::from_set(&json!({"keys": [published(&pair, "a")]}));
+        Claims::verify(&oidc(), &keys, &token(&pair, &json!({"alg": "ES256", "kid": "a"}), claims), Some("n"))
+    }
+
+    fn read(claims: &Value) -> Claims {
+        serde_json::from_value(claims.clone()).unwrap()
     }
 
     #[test]
-    fn what_is_for_or_from_somebody_else_is_refused() {
-        checked(|_| (), 600, &Ok(1060));
-        checked(|claims| claims["aud"] = json!(["other", "page"]), 600, &Ok(1060));
-        checked(|claims| claims["azp"] = "page".into(), 600, &Ok(1060));
+    fn a_token_of_another_issuer_client_or_login_is_refused() {
+        let with = |claim: &str, value: Value| {
+            let mut claims = claims(100);
+            claims[claim] = value;
+            verify(&claims)
+        };
+        assert!(verify(&claims(100)).is_ok());
+        assert!(with("aud", json!(["other", "page"])).is_ok());
+        assert!(with("azp", json!("page")).is_ok());
         for (claim, value) in [
             ("iss", json!("https://evil.example")),
+            ("iss", json!(["https://id.example"])),
             ("iss", Value::Null),
             ("aud", json!("other")),
             ("aud", json!(["other"])),
+            ("aud", json!([])),
             ("aud", Value::Null),
-            ("azp", json!("other")),
-            ("nonce", json!("m")),
-            ("nonce", Value::Null),
         ] {
-            checked(|claims| claims[claim] = value.clone(), 600, &Err(Error::Foreign(claim)));
+            assert!(with(claim, value.clone()).is_err(), "{claim} {value}");
+        }
+        for (claim, value) in [("azp", json!("other")), ("nonce", json!("m")), ("nonce", Value::Null)] {
+            assert_eq!(with(claim, value).unwrap_err(), Error::Foreign(claim));
         }
     }
 
     #[test]
-    fn a_token_is_true_for_its_time_only() {
-        checked(|_| (), 1059, &Ok(1060));
-        checked(|_| (), 1060, &Err(Error::Time));
-        checked(|_| (), 439, &Err(Error::Time));
-        checked(|claims| claims["nbf"] = 700.into(), 600, &Err(Error::Time));
-        checked(|claims| claims["exp"] = Value::Null, 600, &Err(Error::Time));
-        checked(|claims| claims["exp"] = "1000".into(), 600, &Err(Error::Time));
-        checked(|claims| claims["exp"] = json!(1000.7), 600, &Ok(1060));
+    fn a_token_is_valid_until_it_expires() {
+        let soon = verify(&claims(-30)).unwrap();
+        assert!(soon.until().unwrap() > Timestamp::now());
+        let expired = jsonwebtoken::errors::new_error(ErrorKind::ExpiredSignature);
+        assert_eq!(verify(&claims(-90)).unwrap_err(), Error::Token(expired.into()));
+        let with = |claim: &str, value: Value| {
+            let mut claims = claims(100);
+            claims[claim] = value;
+            verify(&claims)
+        };
+        let now = Timestamp::now().as_second();
+        assert!(with("nbf", json!(now + 30)).is_ok());
+        assert!(with("nbf", json!(now + 90)).is_err());
+        assert!(with("nbf", json!("soon")).is_err());
+        assert!(with("iat", json!(now + 30)).is_ok());
+        assert_eq!(with("iat", json!(now + 90)).unwrap_err(), Error::Time);
+        assert!(with("exp", Value::Null).is_err());
+        assert!(with("exp", json!(format!("{now}"))).is_err());
+        assert!(with("exp", json!(1e300)).is_err());
+        let later = with("exp", json!(4_000_000_000.7)).unwrap();
+        assert_eq!(later.until().unwrap().as_second(), 4_000_000_060);
     }
 
     #[test]
     fn names_and_groups_carry_their_prefix() {
-        let mut claims = claims();
+        let mut claims = claims(100);
         claims["groups"] = json!(["dev", "", 3, "team lead"]);
-        let known = user(&oidc(), &claims).unwrap();
+        let known = read(&claims).user(&oidc()).unwrap();
         assert_eq!(known.name, "oidc:anna");
         assert_eq!(known.groups, ["oidc:dev", "oidc:team lead", "system:authenticated"]);
         claims["groups"] = "dev".into();
-        assert_eq!(user(&oidc(), &claims).unwrap().groups, ["oidc:dev", "system:authenticated"]);
+        assert_eq!(read(&claims).user(&oidc()).unwrap().groups, ["oidc:dev", "system:authenticated"]);
     }
 
     #[test]
-    fn nobody_becomes_one_of_kubernetes_own() {
+    fn reserved_names_are_refused() {
         let bare = Oidc { username_prefix: String::new(), groups_prefix: String::new(), ..oidc() };
-        let mut claims = claims();
+        let mut claims = claims(100);
         claims["groups"] = json!(["system:masters", "dev", "a\nb", " dev", "dévs"]);
-        assert_eq!(user(&bare, &claims).unwrap().groups, ["dev", "system:authenticated"]);
+        assert_eq!(read(&claims).user(&bare).unwrap().groups, ["dev", "system:authenticated"]);
         for name in ["system:admin", "", " anna", "an\r\nna", "änna", &"a".repeat(257)] {
             claims["sub"] = name.into();
-            assert_eq!(user(&bare, &claims), Err(Error::NoName("sub".to_owned())), "{name}");
+            assert_eq!(read(&claims).user(&bare), Err(Error::NoName("sub".to_owned())), "{name}");
         }
     }
 
     #[test]
-    fn an_unconfirmed_mail_address_is_nobodys_name() {
+    fn an_unverified_email_address_names_no_user() {
         let oidc = Oidc { username_claim: "email".to_owned(), ..oidc() };
-        let with = |verified: Value| json!({"email": "anna@example.com", "email_verified": verified});
-        assert_eq!(user(&oidc, &with(json!(true))).unwrap().name, "oidc:anna@example.com");
+        let with = |email: Value| {
+            let mut claims = claims(100);
+            claims.as_object_mut().unwrap().extend(email.as_object().unwrap().clone());
+            read(&claims).user(&oidc)
+        };
+        let verified = |verified: Value| with(json!({"email": "anna@example.com", "email_verified": verified}));
+        assert_eq!(verified(json!(true)).unwrap().name, "oidc:anna@example.com");
         for unverified in [json!(false), json!("true"), Value::Null] {
-            assert_eq!(user(&oidc, &with(unverified)), Err(Error::UnverifiedMail));
+            assert_eq!(verified(unverified), Err(Error::UnverifiedMail));
         }
-        assert!(user(&oidc, &json!({"email": "anna@example.com"})).is_ok());
+        assert!(with(json!({"email": "anna@example.com"})).is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! The way in for browsers: authorization code flow with PKCE, state and nonce.
+//! The login of browsers: authorization code flow with PKCE, state and nonce.
 //!
-//! What belongs to one login travels in a sealed cookie, so whoever comes back with a code must be the browser that
-//! left, and any server that has the same key can take it in.
+//! The state of a login travels in an encrypted cookie, so only the browser that began a login can finish it, at any
+//! replica with the same session key.
 
 use std::sync::Arc;
 
@@ -15,23 +15,24 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Mistake, Provider, claims};
+use super::{Error, Provider, claims};
 use crate::{
-    auth::Holder,
+    auth::{Holder, random},
+    edge::{
+        extract::Params,
+        front::{Client, slow_down},
+    },
     error::{Answer, ApiError},
-    extract::Params,
-    front::{Client, slow_down},
-    random,
     state::Server,
 };
 
-/// Where a login begins.
+/// Path at which a login begins.
 pub const PATH: &str = "/login/oidc";
 const COOKIE: &str = "kubeopencode-login";
 /// How long a person may take at the provider.
 const LIFE: SignedDuration = SignedDuration::from_mins(10);
 
-/// What belongs to one login.
+/// The state of one login.
 #[derive(Serialize, Deserialize)]
 struct Attempt {
     state: String,
@@ -47,7 +48,7 @@ pub struct BeginQuery {
     next: Option<String>,
 }
 
-/// What the provider sends a browser back with.
+/// The parameters with which the provider sends a browser back.
 #[derive(Debug, Deserialize)]
 pub struct FinishQuery {
     code: Option<String>,
@@ -56,16 +57,16 @@ pub struct FinishQuery {
     iss: Option<String>,
 }
 
-/// Why nobody was logged in: a word for the page.
+/// Why a login failed, for the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Problem {
-    /// The provider or the person said no.
+    /// The provider or the user denied it.
     Denied,
-    /// It took too long, or another browser began it.
+    /// The login took too long, or another browser began it.
     Expired,
-    /// The provider does not answer, or cannot be believed.
+    /// The provider is unreachable, or its token is invalid.
     Failed,
-    /// The person has no name that can be used here.
+    /// The claims hold no usable name.
     Refused,
 }
 
@@ -80,10 +81,10 @@ impl Problem {
     }
 }
 
-impl From<&Mistake> for Problem {
-    fn from(mistake: &Mistake) -> Self {
-        match mistake {
-            Mistake::Claims(claims::Error::NoName(_) | claims::Error::UnverifiedMail) => Self::Refused,
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Token(claims::Error::NoName(_) | claims::Error::UnverifiedMail) => Self::Refused,
             _ => Self::Failed,
         }
     }
@@ -97,7 +98,7 @@ pub async fn begin(
 ) -> Answer<Response> {
     slow_down(&server, client)?;
     let provider = configured(&server)?;
-    let text = || random::text(32).map_err(|error| ApiError::internal("no login can be begun", &error));
+    let text = || random::text(32).map_err(|error| ApiError::internal("a login cannot be started", &error));
     let attempt = Attempt {
         state: text()?,
         nonce: text()?,
@@ -106,21 +107,21 @@ pub async fn begin(
         expires: Timestamp::now().checked_add(LIFE).unwrap_or(Timestamp::MAX),
     };
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&attempt.verifier));
-    let entrance = match provider.entrance(&attempt.state, &attempt.nonce, &challenge).await {
-        Ok(entrance) => entrance,
-        Err(mistake) => {
-            tracing::warn!(issuer = provider.settings.issuer, %mistake, "no login");
+    let login_url = match provider.login_url(&attempt.state, &attempt.nonce, &challenge).await {
+        Ok(url) => url,
+        Err(error) => {
+            tracing::warn!(issuer = provider.settings.issuer, %error, "a login failed");
             return Ok(Redirect::to(Problem::Failed.page()).into_response());
         }
     };
     let cookie = server
         .sessions
         .keep(COOKIE, PATH, &attempt, LIFE)
-        .map_err(|error| ApiError::internal("no login can be begun", &error))?;
-    Ok(([(header::SET_COOKIE, cookie)], Redirect::to(&entrance)).into_response())
+        .map_err(|error| ApiError::internal("a login cannot be started", &error))?;
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to(&login_url)).into_response())
 }
 
-/// Takes in a browser that comes back.
+/// Finishes the login of a browser that the provider sent back.
 pub async fn finish(
     State(server): State<Arc<Server>>,
     client: Client,
@@ -131,13 +132,13 @@ pub async fn finish(
     let provider = configured(&server)?;
     let over = (header::SET_COOKIE, server.sessions.forget(COOKIE, PATH));
     let attempt = server.sessions.kept::<Attempt>(&headers, COOKIE);
-    match known(provider, attempt, query).await {
+    match authenticate(provider, attempt, query).await {
         Ok((holder, next)) => {
             let life = SignedDuration::try_from(provider.settings.session).unwrap_or(SignedDuration::ZERO);
             let (_, session) = server
                 .sessions
                 .start(holder, life, Timestamp::now())
-                .map_err(|error| ApiError::internal("no session can be made", &error))?;
+                .map_err(|error| ApiError::internal("a session cannot be created", &error))?;
             let cookies = AppendHeaders([over, (header::SET_COOKIE, session)]);
             Ok((cookies, Redirect::to(&next)).into_response())
         }
@@ -145,8 +146,12 @@ pub async fn finish(
     }
 }
 
-/// Who came back, and where they want to go.
-async fn known(provider: &Provider, attempt: Option<Attempt>, query: FinishQuery) -> Result<(Holder, String), Problem> {
+/// The authenticated user, and the page to show after the login.
+async fn authenticate(
+    provider: &Provider,
+    attempt: Option<Attempt>,
+    query: FinishQuery,
+) -> Result<(Holder, String), Problem> {
     let now = Timestamp::now();
     let attempt = attempt.filter(|attempt| attempt.expires > now).ok_or(Problem::Expired)?;
     let state = query.state.unwrap_or_default();
@@ -154,31 +159,31 @@ async fn known(provider: &Provider, attempt: Option<Attempt>, query: FinishQuery
         return Err(Problem::Expired);
     }
     let issuer = &provider.settings.issuer;
-    // A provider that names itself here must be the one that was asked.
+    // RFC 9207: a response that names its issuer must come from ours.
     if query.iss.is_some_and(|named| named != *issuer) {
         return Err(Problem::Failed);
     }
     if let Some(error) = query.error {
-        tracing::info!(issuer, error, "a login was refused by the provider");
+        tracing::info!(issuer, error, "the provider refused a login");
         return Err(if error == "access_denied" { Problem::Denied } else { Problem::Failed });
     }
     let code = query.code.ok_or(Problem::Failed)?;
-    let vouched = async {
+    let authenticated = async {
         let token = provider.exchange(&code, &attempt.verifier).await?;
-        provider.vouched(&token, Some(&attempt.nonce), now).await
+        provider.authenticate(&token, Some(&attempt.nonce)).await
     };
-    let vouched = vouched.await.map_err(|mistake| {
-        tracing::warn!(issuer, %mistake, "no login");
-        Problem::from(&mistake)
+    let authenticated = authenticated.await.map_err(|error| {
+        tracing::warn!(issuer, %error, "a login failed");
+        Problem::from(&error)
     })?;
-    Ok((Holder::Person { issuer: issuer.clone(), user: vouched.user }, attempt.next))
+    Ok((Holder::Person { issuer: issuer.clone(), user: authenticated.user }, attempt.next))
 }
 
 fn configured(server: &Server) -> Answer<&Provider> {
-    server.oidc.as_ref().ok_or_else(|| ApiError::not_found("this server knows no identity provider"))
+    server.oidc.as_ref().ok_or_else(|| ApiError::not_found("no identity provider is configured"))
 }
 
-/// A path of our own page. Anything else would make a login a way to any other page.
+/// A path of our own page. Anything else would make the login an open redirect.
 fn own_page(next: Option<String>) -> String {
     let is_ours = |next: &String| {
         next.starts_with('/')

@@ -1,11 +1,7 @@
-//! People of an OpenID Connect provider: their ID tokens, and the way in for browsers.
+//! Authentication by an OpenID Connect provider: ID tokens as bearer tokens, and the login of browsers.
 //!
-//! The provider says who somebody is; what they may do is Kubernetes' word alone. Each right is reviewed for that user
-//! and those groups, and what is done at the Kubernetes API is done by impersonating them, so that a right which they
-//! do not have is refused there too.
-//!
-//! Tokens are verified here, with the `ring` that TLS brings along: two signatures and a handful of claims are less to
-//! trust than the crates at hand, which bring a second implementation of RSA and of elliptic curves.
+//! The provider authenticates; Kubernetes authorizes. Each request is reviewed for the user and groups of the token,
+//! and requests to the Kubernetes API impersonate them, so that the API server checks the same rights again.
 
 mod claims;
 mod jws;
@@ -16,40 +12,40 @@ use std::{fmt, time::Duration};
 
 pub use claims::AUTHENTICATED;
 pub use login::{PATH, begin, finish};
-pub use provider::{Mistake, Provider};
+pub use provider::{Error, Provider};
 
-/// Where the way back ends.
+/// Path to which the provider sends browsers back.
 pub const CALLBACK: &str = "/login/oidc/callback";
 
-/// An OpenID Connect provider whose people may log in.
+/// An OpenID Connect provider whose users may log in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Oidc {
-    /// Its address, exactly as its tokens name it.
+    /// Address of the provider, exactly as the `iss` claim of its tokens.
     pub issuer: String,
-    /// What this server is called there.
+    /// ID of this server at the provider.
     pub client_id: String,
-    /// What this server proves itself with; none for a public client.
+    /// Secret of this server; none for a public client.
     pub client_secret: Option<String>,
-    /// Name on the button: Sign in with …
+    /// Display name: Sign in with …
     pub name: String,
-    /// Claim that names the user.
+    /// Claim with the user name.
     pub username_claim: String,
-    /// Stands before the name of every user.
+    /// Prefix of user names, so that they differ from other users of the cluster.
     pub username_prefix: String,
-    /// Claim that lists groups.
+    /// Claim with the groups.
     pub groups_claim: String,
-    /// Stands before the name of every group.
+    /// Prefix of group names.
     pub groups_prefix: String,
-    /// Scopes to ask for besides `openid`.
+    /// Scopes to request besides `openid`.
     pub scopes: Vec<String>,
     /// How long a browser stays logged in.
     pub session: Duration,
-    /// Authorities to trust besides the system's, as PEM.
+    /// Certificate authorities to trust besides the system's, as PEM.
     pub authorities: Option<Vec<u8>>,
 }
 
 impl Oidc {
-    /// A provider, with what is usual for everything else.
+    /// A provider with default settings.
     pub fn new(issuer: &str, client_id: &str) -> Self {
         Self {
             issuer: issuer.to_owned(),

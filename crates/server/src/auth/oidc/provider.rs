@@ -1,4 +1,4 @@
-//! Talking to a provider: what it offers, its keys, and codes for tokens.
+//! The client of a provider: discovery, keys, and the exchange of codes for tokens.
 
 use std::{
     net::IpAddr,
@@ -12,45 +12,47 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::{CALLBACK, Oidc, claims, jws};
+use super::{
+    CALLBACK, Oidc,
+    claims::{self, Claims},
+    jws,
+};
 use crate::auth::{Token, User};
 
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Documents of providers have some kilobytes.
+/// Largest response body, in bytes. The documents of providers have some kilobytes.
 const LARGEST: usize = 1024 * 1024;
-/// Keys are looked at again after this time, so that one which was taken back is forgotten.
+/// Keys are fetched again after this time, so that a revoked key is dropped.
 const FRESH: Duration = Duration::from_hours(1);
-/// While a provider does not answer, what it said before is believed for this long.
-const BELIEVED: Duration = Duration::from_hours(24);
-/// Whoever sends tokens of unknown keys has us ask the provider no more often than this.
+/// While a provider is unreachable, its last keys are used for this long.
+const STALE: Duration = Duration::from_hours(24);
+/// Shortest time between two fetches: tokens of unknown keys cause no more than this.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Why a provider does not help.
+/// Why a provider or one of its tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Mistake {
-    /// An address that nobody should send secrets to.
-    #[error("'{0}' is no https address")]
+pub enum Error {
+    /// Secrets are sent to https addresses only.
+    #[error("'{0}' is not an https address")]
     Address(String),
-    /// The client cannot be made.
-    #[error("the authorities cannot be used: {0}")]
+    /// The configured certificate authorities are invalid.
+    #[error("invalid certificate authorities: {0}")]
     Authorities(reqwest::Error),
-    /// It does not answer.
-    #[error("the provider does not answer: {0}")]
-    Silent(#[from] reqwest::Error),
-    /// It answers, but not with what it should.
-    #[error("the provider answered {0}")]
-    Answer(String),
-    /// A token is not believed.
-    #[error("the token is not believed: {0}")]
-    Token(#[from] jws::Error),
-    /// A token says something else than it must.
-    #[error("the token does not help: {0}")]
-    Claims(#[from] claims::Error),
+    /// The provider cannot be reached.
+    #[error("the provider is unreachable: {0}")]
+    Unreachable(#[from] reqwest::Error),
+    /// The provider sent an unexpected response.
+    #[error("unexpected response of the provider: {0}")]
+    Response(String),
+    /// The token is refused.
+    #[error("invalid token: {0}")]
+    Token(#[from] claims::Error),
 }
 
-/// What a provider offers.
+/// The discovery document of a provider.
 #[derive(Clone, Debug, Deserialize)]
-struct Offer {
+struct Discovery {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -59,43 +61,44 @@ struct Offer {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
+/// What was fetched from the provider, and when.
 #[derive(Debug)]
 struct Known {
-    offer: Offer,
+    discovery: Discovery,
     keys: jws::Keys,
     at: Instant,
 }
 
-/// What is known of the provider, and when it was last asked.
 #[derive(Debug, Default)]
-struct Memory {
+struct Cache {
     known: Option<Arc<Known>>,
-    asked: Option<Instant>,
+    /// The last fetch, successful or not.
+    fetched: Option<Instant>,
 }
 
 /// A provider.
 #[derive(Debug)]
 pub struct Provider {
-    /// How it is used.
+    /// As configured.
     pub settings: Oidc,
-    /// Where it sends people back to.
+    /// Where the provider sends browsers back to.
     redirect: String,
     http: reqwest::Client,
-    memory: Mutex<Memory>,
+    cache: Mutex<Cache>,
 }
 
-/// Somebody whom the provider vouches for.
+/// A user whom the provider authenticated.
 #[derive(Clone, Debug)]
-pub struct Vouched {
-    /// Who it is.
+pub struct Authenticated {
+    /// The Kubernetes user.
     pub user: User,
-    /// Until when its word holds.
+    /// The end of the token's validity.
     pub until: Timestamp,
 }
 
 impl Provider {
     /// A provider that sends people back to the server at `base`.
-    pub fn new(settings: Oidc, base: &str) -> Result<Self, Mistake> {
+    pub fn new(settings: Oidc, base: &str) -> Result<Self, Error> {
         guarded(&settings.issuer)?;
         // A second installation fails harmlessly: the same provider is there already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -104,35 +107,34 @@ impl Provider {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("kubeopencode/", env!("CARGO_PKG_VERSION")));
         if let Some(pem) = &settings.authorities {
-            let trusted = reqwest::Certificate::from_pem_bundle(pem).map_err(Mistake::Authorities)?;
+            let trusted = reqwest::Certificate::from_pem_bundle(pem).map_err(Error::Authorities)?;
             http = http.tls_certs_merge(trusted);
         }
         let redirect = format!("{}{CALLBACK}", base.trim_end_matches('/'));
-        let http = http.build().map_err(Mistake::Authorities)?;
-        Ok(Self { settings, redirect, http, memory: Mutex::default() })
+        let http = http.build().map_err(Error::Authorities)?;
+        Ok(Self { settings, redirect, http, cache: Mutex::default() })
     }
 
-    /// Whether a token says that it is one of this provider's.
+    /// Whether a token names this provider as its issuer. Not verified.
     pub fn issued(&self, token: &Token) -> bool {
-        jws::Signed::read(token.reveal()).is_ok_and(|signed| signed.claimed_issuer() == Some(&self.settings.issuer))
+        jws::claimed_issuer(token.reveal()).is_some_and(|issuer| issuer == self.settings.issuer)
     }
 
-    /// Whom an ID token vouches for. With `nonce`, only one that was made for that login.
-    pub async fn vouched(&self, token: &str, nonce: Option<&str>, now: Timestamp) -> Result<Vouched, Mistake> {
-        let verify = |known: &Known| jws::Signed::read(token)?.verify(&known.keys);
+    /// The user of an ID token. With `nonce`, only a token of that login is accepted.
+    pub async fn authenticate(&self, token: &str, nonce: Option<&str>) -> Result<Authenticated, Error> {
+        let verify = |known: &Known| Claims::verify(&self.settings, &known.keys, token, nonce);
         let claims = match verify(&*self.known(false).await?) {
-            // Its keys may have changed a moment ago.
-            Err(jws::Error::UnknownKey) => verify(&*self.known(true).await?)?,
+            // The provider may have changed its keys a moment ago.
+            Err(claims::Error::Token(jws::Error::UnknownKey)) => verify(&*self.known(true).await?)?,
             claims => claims?,
         };
-        let until = claims::check(&self.settings, &claims, nonce, now)?;
-        Ok(Vouched { user: claims::user(&self.settings, &claims)?, until })
+        Ok(Authenticated { user: claims.user(&self.settings)?, until: claims.until()? })
     }
 
-    /// Where a browser goes to log in.
-    pub async fn entrance(&self, state: &str, nonce: &str, challenge: &str) -> Result<String, Mistake> {
+    /// The page of the provider on which a browser logs in.
+    pub async fn login_url(&self, state: &str, nonce: &str, challenge: &str) -> Result<String, Error> {
         let known = self.known(false).await?;
-        let mut url = guarded(&known.offer.authorization_endpoint)?;
+        let mut url = guarded(&known.discovery.authorization_endpoint)?;
         let scopes: Vec<&str> =
             std::iter::once("openid").chain(self.settings.scopes.iter().map(String::as_str)).collect();
         url.query_pairs_mut()
@@ -148,7 +150,7 @@ impl Provider {
     }
 
     /// The ID token for a code that a browser brought back.
-    pub async fn exchange(&self, code: &str, verifier: &str) -> Result<String, Mistake> {
+    pub async fn exchange(&self, code: &str, verifier: &str) -> Result<String, Error> {
         #[derive(Deserialize)]
         struct Tokens {
             id_token: String,
@@ -162,8 +164,8 @@ impl Provider {
             ("client_id", client_id),
             ("code_verifier", verifier),
         ];
-        let mut request = self.http.post(guarded(&known.offer.token_endpoint)?);
-        let methods = &known.offer.token_endpoint_auth_methods_supported;
+        let mut request = self.http.post(guarded(&known.discovery.token_endpoint)?);
+        let methods = &known.discovery.token_endpoint_auth_methods_supported;
         let only_post = !methods.is_empty() && methods.iter().all(|method| method != "client_secret_basic");
         match client_secret {
             Some(secret) if only_post => form.push(("client_secret", secret)),
@@ -176,28 +178,28 @@ impl Provider {
         Ok(tokens.id_token)
     }
 
-    /// What is known of the provider. With `anew`, keys that it changed since are known too.
-    async fn known(&self, anew: bool) -> Result<Arc<Known>, Mistake> {
-        let mut memory = self.memory.lock().await;
-        let rested = memory.asked.is_none_or(|asked| asked.elapsed() > PAUSE);
-        if let Some(known) = memory.known.clone() {
-            let stale = anew || known.at.elapsed() > FRESH;
+    /// What the provider publishes, from the cache while it is fresh. With `refresh`, fetched again.
+    async fn known(&self, refresh: bool) -> Result<Arc<Known>, Error> {
+        let mut cache = self.cache.lock().await;
+        let rested = cache.fetched.is_none_or(|fetched| fetched.elapsed() > PAUSE);
+        if let Some(known) = cache.known.clone() {
+            let stale = refresh || known.at.elapsed() > FRESH;
             if !stale || !rested {
                 return Ok(known);
             }
         } else if !rested {
-            return Err(Mistake::Answer("a moment ago with an error".to_owned()));
+            return Err(Error::Response("the last request failed a moment ago".to_owned()));
         }
-        memory.asked = Some(Instant::now());
-        match self.ask().await {
+        cache.fetched = Some(Instant::now());
+        match self.fetch().await {
             Ok(known) => {
                 let known = Arc::new(known);
-                memory.known = Some(Arc::clone(&known));
+                cache.known = Some(Arc::clone(&known));
                 Ok(known)
             }
-            Err(error) => match memory.known.clone().filter(|known| known.at.elapsed() < BELIEVED) {
+            Err(error) => match cache.known.clone().filter(|known| known.at.elapsed() < STALE) {
                 Some(known) => {
-                    tracing::warn!(issuer = self.settings.issuer, %error, "keys are not up to date");
+                    tracing::warn!(issuer = self.settings.issuer, %error, "using stale keys of the provider");
                     Ok(known)
                 }
                 None => Err(error),
@@ -205,20 +207,20 @@ impl Provider {
         }
     }
 
-    async fn ask(&self) -> Result<Known, Mistake> {
-        let place = format!("{}/.well-known/openid-configuration", self.settings.issuer.trim_end_matches('/'));
-        let offer: Offer = read(self.http.get(guarded(&place)?)).await?;
-        if offer.issuer != self.settings.issuer {
-            return Err(Mistake::Answer(format!("as '{}'", offer.issuer)));
+    async fn fetch(&self) -> Result<Known, Error> {
+        let address = format!("{}/.well-known/openid-configuration", self.settings.issuer.trim_end_matches('/'));
+        let discovery: Discovery = read(self.http.get(guarded(&address)?)).await?;
+        if discovery.issuer != self.settings.issuer {
+            return Err(Error::Response(format!("it names itself '{}'", discovery.issuer)));
         }
-        let keys: Value = read(self.http.get(guarded(&offer.jwks_uri)?)).await?;
-        Ok(Known { offer, keys: jws::Keys::read(&keys), at: Instant::now() })
+        let keys: Value = read(self.http.get(guarded(&discovery.jwks_uri)?)).await?;
+        Ok(Known { discovery, keys: jws::Keys::from_set(&keys), at: Instant::now() })
     }
 }
 
-/// An address that may be asked: https, or on this very machine.
-fn guarded(text: &str) -> Result<Url, Mistake> {
-    let wrong = || Mistake::Address(text.to_owned());
+/// An address that secrets may be sent to: https, or on this machine.
+fn guarded(text: &str) -> Result<Url, Error> {
+    let wrong = || Error::Address(text.to_owned());
     let url = Url::parse(text).map_err(|_| wrong())?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -229,24 +231,24 @@ fn guarded(text: &str) -> Result<Url, Mistake> {
     }
 }
 
-async fn read<T: for<'de> Deserialize<'de>>(request: reqwest::RequestBuilder) -> Result<T, Mistake> {
+async fn read<T: for<'de> Deserialize<'de>>(request: reqwest::RequestBuilder) -> Result<T, Error> {
     let mut response = request.header("accept", "application/json").send().await?;
     let status = response.status();
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await? {
         body.extend_from_slice(&bytes);
         if body.len() > LARGEST {
-            return Err(Mistake::Answer("more than fits".to_owned()));
+            return Err(Error::Response("the body is too large".to_owned()));
         }
     }
     if !status.is_success() {
-        return Err(Mistake::Answer(format!("with status {}", status.as_u16())));
+        return Err(Error::Response(format!("status {}", status.as_u16())));
     }
-    // What it sent may hold tokens: it is not repeated.
-    serde_json::from_slice(&body).map_err(|_| Mistake::Answer("with something else".to_owned()))
+    // The body may hold tokens, so the error does not quote it.
+    serde_json::from_slice(&body).map_err(|_| Error::Response("the body has another form".to_owned()))
 }
 
-/// A text as forms have it.
+/// Form encoding, which OAuth wants inside basic authentication.
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

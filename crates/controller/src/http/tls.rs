@@ -1,0 +1,98 @@
+//! HTTPS with a certificate that this process makes for itself: `/metrics` is encrypted on the wire.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+/// A client that takes longer to greet is let go.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Clients that have greeted and were not served yet.
+const WAITING: usize = 16;
+
+/// Connections whose handshake is over. Each has its own time for it, so that a slow client delays no other.
+pub struct Listener {
+    greeted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Accepts what comes to `listener`.
+    pub fn new(listener: TcpListener) -> io::Result<Self> {
+        let acceptor = TlsAcceptor::from(Arc::new(config().map_err(io::Error::other)?));
+        let address = listener.local_addr()?;
+        let (greet, greeted) = mpsc::channel(WAITING);
+        tokio::spawn(accept(listener, acceptor, greet));
+        Ok(Self { greeted, address })
+    }
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        match self.greeted.recv().await {
+            Some(connection) => connection,
+            // The other end stays open as long as this one.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, greet: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>) {
+    while !greet.is_closed() {
+        let Ok((stream, from)) = listener.accept().await else {
+            // Out of file descriptors, mostly: a busy loop would not help.
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (acceptor, greet) = (acceptor.clone(), greet.clone());
+        tokio::spawn(async move {
+            if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                // Closed when the process ends.
+                let _ = greet.send((stream, from)).await;
+            }
+        });
+    }
+}
+
+fn config() -> Result<ServerConfig, Box<dyn std::error::Error + Send + Sync>> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.into()], key)?;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, routing::get};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_greet_holds_up_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let _silent = TcpStream::connect(address).await.unwrap();
+        let routes = Router::new().route("/metrics", get(async || "numbers"));
+        tokio::spawn(async move { axum::serve(Listener::new(listener).unwrap(), routes).await });
+        let _ = ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
+        let url = format!("https://{address}/metrics");
+        let answer = timeout(HANDSHAKE / 2, client.get(url).send()).await.unwrap().unwrap();
+        assert_eq!(answer.text().await.unwrap(), "numbers");
+    }
+}

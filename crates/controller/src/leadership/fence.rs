@@ -1,0 +1,206 @@
+//! The fence: no write leaves this process unless it leads, and every write is counted and its time is noted.
+//!
+//! It sits below the client, so no reconciler can forget it. A process that was paused for longer than its lease, and
+//! wakes up thinking that it still leads, is stopped here.
+
+use std::{
+    error::Error,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use kube::client::Body;
+use tower::{BoxError, Layer, Service};
+
+use crate::shared::metrics::Metrics;
+
+/// Until when this process may write, and when it did last. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Fence(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: RwLock<Open>,
+    wrote: Mutex<Option<Instant>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Open {
+    /// No other process runs: there is no lease to hold.
+    #[default]
+    Always,
+    /// Not now.
+    No,
+    /// Until this moment.
+    Until(Instant),
+}
+
+/// A write that was held back.
+#[derive(Debug, thiserror::Error)]
+#[error("not written: another process leads")]
+pub struct NotLeading;
+
+impl Fence {
+    /// A fence that is closed until the lease is held.
+    pub fn closed() -> Self {
+        Self(Arc::new(State { open: RwLock::new(Open::No), wrote: Mutex::default() }))
+    }
+
+    /// Opens it until `moment`.
+    pub fn open_until(&self, moment: Instant) {
+        self.set(Open::Until(moment));
+    }
+
+    /// Closes it.
+    pub fn close(&self) {
+        self.set(Open::No);
+    }
+
+    /// Whether a write may leave now.
+    pub fn is_open(&self) -> bool {
+        match *self.0.open.read().unwrap_or_else(PoisonError::into_inner) {
+            Open::Always => true,
+            Open::No => false,
+            Open::Until(moment) => Instant::now() < moment,
+        }
+    }
+
+    /// When a write left last, events aside.
+    pub fn last_write(&self) -> Option<Instant> {
+        *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write leaves.
+    pub(crate) fn wrote(&self, at: Instant) {
+        *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    fn set(&self, open: Open) {
+        *self.0.open.write().unwrap_or_else(PoisonError::into_inner) = open;
+    }
+
+    /// Whether an error of the client is ours.
+    pub fn refused(error: &kube::Error) -> bool {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+        while let Some(error) = cause {
+            if error.is::<NotLeading>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+/// Puts the fence around a client's service.
+#[derive(Clone)]
+pub struct FenceLayer {
+    /// The fence.
+    pub fence: Fence,
+    /// Where writes are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<S> Layer<S> for FenceLayer {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Fenced { inner, fence: self.fence.clone(), metrics: Arc::clone(&self.metrics) }
+    }
+}
+
+/// A client's service behind the fence.
+#[derive(Clone)]
+pub struct Fenced<S> {
+    inner: S,
+    fence: Fence,
+    metrics: Arc<Metrics>,
+}
+
+impl<S, R> Service<http::Request<Body>> for Fenced<S>
+where
+    S: Service<http::Request<Body>, Response = R>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    R: Send + 'static,
+{
+    type Response = R;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<R, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        if request.method().is_safe() {
+            let answer = self.inner.call(request);
+            return Box::pin(async move { answer.await.map_err(Into::into) });
+        }
+        if !self.fence.is_open() {
+            return Box::pin(std::future::ready(Err(NotLeading.into())));
+        }
+        let resource = resource(request.uri().path());
+        if resource != "events" {
+            self.fence.wrote(Instant::now());
+        }
+        self.metrics.wrote(request.method().as_str(), resource);
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map_err(Into::into) })
+    }
+}
+
+/// The resource that a path speaks of, with its subresource: `tasks/status` for
+/// `/apis/kubeopencode.io/v1alpha1/namespaces/a/tasks/b/status`.
+fn resource(path: &str) -> String {
+    let mut parts = path.trim_start_matches('/').split('/');
+    match parts.next() {
+        Some("api") => drop(parts.next()),
+        Some("apis") => drop((parts.next(), parts.next())),
+        _ => return "other".into(),
+    }
+    let rest: Vec<&str> = parts.collect();
+    let rest = match rest.as_slice() {
+        ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
+        all => all,
+    };
+    match rest {
+        [kind, _name, sub, ..] => format!("{kind}/{sub}"),
+        [kind, ..] => (*kind).to_owned(),
+        [] => "other".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_path_names_its_resource() {
+        for (path, expected) in [
+            ("/api/v1/namespaces/a/pods", "pods"),
+            ("/api/v1/namespaces/a/pods/b", "pods"),
+            ("/api/v1/namespaces/a", "namespaces"),
+            ("/apis/kubeopencode.io/v1alpha1/namespaces/a/tasks/b/status", "tasks/status"),
+            ("/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "leases"),
+            ("/healthz", "other"),
+        ] {
+            assert_eq!(resource(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_closes_the_fence_by_itself() {
+        let fence = Fence::closed();
+        assert!(!fence.is_open());
+        fence.open_until(Instant::now() + Duration::from_mins(1));
+        assert!(fence.is_open());
+        fence.open_until(Instant::now());
+        assert!(!fence.is_open());
+    }
+}

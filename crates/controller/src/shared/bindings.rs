@@ -1,0 +1,301 @@
+//! Objects that an agent refers to: models, instructions and tools, read when they are needed.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Instruction, Model, ModelProvider, RemoteMCPServer,
+    conditions::reasons,
+    refs::{AllowedNamespaces, ObjectRef},
+    tools::{ToolBinding, ToolKind},
+    workload::{CaBundle, CaBundlePlace},
+};
+use domain::{
+    opencode::{
+        self, CompiledConfig, ConfigError, ConfigInput, InstructionText, ModelBinding, ToolServer, instruction_text,
+    },
+    platform::Platform,
+    references::may_refer,
+    run::resolved::ResolvedAgent,
+    workload::contexts::ContextPlan,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, core::NamespaceResourceScope};
+
+use crate::shared::{
+    Shared, apply,
+    dependents::{Part, Uses},
+};
+
+/// Everything that an agent refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    /// Its model.
+    pub model: Option<ModelBinding>,
+    /// Its model for small work.
+    pub small_model: Option<ModelBinding>,
+    /// Its instructions, in order.
+    pub instructions: Vec<InstructionText>,
+    /// Its tools.
+    pub tools: Vec<ToolServer>,
+    /// The certificates of its `caBundle`, if they are in a ConfigMap. Those in a Secret are not looked at here.
+    pub authorities: Option<String>,
+}
+
+impl Bindings {
+    /// OpenCode's configuration for an agent with these models, instructions and tools.
+    pub fn compile(
+        &self,
+        agent: &ResolvedAgent,
+        contexts: &ContextPlan,
+        platform: &Platform,
+    ) -> Result<CompiledConfig, ConfigError> {
+        opencode::compile(&ConfigInput {
+            agent,
+            model: self.model.as_ref(),
+            small_model: self.small_model.as_ref(),
+            instructions: &self.instructions,
+            tools: &self.tools,
+            contexts,
+            llm_traces: platform.open_telemetry.as_ref().is_some_and(|otel| otel.enabled && otel.enable_llm_traces),
+        })
+    }
+}
+
+/// Why something that an agent refers to cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It does not exist.
+    #[error("{kind} '{name}' does not exist in namespace '{namespace}'")]
+    NotFound {
+        /// Its kind.
+        kind: &'static str,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The object does not have what is asked of it.
+    #[error("ConfigMap '{name}' has no key '{key}'")]
+    NoKey {
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// Its owner does not allow it. The message does not reveal whether it exists.
+    #[error(
+        "{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces"
+    )]
+    NotAllowed {
+        /// Its kind.
+        kind: &'static str,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Its key is in a Secret that Pods of this namespace cannot read.
+    #[error(
+        "ModelProvider '{name}' keeps its key in namespace '{namespace}', where Pods of this namespace cannot read it: create a ModelProvider here"
+    )]
+    SecretElsewhere {
+        /// Namespace of the provider.
+        namespace: String,
+        /// Name of the provider.
+        name: String,
+    },
+    /// The API server refused something or did not answer.
+    #[error("{}", apply::answer(.0))]
+    Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// Reason for conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } | Self::NoKey { .. } => reasons::REFERENCE_NOT_FOUND,
+            Self::NotAllowed { .. } => reasons::REFERENCE_NOT_ALLOWED,
+            Self::SecretElsewhere { .. } => reasons::SECRET_MISSING,
+            Self::Api(_) => reasons::APPLY_FAILED,
+        }
+    }
+
+    /// Whether a change of an object that is watched can help, and nothing else. Labels of namespaces, which decide who
+    /// is allowed, are not watched.
+    pub fn waits_for_change(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::NoKey { .. } | Self::SecretElsewhere { .. })
+    }
+}
+
+/// Reads everything that the agent of `namespace` refers to, and notes it in `uses`.
+pub async fn read(
+    shared: &Shared,
+    namespace: &str,
+    agent: &ResolvedAgent,
+    uses: &mut Uses<'_>,
+) -> Result<Bindings, Error> {
+    let mut bindings = Bindings::default();
+    if let Some(reference) = &agent.model {
+        bindings.model = Some(model(shared, namespace, reference, uses).await?);
+    }
+    if let Some(reference) = &agent.small_model {
+        bindings.small_model = Some(model(shared, namespace, reference, uses).await?);
+    }
+    bindings.instructions = instructions(shared, namespace, &agent.instructions, uses).await?;
+    for binding in &agent.tools {
+        bindings.tools.push(tool(shared, namespace, binding, uses).await?);
+    }
+    if let Some(CaBundlePlace::ConfigMap { name, key }) = agent.ca_bundle.as_ref().and_then(CaBundle::place) {
+        bindings.authorities = Some(config_map_text(shared, namespace, &name, &key, uses).await?);
+    }
+    Ok(bindings)
+}
+
+async fn model(
+    shared: &Shared,
+    namespace: &str,
+    reference: &ObjectRef,
+    uses: &mut Uses<'_>,
+) -> Result<ModelBinding, Error> {
+    let allowed = |model: &Model| model.spec.allowed_namespaces.clone();
+    let model: Model = find(shared, "Model", namespace, reference, uses, allowed).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let provider_ref = &model.spec.provider_ref;
+    let allowed = |provider: &ModelProvider| provider.spec.allowed_namespaces.clone();
+    let provider: ModelProvider = find(shared, "ModelProvider", home, provider_ref, uses, allowed).await?;
+    let provider_home = provider_ref.namespace.as_deref().unwrap_or(home);
+    let secret = provider.spec.api_key_secret_ref.is_some() || provider.spec.headers_from.is_some();
+    if secret && provider_home != namespace {
+        return Err(Error::SecretElsewhere { namespace: provider_home.into(), name: provider_ref.name.clone() });
+    }
+    Ok(ModelBinding::new(&provider_ref.name, &provider.spec, &model.spec))
+}
+
+/// Reads instructions, and notes them in `uses`.
+pub async fn instructions(
+    shared: &Shared,
+    namespace: &str,
+    references: &[ObjectRef],
+    uses: &mut Uses<'_>,
+) -> Result<Vec<InstructionText>, Error> {
+    let mut found = Vec::new();
+    for reference in references {
+        found.push(instruction(shared, namespace, reference, uses).await?);
+    }
+    Ok(found)
+}
+
+async fn instruction(
+    shared: &Shared,
+    namespace: &str,
+    reference: &ObjectRef,
+    uses: &mut Uses<'_>,
+) -> Result<InstructionText, Error> {
+    let allowed = |instruction: &Instruction| instruction.spec.allowed_namespaces.clone();
+    let found: Instruction = find(shared, "Instruction", namespace, reference, uses, allowed).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let text = match (&found.spec.text, &found.spec.config_map_key_ref) {
+        (Some(text), _) => text.clone(),
+        (None, Some(key)) => config_map_text(shared, home, &key.name, &key.key, uses).await?,
+        (None, None) => String::new(),
+    };
+    let values = found.spec.variables.clone().unwrap_or_default();
+    Ok(InstructionText { name: reference.name.clone(), text: instruction_text(&text, &values) })
+}
+
+/// The text under a key of a ConfigMap.
+async fn config_map_text(
+    shared: &Shared,
+    namespace: &str,
+    name: &str,
+    key: &str,
+    uses: &mut Uses<'_>,
+) -> Result<String, Error> {
+    uses.add(Part::of::<ConfigMap>(namespace, name));
+    let Some(map) = shared.api::<ConfigMap>(namespace).get_opt(name).await? else {
+        return Err(Error::NotFound { kind: "ConfigMap", namespace: namespace.to_owned(), name: name.to_owned() });
+    };
+    let text = map.data.unwrap_or_default().remove(key);
+    text.ok_or_else(|| Error::NoKey { name: name.to_owned(), key: key.to_owned() })
+}
+
+async fn tool(
+    shared: &Shared,
+    namespace: &str,
+    binding: &ToolBinding,
+    uses: &mut Uses<'_>,
+) -> Result<ToolServer, Error> {
+    // An MCPServer and an AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
+    let kind = match binding.reference.kind {
+        ToolKind::RemoteMCPServer => "RemoteMCPServer",
+        ToolKind::MCPServer => "MCPServer",
+        ToolKind::AgentTool => "AgentTool",
+        ToolKind::Agent => "Agent as a tool",
+    };
+    let reference = ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
+    let allowed = |server: &RemoteMCPServer| server.spec.allowed_namespaces.clone();
+    let server: RemoteMCPServer = find(shared, kind, namespace, &reference, uses, allowed).await?;
+    let home = reference.namespace.as_deref().unwrap_or(namespace);
+    let mut secret_headers =
+        if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };
+    let own = binding.headers_from.clone().unwrap_or_default();
+    secret_headers.retain(|header| !own.iter().any(|mine| mine.name.eq_ignore_ascii_case(&header.name)));
+    secret_headers.extend(own);
+    Ok(ToolServer {
+        name: reference.name,
+        url: address(&server, home, &shared.platform().cluster_domain),
+        headers: server.spec.headers.clone().unwrap_or_default(),
+        secret_headers,
+        timeout: server.spec.timeout.map(api::Duration::to_std),
+        allowed: binding.tool_names.clone().unwrap_or_default(),
+        ask: binding.require_approval.clone().unwrap_or_default(),
+        enabled: binding.enabled,
+    })
+}
+
+fn address(server: &RemoteMCPServer, namespace: &str, domain: &str) -> String {
+    match (&server.spec.url, &server.spec.service_ref) {
+        (Some(url), _) => url.clone(),
+        (None, Some(service)) => {
+            let namespace = service.namespace.as_deref().unwrap_or(namespace);
+            let port = service.port.map(|port| format!(":{port}")).unwrap_or_default();
+            let path = server.spec.path.as_deref().unwrap_or("/mcp");
+            format!("http://{}.{namespace}.svc.{domain}{port}{path}", service.name)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// Reads an object, if its owner allows it. From outside, "forbidden" and "not there" look the same.
+async fn find<K>(
+    shared: &Shared,
+    kind: &'static str,
+    from: &str,
+    reference: &ObjectRef,
+    uses: &mut Uses<'_>,
+    allowed: impl Fn(&K) -> Option<AllowedNamespaces>,
+) -> Result<K, Error>
+where
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let home = reference.namespace.as_deref().unwrap_or(from);
+    let (namespace, name) = (home.to_owned(), reference.name.clone());
+    uses.add(Part::of::<K>(home, &reference.name));
+    let found: Option<K> = shared.api::<K>(home).get_opt(&reference.name).await?;
+    if home == from {
+        return found.ok_or(Error::NotFound { kind, namespace, name });
+    }
+    let labels = namespace_labels(shared, from).await?;
+    match found {
+        Some(object) if may_refer(from, &labels, home, allowed(&object).as_ref()) => Ok(object),
+        _ => Err(Error::NotAllowed { kind, namespace, name }),
+    }
+}
+
+async fn namespace_labels(shared: &Shared, name: &str) -> Result<BTreeMap<String, String>, kube::Error> {
+    let namespaces: Api<Namespace> = Api::all(shared.client.clone());
+    Ok(namespaces.get_opt(name).await?.and_then(|namespace| namespace.metadata.labels).unwrap_or_default())
+}

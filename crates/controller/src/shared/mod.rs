@@ -1,0 +1,367 @@
+//! State that the reconcilers share.
+
+pub mod apply;
+pub mod background;
+pub mod bindings;
+pub mod dependents;
+pub mod events;
+pub(crate) mod failpoint;
+pub mod metrics;
+pub mod secret;
+pub mod traces;
+
+use std::{
+    collections::BTreeSet,
+    fmt::Debug,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use api::{
+    Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Registry, Task,
+    conditions::{reasons, types},
+};
+use domain::{platform::Platform, run::target::Target, status, workload::contexts::ConfigMaps};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+use observe::{Cache, Key, Queue};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use store::{Archive, Owner};
+
+use crate::{
+    Environment,
+    agent::{git_sync::LastLooks, server::Servers},
+    cron::Children,
+    logs::Logs,
+    lookup::Lookup,
+    shared::{
+        apply::Applied,
+        dependents::Dependents,
+        events::Events,
+        metrics::Metrics,
+        traces::{Collector, Traces},
+    },
+    task::{self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, session::LeftBehind},
+};
+
+/// State that the reconcilers share, grouped by who uses it. No lock is held across an await.
+pub struct Shared {
+    /// The API server, behind the fence.
+    pub client: Client,
+    /// Watched objects.
+    pub cache: Caches,
+    /// Work queues of the reconcilers.
+    pub work: Work,
+    /// Events, metrics and traces.
+    pub telemetry: Telemetry,
+    /// State of the Task reconcilers.
+    pub tasks: TaskState,
+    /// State of the Agent reconciler.
+    pub agents: AgentState,
+    /// Logs and records that outlive Pods.
+    pub records: Records,
+    /// Reverse index of referenced objects.
+    pub dependents: Dependents,
+    /// Git servers, image registries and npm.
+    pub lookup: Lookup,
+    /// Tasks of CronTasks.
+    pub children: Children,
+    platform: RwLock<Arc<Platform>>,
+    environment: Environment,
+}
+
+/// What the controllers report about their work.
+pub struct Telemetry {
+    /// Kubernetes events, for people.
+    pub events: Events,
+    /// Prometheus metrics.
+    pub metrics: Arc<Metrics>,
+    /// Traces of runs that ended.
+    pub traces: Traces,
+}
+
+/// State of the Task reconcilers.
+#[derive(Default)]
+pub struct TaskState {
+    /// The queues of all Agents and templates.
+    pub queues: Queues,
+    /// The last observed Pod of each run.
+    pub last_pods: LastPods,
+    /// Finished Tasks by namespace.
+    pub finished: Finished,
+    /// Keys of the Secrets and ConfigMaps that runs need.
+    pub key_names: KeyNames,
+}
+
+/// State of the Agent reconciler.
+#[derive(Default)]
+pub struct AgentState {
+    /// Connections to the servers of Agents.
+    pub servers: Servers,
+    /// The last polls of the repositories that Agents follow.
+    pub looks: LastLooks,
+    /// Objects as they were last applied.
+    pub applied: Applied,
+}
+
+/// Logs and records that outlive Pods.
+pub struct Records {
+    /// Where they are stored, if anywhere.
+    pub archive: Option<Arc<dyn Archive>>,
+    /// Followers that copy logs into the archive.
+    pub logs: Logs,
+}
+
+/// Watched objects.
+#[derive(Clone, Default)]
+pub struct Caches {
+    /// Tasks; finished ones reduced by [`task::slim`].
+    pub tasks: Cache<Task>,
+    /// Agents.
+    pub agents: Cache<Agent>,
+    /// Templates.
+    pub templates: Cache<AgentTemplate>,
+    /// CronTasks.
+    pub crons: Cache<CronTask>,
+    /// The configuration.
+    pub configs: Cache<KubeOpenCodeConfig>,
+    /// Registries.
+    pub registries: Cache<Registry>,
+    /// Pods of Tasks, and of the servers of Agents.
+    pub pods: Cache<Pod>,
+    /// Deployments of Agents.
+    pub deployments: Cache<Deployment>,
+    /// Services of Agents.
+    pub services: Cache<Service>,
+    /// ConfigMaps that we made.
+    pub config_maps: Cache<ConfigMap>,
+    /// Claims of Agents.
+    pub claims: Cache<PersistentVolumeClaim>,
+}
+
+/// A work queue for each reconciler.
+#[derive(Clone, Default)]
+pub struct Work {
+    /// Agents and templates whose waiting Tasks need a decision.
+    pub admissions: Queue<Target>,
+    /// Tasks.
+    pub tasks: Queue<Key>,
+    /// Agents.
+    pub agents: Queue<Key>,
+    /// Templates.
+    pub templates: Queue<Key>,
+    /// CronTasks.
+    pub crons: Queue<Key>,
+    /// The configuration.
+    pub configs: Queue<Key>,
+    /// Registries.
+    pub registries: Queue<Key>,
+    /// Namespaces whose finished Tasks may have to go.
+    pub cleanups: Queue<String>,
+    /// Tasks that are gone and whose logs and records have to go too.
+    pub logs: Queue<Owner>,
+    /// Agents on which a Task may ask a person.
+    pub approvals: Queue<Key>,
+    /// Runs that are over and whose session may go on.
+    pub sessions: Queue<LeftBehind>,
+    /// Agents whose workspace may hold what Tasks delivered that are gone.
+    pub sweeps: Queue<Key>,
+}
+
+impl Shared {
+    /// Empty caches and queues, and the platform's built-in settings.
+    pub fn new(
+        client: Client,
+        events: Events,
+        traces: Traces,
+        metrics: Arc<Metrics>,
+        environment: Environment,
+        archive: Option<Arc<dyn Archive>>,
+    ) -> Self {
+        let work = Work::default();
+        let platform = Platform::from(None, &*environment);
+        let tasks = TaskState::default();
+        tasks.queues.with(|index| index.set_grace(platform.reference_grace_period));
+        let logs = Logs::new(archive.clone(), client.clone(), Arc::clone(&metrics), work.tasks.clone());
+        Self {
+            client,
+            cache: Caches::default(),
+            work,
+            telemetry: Telemetry { events, metrics, traces },
+            tasks,
+            agents: AgentState::default(),
+            records: Records { archive, logs },
+            dependents: Dependents::default(),
+            lookup: Lookup::default(),
+            children: Children::default(),
+            platform: RwLock::new(Arc::new(platform)),
+            environment,
+        }
+    }
+
+    /// Where traces go, if anywhere.
+    pub fn collector(&self) -> Option<Collector> {
+        Collector::of(&self.platform(), &self.environment)
+    }
+
+    /// A variable of the process's environment.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name)
+    }
+
+    /// The platform as it is now.
+    pub fn platform(&self) -> Arc<Platform> {
+        Arc::clone(&self.platform.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Applies a configuration. Returns whether anything changed.
+    pub fn configure(&self, config: Option<&KubeOpenCodeConfig>) -> bool {
+        let next = Platform::from(config, &*self.environment);
+        let mut platform = self.platform.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = **platform != next;
+        self.tasks.queues.with(|index| index.set_grace(next.reference_grace_period));
+        *platform = Arc::new(next);
+        changed
+    }
+
+    /// The objects of a kind in a namespace.
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The template that an Agent names, if it exists and can be read.
+    pub fn template_of(&self, agent: &Agent) -> Option<Arc<AgentTemplate>> {
+        let name = &agent.spec.template_ref.as_ref()?.name;
+        self.cache.templates.object(&Key::new(agent.metadata.namespace.clone().unwrap_or_default(), name))
+    }
+
+    /// Takes over a Task that was just written, ahead of the watch.
+    pub fn learn_task(&self, mut task: Task) {
+        task::slim(&mut task);
+        self.cache.tasks.learn(task);
+    }
+
+    /// Reads ConfigMaps; one that does not exist is a value too.
+    pub async fn read_config_maps(&self, namespace: &str, names: BTreeSet<String>) -> Result<ConfigMaps, kube::Error> {
+        let api: Api<ConfigMap> = self.api(namespace);
+        let mut found = ConfigMaps::new();
+        for name in names {
+            let data = api.get_opt(&name).await?.map(|map| map.data.unwrap_or_default());
+            found.insert(name, data);
+        }
+        Ok(found)
+    }
+
+    /// Reports in its status that an object cannot be read, once.
+    pub async fn report_unreadable<K>(&self, key: &Key, why: &str) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let kind = ApiResource::erase::<K>(&());
+        let objects = Api::namespaced_with(self.client.clone(), &key.namespace, &kind);
+        report_unreadable(&objects, &key.name, types::ACCEPTED, why).await
+    }
+
+    /// Writes what differs between two statuses, if anything does, ignoring when conditions changed last.
+    ///
+    /// With a `version` the write only succeeds on that version of the object.
+    pub async fn write_status<K>(
+        &self,
+        key: &Key,
+        before: &impl Serialize,
+        after: &impl Serialize,
+        version: Option<&str>,
+    ) -> Result<Option<K>, kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let Some(mut patch) = status_patch(before, after)? else { return Ok(None) };
+        if let Some(version) = version {
+            patch["metadata"] = json!({ "resourceVersion": version });
+        }
+        let api: Api<K> = self.api(&key.namespace);
+        api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(Some)
+    }
+}
+
+/// Reports in the condition `kind` of an object that it cannot be read, once.
+pub async fn report_unreadable(
+    objects: &Api<DynamicObject>,
+    name: &str,
+    kind: &str,
+    why: &str,
+) -> Result<(), kube::Error> {
+    let Some(object) = objects.get_opt(name).await? else { return Ok(()) };
+    let mut conditions = Vec::new();
+    let message = format!("this object cannot be read: {why}");
+    status::set(&mut conditions, kind, false, reasons::INVALID, message, object.metadata.generation, now());
+    let reported = object.data.pointer("/status/conditions/0/message").and_then(Value::as_str);
+    if reported == Some(conditions[0].message.as_str()) {
+        return Ok(());
+    }
+    let patch = json!({ "status": { "conditions": conditions } });
+    objects.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// The merge patch that turns one status into another; nothing if they say the same.
+pub fn status_patch(before: &impl Serialize, after: &impl Serialize) -> Result<Option<Value>, kube::Error> {
+    let before = serde_json::to_value(before).map_err(kube::Error::SerdeError)?;
+    let after = serde_json::to_value(after).map_err(kube::Error::SerdeError)?;
+    Ok(difference(&before, &after).map(|status| json!({ "status": status })))
+}
+
+/// RFC 7396: what to merge into `before` to get `after`. A list is one value.
+fn difference(before: &Value, after: &Value) -> Option<Value> {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+            let changed = new.iter().filter_map(|(key, value)| match old.get(key) {
+                Some(old) => difference(old, value).map(|value| (key.clone(), value)),
+                None => Some((key.clone(), value.clone())),
+            });
+            let patch: serde_json::Map<String, Value> = gone.chain(changed).collect();
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (old, new) if old == new => None,
+        (_, new) => Some(new.clone()),
+    }
+}
+
+/// The time now; the only place that asks for it.
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// When `moment` comes, for the work queue.
+pub fn instant(moment: Timestamp) -> tokio::time::Instant {
+    let wait = moment.duration_since(now()).try_into().unwrap_or_default();
+    tokio::time::Instant::now() + wait
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_only_what_differs() {
+        let before = json!({"phase": "Queued", "queuePosition": 2, "usage": {"cost": "1"}, "list": [1]});
+        let after = json!({"phase": "Running", "usage": {"cost": "1"}, "list": [1, 2]});
+        assert_eq!(
+            status_patch(&before, &after).unwrap(),
+            Some(json!({"status": {"queuePosition": null, "phase": "Running", "list": [1, 2]}}))
+        );
+        assert_eq!(status_patch(&after, &after).unwrap(), None);
+    }
+}

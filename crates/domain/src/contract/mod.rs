@@ -1,0 +1,20 @@
+//! The contract between the controller and the Pods that it creates.
+//!
+//! The controller writes it into Pods ([`crate::workload`]), the helpers in a Pod read it, and the controller reads back
+//! what they leave. Each name, path and reason is defined here and nowhere else.
+//!
+//! | module | direction | content |
+//! |---|---|---|
+//! | [`environment`] | into the Pod | every environment variable |
+//! | [`mappings`] | into the Pod | the files and directories that context-init copies |
+//! | [`paths`] | into the Pod | every path that two containers or programs must agree on |
+//! | [`report`] | out of the Pod | the report in the termination message |
+//! | [`reason`] | out of the Pod | why a run ended, with exit codes |
+//! | [`record`] | out of the Pod | the conversation, as invisible records in the log |
+
+pub mod environment;
+pub mod mappings;
+pub mod paths;
+pub mod reason;
+pub mod record;
+pub mod report;

@@ -1,0 +1,55 @@
+//! Every path that two containers, or the controller and a helper, must agree on.
+
+/// Volume with the programs and files of the platform, mounted in the agent's container.
+pub const TOOLS: &str = "/tools";
+/// Our own program in the agent's container.
+pub const OUR_BINARY: &str = "/tools/kubeopencode";
+/// OpenCode in the agent's container.
+pub const OPENCODE: &str = "/tools/opencode";
+/// OpenCode's configuration.
+pub const OPENCODE_CONFIG_FILE: &str = "/tools/opencode.json";
+/// Configuration of OpenCode's terminal.
+pub const TUI_CONFIG_FILE: &str = "/tools/tui.json";
+/// Directory of the texts of Instructions.
+pub const INSTRUCTIONS: &str = "/tools/instructions";
+/// What bash reads before each command of the agent, whose own `npm install` must reach the network.
+pub const SHELL_ENV_FILE: &str = "/tools/shell.env";
+/// The system's certificates and those of a `caBundle` in one file: most programs take only one.
+pub const COMBINED_CA_FILE: &str = "/tools/ca-bundle.crt";
+
+/// Our own program in the system image.
+pub const HELPER: &str = "/kubeopencode";
+/// Home directory of every container.
+pub const HOME: &str = "/tmp";
+/// Shell of every container.
+pub const SHELL: &str = "/bin/bash";
+/// The agent's directory, unless `workspaceDir` is set.
+pub const WORKSPACE: &str = api::names::defaults::WORKSPACE_DIR;
+/// Directory of the platform below the workspace.
+pub const PLATFORM_DIRECTORY: &str = ".kubeopencode";
+/// Directory below an Agent's workspace that Tasks deliver their contexts to: one subdirectory per Task.
+pub const DELIVERIES: &str = ".kubeopencode/tasks";
+/// Mount of the ConfigMap with context files, in context-init.
+pub const CONTEXT_FILES: &str = "/configmap-files";
+/// Mounts of ConfigMaps that are copied as directories, in context-init; a number follows.
+pub const CONTEXT_DIRECTORY: &str = "/configmap-dir-";
+/// Volume of a repository, in the containers that check it out.
+pub const GIT: &str = "/git";
+/// Name of the checkout in [`GIT`].
+pub const GIT_CHECKOUT: &str = "repo";
+/// git's configuration in the volume of the first repository.
+pub const GIT_CONFIG_FILE: &str = "/git/.gitconfig";
+/// Repositories of skills.
+pub const SKILLS: &str = "/skills";
+/// OpenCode plugins.
+pub const PLUGINS: &str = "/plugins";
+/// Sessions of an Agent with `persistence.sessions`.
+pub const SESSIONS: &str = "/data/sessions";
+/// Mount of the certificates of a `caBundle`.
+pub const CA_DIRECTORY: &str = "/etc/ssl/certs/custom-ca";
+/// Name of the file in [`CA_DIRECTORY`].
+pub const CA_FILE_NAME: &str = "tls.crt";
+/// The certificates of a `caBundle`.
+pub const CA_FILE: &str = "/etc/ssl/certs/custom-ca/tls.crt";
+/// File whose content Kubernetes keeps as the termination message of a container.
+pub const TERMINATION_LOG: &str = "/dev/termination-log";

@@ -1,0 +1,241 @@
+//! Records in a log: the answer or tool call that a line summarises, whole, as OpenCode reported it.
+//!
+//! A log outlives its Pod, and so does a conversation that is written into it. A record is in front of the line that
+//! people read, as an escape sequence that terminals ignore; readers of logs here separate the
+//! two. It is plain ASCII, so that nothing in it ends it early.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use serde_json::{Map, Value, json};
+
+/// `OSC`, and a number that no terminal gives a meaning to.
+const BEGIN: &str = "\u{1b}]5379;";
+/// `BEL`. JSON has no raw control characters, so it cannot be inside.
+const END: u8 = 0x07;
+/// A record and the rest of its line fit into what the log archive keeps as one line.
+const LONGEST: usize = 256 << 10;
+/// Texts are shortened to the first of these that makes the record short enough.
+const TEXT_LIMITS: [usize; 4] = [32 << 10, 4 << 10, 512, 64];
+
+/// A record in the form in which it is put in front of a line. Long texts in it are shortened; one that is too long even
+/// then is left out.
+pub fn carried(record: &Value) -> Option<String> {
+    let fitting =
+        TEXT_LIMITS.iter().map(|limit| ascii(&shortened(record, *limit))).find(|json| json.len() <= LONGEST)?;
+    Some(format!("{BEGIN}{fitting}\u{7}"))
+}
+
+/// A text that cannot be mistaken for a record: a model must neither hide its output nor forge a tool call.
+pub fn plain(text: &str) -> String {
+    text.replace(BEGIN, &BEGIN[1..])
+}
+
+/// The visible text of a line.
+pub fn visible(line: &[u8]) -> Cow<'_, [u8]> {
+    if find(line).is_none() {
+        return Cow::Borrowed(line);
+    }
+    let mut text = Vec::with_capacity(line.len());
+    for piece in Pieces(line) {
+        if let Piece::Text(seen) = piece {
+            text.extend_from_slice(seen);
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// The visible text of the end of a log, which may begin inside a record.
+pub fn visible_end(log: &str) -> String {
+    let begun = log.find("}\u{7}").filter(|end| find(&log.as_bytes()[..*end]).is_none());
+    let whole = begun.map_or(log, |end| &log[end + 2..]);
+    String::from_utf8_lossy(&visible(whole.as_bytes())).into_owned()
+}
+
+/// The records of a line.
+pub fn records(line: &[u8]) -> impl Iterator<Item = Value> {
+    Pieces(line).filter_map(|piece| match piece {
+        Piece::Record(json) => serde_json::from_slice(json).ok(),
+        Piece::Text(_) => None,
+    })
+}
+
+/// The conversation in records, in the form of OpenCode's API: the prompt, and the answers with their parts.
+pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mut messages: Vec<Value> = Vec::new();
+    for mut record in records {
+        let (session, time) = (record["sessionID"].take(), record["timestamp"].take());
+        let (part, error) = (record["part"].take(), record["error"].take());
+        let id = part["messageID"].as_str().map(str::to_owned);
+        let known = messages.last().is_some_and(|last| id.as_deref().is_none_or(|id| last["info"]["id"] == *id));
+        if !known {
+            let id = id.unwrap_or_else(|| "error".to_owned());
+            let info = json!({"id": id, "sessionID": session, "role": "assistant", "time": {"created": time}});
+            messages.push(json!({"info": info, "parts": []}));
+        }
+        let Some(last) = messages.last_mut() else { continue };
+        if !error.is_null() {
+            last["info"]["error"] = error;
+        }
+        if part["type"] == "step-finish" {
+            finish(&mut last["info"], &part, time);
+        }
+        if let (false, Value::Array(parts)) = (part.is_null(), &mut last["parts"]) {
+            parts.push(part);
+        }
+    }
+    let begun = messages.first().map(|first| first["info"]["time"].clone());
+    if let Some(begun) = begun.filter(|_| !asked.is_empty()) {
+        let part = json!({"id": "asked", "type": "text", "text": asked});
+        messages.insert(0, json!({"info": {"id": "asked", "role": "user", "time": begun}, "parts": [part]}));
+    }
+    messages
+}
+
+/// A step of an answer has ended: it knows what it cost.
+fn finish(info: &mut Value, part: &Value, time: Value) {
+    info["time"]["completed"] = time;
+    info["finish"] = part["reason"].clone();
+    info["tokens"] = part["tokens"].clone();
+    info["cost"] = (info["cost"].as_f64().unwrap_or(0.0) + part["cost"].as_f64().unwrap_or(0.0)).into();
+}
+
+enum Piece<'a> {
+    Text(&'a [u8]),
+    Record(&'a [u8]),
+}
+
+/// A line, taken apart. A record that does not end was cut with its line, and is nothing to see.
+struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let line = self.0;
+        match find(line) {
+            _ if line.is_empty() => None,
+            Some(0) => {
+                let inside = &line[BEGIN.len()..];
+                let end = inside.iter().position(|byte| *byte == END).unwrap_or(inside.len());
+                self.0 = inside.get(end + 1..).unwrap_or_default();
+                Some(Piece::Record(&inside[..end]))
+            }
+            begin => {
+                let (text, rest) = line.split_at(begin.unwrap_or(line.len()));
+                self.0 = rest;
+                Some(Piece::Text(text))
+            }
+        }
+    }
+}
+
+/// Where the first record begins.
+fn find(line: &[u8]) -> Option<usize> {
+    line.windows(BEGIN.len()).position(|window| window == BEGIN.as_bytes())
+}
+
+/// The value with no text longer than `limit`.
+fn shortened(value: &Value, limit: usize) -> Value {
+    match value {
+        Value::String(text) if text.len() > limit => {
+            let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            format!("{}\n… ({} bytes more)", &text[..end], text.len() - end).into()
+        }
+        Value::Array(items) => items.iter().map(|item| shortened(item, limit)).collect(),
+        Value::Object(fields) => {
+            let shorter = fields.iter().map(|(name, field)| (name.clone(), shortened(field, limit)));
+            Value::Object(shorter.collect::<Map<_, _>>())
+        }
+        other => other.clone(),
+    }
+}
+
+/// JSON without a character beyond ASCII.
+fn ascii(value: &Value) -> String {
+    let mut json = String::new();
+    for character in value.to_string().chars() {
+        if character.is_ascii() {
+            json.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(json, "\\u{unit:04x}");
+            }
+        }
+    }
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(id: &str, text: &str) -> Value {
+        json!({"type": "text", "timestamp": 5, "sessionID": "s", "part": {"messageID": id, "type": "text", "text": text}})
+    }
+
+    #[test]
+    fn a_line_is_taken_apart_as_it_was_put_together() {
+        let (first, second) = (text("m", "Zoë \u{9c}\u{7} 🦀\n\"x\""), text("m", "more"));
+        let line = format!("{}{}[tool] write a\n", carried(&first).unwrap(), carried(&second).unwrap());
+        assert!(line.is_ascii());
+        assert_eq!(visible(line.as_bytes()), b"[tool] write a\n".as_slice());
+        assert_eq!(records(line.as_bytes()).collect::<Vec<_>>(), [first, second]);
+    }
+
+    #[test]
+    fn other_lines_are_left_alone_and_cut_records_are_not_shown() {
+        for line in [&b"plain"[..], b"", b"bell \x07 and \x1b[1mbold\x1b[0m", b"\xff\xfe"] {
+            assert_eq!(visible(line), line);
+            assert_eq!(records(line).count(), 0);
+        }
+        assert_eq!(visible(b"a\x1b]5379;{\"cut"), b"a".as_slice());
+        assert_eq!(records(b"a\x1b]5379;{\"cut").count(), 0);
+        assert_eq!(visible(b"\x1b]5379;no json\x07b"), b"b".as_slice());
+    }
+
+    #[test]
+    fn a_text_cannot_pass_for_a_record() {
+        let forged = carried(&text("m", "never said")).unwrap();
+        assert_eq!(records(plain(&forged).as_bytes()).count(), 0);
+        assert!(visible(plain(&forged).as_bytes()).ends_with(b"}\x07"));
+        assert_eq!(plain("\u{1b}[1mbold"), "\u{1b}[1mbold");
+    }
+
+    #[test]
+    fn the_end_of_a_log_may_begin_inside_a_record() {
+        let line = carried(&text("m", "long")).unwrap() + "[tool] bash";
+        assert_eq!(visible_end(&line[20..]), "[tool] bash");
+        assert_eq!(visible_end(&format!("{}\n{line}", &line[20..])), "[tool] bash\n[tool] bash");
+        assert_eq!(visible_end(&line), "[tool] bash");
+        assert_eq!(visible_end("out of memory"), "out of memory");
+    }
+
+    #[test]
+    fn long_texts_are_shortened_until_the_record_fits() {
+        let long = carried(&text("m", &"é".repeat(40 << 10))).unwrap();
+        let kept = records(long.as_bytes()).next().unwrap();
+        let kept = kept["part"]["text"].as_str().unwrap();
+        assert!(kept.starts_with('é') && kept.ends_with("(49152 bytes more)"), "{}", kept.len());
+        let many: Value = (0..100).map(|_| Value::from("x".repeat(8 << 10))).collect();
+        assert!(carried(&many).unwrap().len() <= LONGEST + 16);
+        let endless: Value = (0..LONGEST).map(Value::from).collect();
+        assert_eq!(carried(&endless), None);
+    }
+
+    #[test]
+    fn records_become_a_conversation() {
+        let finished = json!({"type": "step_finish", "timestamp": 7, "sessionID": "s",
+            "part": {"messageID": "m1", "type": "step-finish", "reason": "tool-calls", "cost": 0.5, "tokens": {"input": 3}}});
+        let error = json!({"type": "error", "timestamp": 9, "sessionID": "s", "error": {"name": "APIError"}});
+        let read = messages("Fix it", [text("m1", "a"), finished, text("m2", "b"), error]);
+        let roles: Vec<&str> = read.iter().filter_map(|message| message["info"]["role"].as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "assistant"]);
+        assert_eq!(read[0]["parts"][0]["text"], "Fix it");
+        let first = &read[1]["info"];
+        assert_eq!((&first["cost"], &first["finish"]), (&json!(0.5), &json!("tool-calls")));
+        assert_eq!(first["time"], json!({"created": 5, "completed": 7}));
+        assert_eq!(read[2]["info"]["error"]["name"], "APIError");
+        assert_eq!(messages("Fix it", []), [json!(null); 0]);
+    }
+}

@@ -1,0 +1,251 @@
+//! The report that a helper leaves in the termination message of the task container.
+//!
+//! The helper runs next to the agent, which can write to the same file. So a report is a claim: it decides nothing
+//! that the cluster knows better, and an unknown [`Reason`] has no effect.
+
+use api::kinds::task::{Session, SessionSummary, TokenUsage, Usage};
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+
+use crate::{contract::reason::Reason, opencode::message::Tokens, run::progress::task_ended};
+
+/// Kubernetes keeps at most 4096 bytes of a termination message, and 12 KiB over all containers of a Pod.
+const MAX_BYTES: usize = 4000;
+
+/// What a run reports about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReport {
+    /// Whether the run did what it was asked to do.
+    pub outcome: Verdict,
+    /// Why it ended.
+    #[serde(default)]
+    pub reason: Reason,
+    /// One sentence for a person.
+    #[serde(default)]
+    pub message: String,
+    /// ID of the OpenCode session, if one was created.
+    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Tokens, cost and changes.
+    #[serde(default)]
+    pub usage: ReportedUsage,
+    /// The agent's final answer.
+    #[serde(default)]
+    pub summary: String,
+}
+
+/// Whether a run did what it was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Verdict {
+    Succeeded,
+    Failed,
+}
+
+/// What a run used, by its own count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedUsage {
+    /// Tokens by kind.
+    pub tokens: ReportedTokens,
+    /// Cost in the currency of the models' prices.
+    pub cost: f64,
+    /// Number of answers of the model.
+    pub messages: u64,
+    /// Number of files that were changed.
+    pub files_changed: u64,
+    /// Lines added; `None` in reports of older helpers.
+    pub additions: Option<u64>,
+    /// Lines removed; `None` in reports of older helpers.
+    pub deletions: Option<u64>,
+}
+
+/// Tokens by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedTokens {
+    /// Tokens of the prompt, without those from the cache.
+    pub input: u64,
+    /// Tokens of the answer.
+    pub output: u64,
+    /// Tokens of the reasoning.
+    pub reasoning: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Tokens written to the provider's cache.
+    pub cache_write: u64,
+}
+
+impl ReportedUsage {
+    /// Adds tokens and their cost.
+    pub fn add(&mut self, tokens: &Tokens, cost: f64) {
+        // Token counts are whole and far below 2^53.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to be positive")]
+        let whole = |value: f64| value.max(0.0) as u64;
+        self.tokens.input += whole(tokens.input);
+        self.tokens.output += whole(tokens.output);
+        self.tokens.reasoning += whole(tokens.reasoning);
+        self.tokens.cache_read += whole(tokens.cache.read);
+        self.tokens.cache_write += whole(tokens.cache.write);
+        self.cost += cost;
+    }
+}
+
+impl RunReport {
+    /// A report of a run that used and changed nothing.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        let outcome = if reason == Reason::Succeeded { Verdict::Succeeded } else { Verdict::Failed };
+        let usage = ReportedUsage { additions: Some(0), deletions: Some(0), ..ReportedUsage::default() };
+        let (session, summary) = (None, String::new());
+        Self { outcome, reason, message: message.into(), session, usage, summary }
+    }
+
+    /// The report of a success.
+    pub fn succeeded() -> Self {
+        Self::new(Reason::Succeeded, "the agent finished")
+    }
+
+    /// The exit code of the helper that writes this report.
+    pub fn exit_code(&self) -> u8 {
+        self.reason.exit_code()
+    }
+
+    /// The report of the task container of a Pod, if the container has ended.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        task_ended(pod).and_then(|state| state.message.as_deref()).and_then(Self::read)
+    }
+
+    /// Parses a termination message; `None` if it is something else, such as the last output of a custom command.
+    pub fn read(message: &str) -> Option<Self> {
+        serde_json::from_str(message.trim()).ok()
+    }
+
+    /// The report as JSON that fits a termination message: the summary is cut first, then the message.
+    #[must_use]
+    pub fn into_termination_message(mut self) -> String {
+        loop {
+            let json = serde_json::to_string(&self).unwrap_or_default();
+            if json.len() <= MAX_BYTES {
+                return json;
+            }
+            let longer = if self.summary.is_empty() { &mut self.message } else { &mut self.summary };
+            if longer.is_empty() {
+                self.session = None;
+                continue;
+            }
+            shorten(longer, json.len() - MAX_BYTES);
+        }
+    }
+
+    /// The reason as a Task's status knows it; `None` for a word that is not ours.
+    pub fn known_reason(&self) -> Option<&'static str> {
+        self.reason.status()
+    }
+
+    /// Tokens and cost, for `status.usage`.
+    pub fn usage(&self) -> Usage {
+        Usage { tokens: Some(self.tokens()), cost: Some(self.cost()) }
+    }
+
+    /// The session, for `status.session`; the controller adds the title.
+    pub fn session(&self) -> Session {
+        let count = |count: u64| i32::try_from(count).unwrap_or(i32::MAX);
+        let ReportedUsage { tokens: _, cost: _, messages, files_changed, additions, deletions } = &self.usage;
+        let summary = SessionSummary {
+            message_count: Some(count(*messages)),
+            token_usage: Some(self.tokens()),
+            cost: Some(self.cost()),
+            files_changed: Some(count(*files_changed)),
+            additions: additions.map(count),
+            deletions: deletions.map(count),
+        };
+        Session { id: self.session.clone(), title: None, summary: Some(summary) }
+    }
+
+    fn tokens(&self) -> TokenUsage {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let ReportedTokens { input, output, reasoning, cache_read, cache_write } = self.usage.tokens;
+        TokenUsage {
+            input: count(input),
+            output: count(output),
+            reasoning: count(reasoning),
+            cache: count(cache_read.saturating_add(cache_write)),
+        }
+    }
+
+    /// Six decimals: a single small answer costs a fraction of a cent.
+    fn cost(&self) -> String {
+        format!("{:.6}", if self.usage.cost.is_finite() { self.usage.cost.max(0.0) } else { 0.0 })
+    }
+}
+
+/// Cuts at least `excess` bytes off, on a character boundary, and marks the cut.
+fn shorten(text: &mut String, excess: usize) {
+    // A character may be escaped to six bytes in JSON, so this takes a few rounds at worst and always ends.
+    let mut keep = text.len().saturating_sub(excess.max(8) + 3);
+    while !text.is_char_boundary(keep) {
+        keep -= 1;
+    }
+    text.truncate(keep);
+    if !text.is_empty() {
+        text.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::reasons;
+
+    use super::*;
+
+    /// A report of a helper that did not count lines yet.
+    const WRITTEN: &str = r#"{"outcome":"Failed","reason":"ModelError","message":"429","sessionID":"ses_1","usage":{"tokens":{"input":1,"output":2,"reasoning":3,"cacheRead":4,"cacheWrite":5},"cost":0.75,"messages":2,"filesChanged":1},"summary":"bye"}"#;
+
+    #[test]
+    fn an_older_report_is_understood() {
+        let report = RunReport::read(WRITTEN).unwrap();
+        assert_eq!(report.known_reason(), Some(reasons::MODEL_ERROR));
+        let tokens = TokenUsage { input: 1, output: 2, reasoning: 3, cache: 9 };
+        assert_eq!(report.usage(), Usage { tokens: Some(tokens), cost: Some("0.750000".into()) });
+        let session = report.session();
+        assert_eq!(session.id.as_deref(), Some("ses_1"));
+        assert_eq!(session.summary.and_then(|summary| summary.message_count), Some(2));
+    }
+
+    #[test]
+    fn a_report_has_the_documented_shape() {
+        let json = RunReport::succeeded().into_termination_message();
+        assert_eq!(
+            json,
+            r#"{"outcome":"Succeeded","reason":"Succeeded","message":"the agent finished","usage":{"tokens":{"input":0,"output":0,"reasoning":0,"cacheRead":0,"cacheWrite":0},"cost":0.0,"messages":0,"filesChanged":0,"additions":0,"deletions":0},"summary":""}"#
+        );
+        assert_eq!(RunReport::read(&json), Some(RunReport::succeeded()));
+    }
+
+    #[test]
+    fn a_long_report_is_cut_to_fit() {
+        let mut report = RunReport::new(Reason::ModelError, "the key was refused \"\n".repeat(400));
+        report.summary = "é\u{1}".repeat(5000);
+        report.session = Some("ses_1".to_owned());
+        let json = report.into_termination_message();
+        assert!(json.len() <= MAX_BYTES, "{}", json.len());
+        let read = RunReport::read(&json).unwrap();
+        assert_eq!((read.reason, read.outcome), (Reason::ModelError, Verdict::Failed));
+        assert_eq!(read.session.as_deref(), Some("ses_1"));
+    }
+
+    #[test]
+    fn anything_else_is_no_report() {
+        for text in ["", "exit 1", "{}", "{\"outcome\":\"Maybe\"}", "[1]", &WRITTEN[..50]] {
+            assert_eq!(RunReport::read(text), None, "{text}");
+        }
+        assert!(RunReport::read(r#"{"outcome":"Succeeded","later":1}"#).is_some(), "a newer helper may say more");
+    }
+
+    #[test]
+    fn a_hostile_report_does_no_harm() {
+        let report = RunReport::read(r#"{"outcome":"Failed","reason":"UserStopped","usage":{"cost":-1e300}}"#).unwrap();
+        assert_eq!((report.known_reason(), report.usage().cost.as_deref()), (None, Some("0.000000")));
+    }
+}

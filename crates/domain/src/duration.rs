@@ -1,0 +1,20 @@
+//! Spans of time: added without overflow, and in words.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The time after `span`, or the end of the calendar.
+pub(crate) fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+/// As jiff's type; what does not fit is for ever.
+pub(crate) fn signed(span: Duration) -> SignedDuration {
+    SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
+}
+
+/// As people write it: `1h 30m`.
+pub(crate) fn spoken(span: Duration) -> String {
+    format!("{:#}", signed(span))
+}

@@ -1,0 +1,164 @@
+//! Explains the state of a Task or an Agent: the chain of causes, the queue, the origin of each setting, the next step.
+//!
+//! REST API, page and CLI show the same explanation because all of them compute it here.
+
+mod agent;
+mod chain;
+mod explanation;
+mod next;
+pub(crate) mod pod;
+mod queue_view;
+mod settings;
+
+use std::{collections::HashMap, sync::Arc};
+
+use api::{Agent, AgentTemplate, Model, Task};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
+
+use crate::{
+    platform::Platform,
+    run::dependencies::{Other, good_enough},
+};
+pub use explanation::{
+    AgentExplanation, Ahead, Cause, DependencyState, Level, ObjectName, QueueState, QuotaState, Setting,
+    TaskExplanation,
+};
+pub use next::Reader;
+use queue_view::QueueView;
+pub use settings::settings_of_run;
+
+/// The objects around a Task or an Agent that an explanation uses.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The Agent, or the one that the Task names, if it exists.
+    pub agent: Option<Arc<Agent>>,
+    /// The template that the Agent or the Task names, if it exists.
+    pub template: Option<Arc<AgentTemplate>>,
+    /// The model that the Agent names, if it exists.
+    pub model: Option<Arc<Model>>,
+    /// Pods of the Agent's server, as far as they may be seen.
+    pub server_pods: Vec<Pod>,
+    /// All Tasks of the namespace.
+    pub tasks: Vec<Arc<Task>>,
+    /// The platform's settings.
+    pub platform: Platform,
+    /// What the caller may see.
+    pub sight: Sight,
+    /// The reader.
+    pub reader: Reader,
+    /// The current time.
+    pub now: Timestamp,
+}
+
+/// Which surroundings the caller may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The names of other Tasks.
+    pub tasks: bool,
+    /// Settings and problems of the Agent or template.
+    pub target: bool,
+}
+
+/// The current run of a Task, as far as the caller may see it.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Its Pod.
+    pub pod: Option<Pod>,
+    /// Events of the Task and its Pod.
+    pub events: Vec<Event>,
+    /// Its settings as [`settings_of_run`] recorded them at the start, if they were archived.
+    pub settings: Option<Vec<Setting>>,
+}
+
+impl Surroundings {
+    fn by_name(&self) -> HashMap<&str, &Task> {
+        self.tasks.iter().map(|task| (task.metadata.name.as_deref().unwrap_or_default(), &**task)).collect()
+    }
+}
+
+/// Explains a Task.
+pub fn task(task: &Task, run: &Run, around: &Surroundings) -> TaskExplanation {
+    let others = around.by_name();
+    let line = QueueView::of_task(task, &others, around);
+    let mut chain = chain::of_task(task, run, line.as_ref(), &others, around);
+    once_each(&mut chain);
+    let (settings, settings_error) = split(settings::of_run(task, run, around));
+    let status = task.status.clone().unwrap_or_default();
+    TaskExplanation {
+        task: ObjectName::here(&task.metadata),
+        phase: status.phase.unwrap_or_default(),
+        reason: chain.iter().find_map(|cause| cause.reason.clone()).or(status.reason),
+        message: chain.first().map(|cause| cause.message.clone()).or(status.message),
+        next: next::steps(&chain, Some(task), agent_of(task), around.reader),
+        queue: line.as_ref().and_then(|line| line.queue_of(task, around.sight)),
+        quota: line.as_ref().and_then(|line| line.quota(around.now)),
+        dependencies: dependencies(task, &others),
+        chain,
+        settings,
+        settings_error,
+    }
+}
+
+/// Explains an Agent.
+pub fn agent(agent: &Agent, around: &Surroundings) -> AgentExplanation {
+    let others = around.by_name();
+    let line = QueueView::of_agent(agent, &others, around);
+    let mut chain = agent::causes(agent, around);
+    once_each(&mut chain);
+    let (settings, settings_error) = split(settings::of_agent(agent, around));
+    let status = agent.status.clone().unwrap_or_default();
+    AgentExplanation {
+        agent: ObjectName::here(&agent.metadata),
+        phase: status.phase,
+        ready: status.ready.unwrap_or_default(),
+        next: next::steps(&chain, None, agent.metadata.name.as_deref().unwrap_or_default(), around.reader),
+        queue: line.queue(around.sight),
+        running: line.running(around.sight),
+        quota: line.quota(around.now),
+        chain,
+        settings,
+        settings_error,
+    }
+}
+
+fn agent_of(task: &Task) -> &str {
+    task.spec.agent_ref.as_ref().map(|agent| agent.name.as_str()).unwrap_or_default()
+}
+
+fn split(settings: Result<Vec<Setting>, String>) -> (Vec<Setting>, Option<String>) {
+    match settings {
+        Ok(settings) => (settings, None),
+        Err(why) => (Vec::new(), Some(why)),
+    }
+}
+
+/// Removes repetitions: several conditions and events often say the same.
+fn once_each(chain: &mut Vec<Cause>) {
+    let mut said: Vec<(String, Option<ObjectName>)> = Vec::new();
+    chain.retain(|cause| {
+        let this = (cause.message.clone(), cause.object.clone());
+        let is_new = !said.contains(&this);
+        said.push(this);
+        is_new
+    });
+}
+
+fn dependencies(task: &Task, others: &HashMap<&str, &Task>) -> Vec<DependencyState> {
+    let state = |dependency: &api::run::Dependency| {
+        let other = others.get(dependency.task.as_str());
+        let end = other.and_then(|other| Other::of(other).end);
+        let phase = |other: &&Task| other.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
+        DependencyState {
+            task: dependency.task.clone(),
+            condition: dependency.condition,
+            phase: other.map(phase),
+            met: end.is_some_and(|end| good_enough(dependency.condition, end)),
+            exists: other.is_some(),
+        }
+    };
+    task.spec.depends_on.iter().flatten().map(state).collect()
+}
+
+#[cfg(test)]
+mod tests;

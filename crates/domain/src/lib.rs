@@ -1,0 +1,39 @@
+//! # Every decision of KubeOpenCode, as pure functions
+//!
+//! No I/O, no clock, no randomness: `now` and ids are arguments. The controllers fetch, decide here, and apply.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`run`] | who starts when and with which settings, what a run waits for, how it ended |
+//! | [`workload`] | the Pod of a run, the Deployment of an Agent, their volumes, contexts and environment |
+//! | [`agent`] | template merge, roll-outs, standby, share links, claims, followed repositories |
+//! | [`cron`] | when a CronTask is due and what happens then |
+//! | [`explain`] | why a Task or an Agent is in its state, and what to do next |
+//! | [`opencode`] | OpenCode's configuration, compiled from specs |
+//! | [`contract`] | what controller and Pod agree on: variables, paths, the report, log records |
+//! | [`registry`] | what answers of image registries, Git servers and npm mean |
+//! | [`platform`], [`references`], [`lease`], [`status`] | platform settings, cross-namespace rules, leadership, conditions |
+//!
+//! Invariants:
+//! - I3 the queue never admits more than the limits allow, and admits in order;
+//! - I5 the outcome of a run is decided here, once, by the precedence of causes;
+//! - I6 builders are deterministic: same input, same bytes;
+//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do. The one exception is
+//!   `workload::secrets::fingerprint`, which returns a digest.
+
+pub mod agent;
+pub mod contract;
+pub mod cron;
+mod duration;
+pub mod explain;
+pub mod lease;
+pub mod opencode;
+pub mod platform;
+pub mod references;
+pub mod registry;
+pub mod run;
+pub mod status;
+pub mod workload;
+
+#[cfg(test)]
+mod sample;

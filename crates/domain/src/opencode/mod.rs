@@ -1,0 +1,277 @@
+//! OpenCode: its configuration, compiled from an agent's settings, and the sessions and messages of its server
+//! ([`session`], [`message`], [`changes`]).
+//!
+//! The user's own `config` is the base, typed fields take precedence. The whole is written to a file; what a checked-out
+//! repository must not change, above all where prompts and keys go, is given again in `OPENCODE_CONFIG_CONTENT`, which
+//! OpenCode reads after a repository's own configuration. Secrets appear only as `{env:NAME}`.
+
+pub mod changes;
+mod check;
+mod draft;
+pub mod message;
+mod models;
+mod permissions;
+pub mod session;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::{
+    conditions::reasons,
+    refs::{HeaderFromSecret, Headers, SecretKeyRef},
+    run::Values,
+};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    run::resolved::ResolvedAgent,
+    workload::contexts::{ContextPlan, FileItem, hex},
+};
+
+use draft::{Draft, packages};
+pub use models::{ModelBinding, ProviderBinding};
+
+/// Linux refuses a single environment variable of 128 KiB.
+const MOST_ENFORCED: usize = 100 * 1024;
+/// The hosted models that OpenCode falls back to; disabled, so that no prompt is sent there by accident.
+const HOSTED: &str = "opencode";
+
+/// Tools of one server, as an agent uses them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolServer {
+    /// Name of the server; tools are called `<name>_<tool>`.
+    pub name: String,
+    /// Its address.
+    pub url: String,
+    /// Headers that are not secret.
+    pub headers: Headers,
+    /// Headers from Secrets of the agent's namespace.
+    pub secret_headers: Vec<HeaderFromSecret>,
+    /// Give up a call after this time.
+    pub timeout: Option<Duration>,
+    /// Only these tools; all when empty.
+    pub allowed: Vec<String>,
+    /// Tools that need a person's approval.
+    pub ask: Vec<String>,
+    /// Whether it is offered at all.
+    pub enabled: bool,
+}
+
+/// A text that the agent follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstructionText {
+    /// Name of the Instruction.
+    pub name: String,
+    /// The text, with its variables replaced.
+    pub text: String,
+}
+
+/// What a configuration is compiled from.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigInput<'a> {
+    /// The agent: its own `config`, skills, plugins, credentials, approval.
+    pub agent: &'a ResolvedAgent,
+    /// Model to use.
+    pub model: Option<&'a ModelBinding>,
+    /// Model for small work.
+    pub small_model: Option<&'a ModelBinding>,
+    /// Instructions, in order.
+    pub instructions: &'a [InstructionText],
+    /// Tools.
+    pub tools: &'a [ToolServer],
+    /// Its contexts.
+    pub contexts: &'a ContextPlan,
+    /// Trace calls of models.
+    pub llm_traces: bool,
+}
+
+/// A variable whose value is in a Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SecretEnv {
+    /// Name of the variable.
+    pub name: String,
+    /// Where its value is.
+    pub secret: SecretKeyRef,
+}
+
+/// A configuration, ready for a Pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CompiledConfig {
+    /// The whole configuration.
+    pub json: String,
+    /// What a repository must not change, for `OPENCODE_CONFIG_CONTENT`.
+    pub enforced: String,
+    /// Configuration of the terminal, if it has plugins.
+    pub tui_json: Option<String>,
+    /// `OPENCODE_PERMISSION`, when there are no rules: everything is allowed, because no person can be asked.
+    pub permission: Option<String>,
+    /// Instructions as files.
+    pub instruction_files: Vec<FileItem>,
+    /// Secrets that the configuration refers to.
+    pub env: Vec<SecretEnv>,
+    /// Packages of plugins to install.
+    pub plugin_packages: Vec<String>,
+    /// Whether OpenCode itself must reach npm at run time.
+    pub needs_npm: bool,
+    /// Keys of the user's `config` that typed fields or the platform replaced.
+    pub overridden: Vec<String>,
+    /// The model in use, as `provider/model`.
+    pub model: Option<String>,
+    /// Hash of everything here.
+    pub hash: String,
+}
+
+/// Why there is no valid configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A field of the user's configuration.
+    #[error("config.{path} is not valid: expected {expected}")]
+    Field {
+        /// Where.
+        path: String,
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// Two providers with one id.
+    #[error("two ModelProviders would both be provider {0:?} of OpenCode; use models of one of them")]
+    ProviderClash(String),
+    /// Two servers whose tools would have the same names.
+    #[error("the tool servers {first:?} and {second:?} would give their tools the same names; rename one of them")]
+    ServerClash {
+        /// The first.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// A value that OpenCode would replace by something of the agent's environment or files.
+    #[error("{what} contains `{{env:` or `{{file:`, which OpenCode would replace; use a Secret reference instead")]
+    Substitution {
+        /// Which value.
+        what: String,
+    },
+    /// Too much for an environment variable.
+    #[error(
+        "models, tools and permissions need {0} bytes of configuration, more than a container can be given; use fewer tools"
+    )]
+    TooLarge(usize),
+}
+
+impl ConfigError {
+    /// The reason in the condition.
+    pub fn reason(&self) -> &'static str {
+        reasons::CONFIG_INVALID
+    }
+}
+
+/// Replaces `{{ name }}` in an Instruction by its variables; an unknown name stays.
+pub fn instruction_text(text: &str, variables: &Values) -> String {
+    let mut done = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        done.push_str(before);
+        let Some((name, tail)) = after.split_once("}}") else {
+            done.push_str("{{");
+            rest = after;
+            continue;
+        };
+        if let Some(value) = variables.get(name.trim()) {
+            done.push_str(value);
+            rest = tail;
+        } else {
+            done.push_str("{{");
+            rest = after;
+        }
+    }
+    done.push_str(rest);
+    done
+}
+
+/// Compiles the configuration.
+pub fn compile(input: &ConfigInput<'_>) -> Result<CompiledConfig, ConfigError> {
+    let base = input.agent.config.clone().unwrap_or_default();
+    check::check(&base)?;
+    let mut draft = Draft { whole: base, enforced: Map::new(), overridden: BTreeSet::new(), env: Vec::new() };
+    draft.set("$schema", json!("https://opencode.ai/config.json"), false);
+    draft.set("autoupdate", json!(false), true);
+    draft.set("share", json!("disabled"), true);
+    let model = draft.models(input)?;
+    draft.providers(input);
+    draft.servers(input.tools)?;
+    let permission = permissions::decide(input, &mut draft);
+    let instruction_files = draft.instructions(input);
+    draft.skills(input);
+    let tui_json = draft.plugins(input);
+    if input.llm_traces {
+        draft.merge("experimental", "openTelemetry", &json!(true));
+    }
+    // A repository that redirects a provider would receive its key; one that changes the model changes the bill.
+    for key in ["provider", "model", "small_model"] {
+        if let Some(value) = draft.whole.get(key) {
+            draft.enforced.insert(key.to_owned(), value.clone());
+        }
+    }
+    let needs_npm = check::needs_npm(&draft.whole);
+    let enforced = Value::Object(draft.enforced).to_string();
+    if enforced.len() > MOST_ENFORCED {
+        return Err(ConfigError::TooLarge(enforced.len()));
+    }
+    let json = serde_json::to_string_pretty(&Value::Object(draft.whole)).unwrap_or_default();
+    let mut compiled = CompiledConfig {
+        json,
+        enforced,
+        tui_json,
+        permission,
+        instruction_files,
+        env: draft.env,
+        plugin_packages: packages(input),
+        needs_npm,
+        overridden: draft.overridden.into_iter().collect(),
+        model,
+        hash: String::new(),
+    };
+    compiled.hash = hash(&compiled);
+    Ok(compiled)
+}
+
+fn hash(config: &CompiledConfig) -> String {
+    let CompiledConfig {
+        json,
+        enforced,
+        tui_json,
+        permission,
+        instruction_files,
+        env,
+        plugin_packages,
+        needs_npm,
+        overridden: _,
+        model: _,
+        hash: _,
+    } = config;
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update(text);
+        hasher.update([0]);
+    };
+    add(json);
+    add(enforced);
+    add(tui_json.as_deref().unwrap_or_default());
+    add(permission.as_deref().unwrap_or_default());
+    add(&needs_npm.to_string());
+    for file in instruction_files {
+        add(&file.target_path);
+        add(&file.content);
+    }
+    for one in env {
+        add(&one.name);
+        add(&one.secret.name);
+        add(&one.secret.key);
+    }
+    for package in plugin_packages {
+        add(package);
+    }
+    hex(&hasher.finalize(), 16)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Settings of the whole platform: `KubeOpenCodeConfig`, the process environment, and built-in defaults.
+//!
+//! The variables are the group "Platform" of [`environment::GROUPS`]. The configuration takes precedence over the
+//! environment, the environment over the built-in defaults. An empty value is ignored.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use api::{
+    KubeOpenCodeConfig,
+    kinds::config::{
+        Cleanup, Defaults, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry, SystemImage,
+    },
+    names::{defaults, images},
+    run::{Budget, Retry, Workspace},
+    workload::{NetworkPolicy, Proxy},
+};
+
+use crate::{contract::environment, run::origin::Origin};
+
+/// The platform as the decisions see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Platform {
+    /// Image of our own helpers.
+    pub system_image: String,
+    /// When nodes pull it.
+    pub system_image_pull_policy: ImagePullPolicy,
+    /// Image that copies OpenCode to `/tools`, unless an Agent or template names one.
+    pub agent_image: String,
+    /// Image in which agents work, unless an Agent or template names one.
+    pub executor_image: String,
+    /// Image of the attach client, unless an Agent or template names one.
+    pub attach_image: String,
+    /// DNS domain of the cluster.
+    pub cluster_domain: String,
+    /// Proxy of Pods whose Agent or template sets none.
+    pub proxy: Option<Proxy>,
+    /// Traces of runs.
+    pub open_telemetry: Option<OpenTelemetry>,
+    /// When finished Tasks are deleted.
+    pub cleanup: Cleanup,
+    /// How long a Task waits for an Agent or template that does not exist yet.
+    pub reference_grace_period: Duration,
+    /// From admission to the start of the task container.
+    pub startup_timeout: Duration,
+    /// A run without any event for this long ends.
+    pub stall_timeout: Duration,
+    /// Workspace of runs that set none.
+    pub workspace: Option<Workspace>,
+    /// Retries of runs that set none.
+    pub retry: Option<Retry>,
+    /// Budget of runs that set none.
+    pub budget: Option<Budget>,
+    /// Network policy of Pods that set none.
+    pub network_policy: Option<NetworkPolicy>,
+    /// How servers in Pods listen and are reached.
+    pub addressing: Addressing,
+    /// Which of these come from the configuration or the environment, by the name of the setting. What is not listed
+    /// is built in.
+    pub origins: BTreeMap<&'static str, Origin>,
+}
+
+/// How servers in Pods listen and are reached. One setting, so that no other code depends on where it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// On a cluster: listen on every address, be reached by the Service's DNS name.
+    #[default]
+    Cluster,
+    /// On one machine: listen on the Pod's own loopback address, be reached by the Service's address.
+    Local,
+}
+
+impl Default for Platform {
+    /// The built-in defaults.
+    fn default() -> Self {
+        Self::from(None, &|_| None)
+    }
+}
+
+impl Platform {
+    /// Merges the settings: `config` takes precedence over the environment, which takes precedence over the defaults.
+    pub fn from(config: Option<&KubeOpenCodeConfig>, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
+        let KubeOpenCodeConfigSpec { cluster_domain, system_image, cleanup, proxy, observability, defaults: run } =
+            config.map(|config| config.spec.clone()).unwrap_or_default();
+        let SystemImage { image: system_image, image_pull_policy } = system_image.unwrap_or_default();
+        let Observability { open_telemetry } = observability.unwrap_or_default();
+        let Defaults {
+            agent_image,
+            executor_image,
+            attach_image,
+            workspace,
+            startup_timeout,
+            stall_timeout,
+            retry,
+            budget,
+            network_policy,
+            reference_grace_period,
+        } = run.unwrap_or_default();
+
+        let mut from = Sources { lookup, origins: BTreeMap::new() };
+        Self {
+            system_image: from.text("systemImage", system_image, environment::SYSTEM_IMAGE, images::SYSTEM),
+            system_image_pull_policy: from.pull_policy(image_pull_policy),
+            agent_image: from.text("agentImage", agent_image, environment::AGENT_IMAGE, images::AGENT),
+            executor_image: from.text("executorImage", executor_image, environment::EXECUTOR_IMAGE, images::EXECUTOR),
+            attach_image: from.text("attachImage", attach_image, environment::ATTACH_IMAGE, images::ATTACH),
+            cluster_domain: from.text(
+                "clusterDomain",
+                cluster_domain,
+                environment::CLUSTER_DOMAIN,
+                defaults::CLUSTER_DOMAIN,
+            ),
+            proxy: from.config("proxy", proxy),
+            open_telemetry: from.config("openTelemetry", open_telemetry.filter(|telemetry| telemetry.enabled)),
+            cleanup: from.config("cleanup", cleanup).unwrap_or_default(),
+            reference_grace_period: from.span(
+                "referenceGracePeriod",
+                reference_grace_period,
+                defaults::REFERENCE_GRACE_SECONDS,
+            ),
+            startup_timeout: from.span("startupTimeout", startup_timeout, defaults::STARTUP_TIMEOUT_SECONDS),
+            stall_timeout: from.span("stallTimeout", stall_timeout, defaults::STALL_TIMEOUT_SECONDS),
+            workspace: from.config("workspace", workspace),
+            retry: from.config("retry", retry),
+            budget: from.config("budget", budget),
+            network_policy: from.config("networkPolicy", network_policy),
+            addressing: from.addressing(),
+            origins: from.origins,
+        }
+    }
+
+    /// Where the platform's value of a setting comes from.
+    pub fn origin(&self, setting: &str) -> Origin {
+        self.origins.get(setting).cloned().unwrap_or(Origin::BuiltIn)
+    }
+}
+
+/// Chooses each setting and remembers where it came from.
+struct Sources<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Sources<'_> {
+    fn config<T>(&mut self, setting: &'static str, value: Option<T>) -> Option<T> {
+        if value.is_some() {
+            self.origins.insert(setting, Origin::Config);
+        }
+        value
+    }
+
+    fn environment(&mut self, setting: &'static str, variable: &str) -> Option<String> {
+        let value = (self.lookup)(variable).filter(|value| !value.is_empty())?;
+        self.origins.insert(setting, Origin::Environment);
+        Some(value)
+    }
+
+    fn text(&mut self, setting: &'static str, config: Option<String>, variable: &str, built_in: &str) -> String {
+        self.config(setting, config.filter(|value| !value.is_empty()))
+            .or_else(|| self.environment(setting, variable))
+            .unwrap_or_else(|| built_in.to_owned())
+    }
+
+    fn span(&mut self, setting: &'static str, config: Option<api::Duration>, seconds: u64) -> Duration {
+        let config = config.map(api::Duration::to_std).filter(|span| !span.is_zero());
+        self.config(setting, config).unwrap_or(Duration::from_secs(seconds))
+    }
+
+    fn pull_policy(&mut self, config: Option<ImagePullPolicy>) -> ImagePullPolicy {
+        let setting = "systemImagePullPolicy";
+        if let Some(policy) = self.config(setting, config) {
+            return policy;
+        }
+        match self.environment(setting, environment::SYSTEM_IMAGE_PULL_POLICY).as_deref() {
+            Some("Always") => ImagePullPolicy::Always,
+            Some("Never") => ImagePullPolicy::Never,
+            _ => ImagePullPolicy::IfNotPresent,
+        }
+    }
+
+    fn addressing(&mut self) -> Addressing {
+        match self.environment("addressing", environment::ADDRESSING) {
+            Some(value) if value.eq_ignore_ascii_case("local") => Addressing::Local,
+            _ => Addressing::Cluster,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::KubeOpenCodeConfigSpec;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(config: Option<&str>, variable: Option<&str>, image: &str, origin: &Origin) {
+        let config = config.map(|image| {
+            let defaults = Defaults { agent_image: Some(image.into()), ..Defaults::default() };
+            let spec = KubeOpenCodeConfigSpec { defaults: Some(defaults), ..KubeOpenCodeConfigSpec::default() };
+            KubeOpenCodeConfig::new("cluster", spec)
+        });
+        let lookup = |name: &str| variable.filter(|_| name == environment::AGENT_IMAGE).map(ToOwned::to_owned);
+        let platform = Platform::from(config.as_ref(), &lookup);
+        assert_eq!((platform.agent_image.as_str(), &platform.origin("agentImage")), (image, origin));
+    }
+
+    #[test]
+    fn the_configuration_takes_precedence_over_the_environment_and_that_over_the_defaults() {
+        check(Some("a"), Some("b"), "a", &Origin::Config);
+        check(None, Some("b"), "b", &Origin::Environment);
+        check(Some(""), Some("b"), "b", &Origin::Environment);
+        check(Some(""), Some(""), images::AGENT, &Origin::BuiltIn);
+        check(None, None, images::AGENT, &Origin::BuiltIn);
+    }
+
+    #[test]
+    fn one_machine_is_chosen_by_the_environment() {
+        let local = |name: &str| (name == environment::ADDRESSING).then(|| "local".to_owned());
+        assert_eq!(Platform::from(None, &local).addressing, Addressing::Local);
+        assert_eq!(Platform::default().addressing, Addressing::Cluster);
+    }
+}

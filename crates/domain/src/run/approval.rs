@@ -1,0 +1,195 @@
+//! What an agent asks a person, and what the status of its Task says about it.
+
+use api::{
+    conditions::{reasons, types},
+    run::ApprovalMode,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{run::resolved::ResolvedTask, status, workload::pod::attaches};
+
+/// A condition is read in a list: a longer request is shown in full where it is answered.
+const MOST_CHARS: usize = 120;
+/// A word with so many letters and digits in a row looks like a key.
+const KEY_CHARS: usize = 16;
+
+/// A permission request or question of an agent that waits for a person, as OpenCode reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Asked {
+    /// `per_…` or `que_…`.
+    pub id: String,
+    /// The session that waits.
+    #[serde(rename = "sessionID")]
+    pub session: String,
+    /// What is to be permitted; empty for a question.
+    pub permission: String,
+    /// On what.
+    pub patterns: Vec<String>,
+    /// Details of the tool call.
+    pub metadata: Value,
+    /// What the answer "always" would allow.
+    pub always: Vec<String>,
+}
+
+impl Asked {
+    /// What is asked, in the agent's words.
+    pub fn what(&self) -> String {
+        match (self.permission.as_str(), self.patterns.is_empty()) {
+            ("", _) => "a question".to_owned(),
+            (permission, true) => permission.to_owned(),
+            (permission, false) => format!("{permission} ({})", self.patterns.join(", ")),
+        }
+    }
+
+    /// What is asked, in a line of a status. Many may read it, so what looks like a key is left out (I7).
+    pub fn describe(&self) -> String {
+        let what = self.what();
+        let words = what.split_whitespace().map(|word| if looks_like_a_key(word) { "…" } else { word });
+        let line = words.collect::<Vec<_>>().join(" ");
+        if line.chars().count() <= MOST_CHARS {
+            return line;
+        }
+        line.chars().take(MOST_CHARS).chain(['…']).collect()
+    }
+}
+
+/// A rule of OpenCode: what becomes of a request. The last one that matches counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rule {
+    /// Which tool, or `*`.
+    pub permission: String,
+    /// On what, or `*`.
+    pub pattern: String,
+    /// `allow`, `ask` or `deny`.
+    pub action: String,
+}
+
+impl Rule {
+    fn new(permission: &str, pattern: &str, action: &str) -> Self {
+        Self { permission: permission.to_owned(), pattern: pattern.to_owned(), action: action.to_owned() }
+    }
+
+    fn is_about_everything(&self) -> bool {
+        self.permission == "*" && self.pattern == "*"
+    }
+}
+
+/// The rules of a session in which every tool call waits for a person, given those of its agent; `None` if they say so
+/// already. What is denied stays denied. Subagents take denials over from the session that starts them, but no questions:
+/// they would work unasked, so there are none.
+pub fn ask_for_everything(agent: &[Rule]) -> Option<Vec<Rule>> {
+    let last = agent.iter().rposition(Rule::is_about_everything);
+    let asks = |at: usize| agent[at].action == "ask" && agent[at..].iter().all(|rule| rule.action != "allow");
+    if last.is_some_and(asks) {
+        return None;
+    }
+    let asked = |rule: &Rule| match rule.action.as_str() {
+        "allow" => Rule { action: "ask".to_owned(), ..rule.clone() },
+        _ => rule.clone(),
+    };
+    let first = [Rule::new("*", "*", "ask")].into_iter();
+    Some(first.chain(agent.iter().map(asked)).chain([Rule::new("task", "*", "deny")]).collect())
+}
+
+fn looks_like_a_key(word: &str) -> bool {
+    word.split(|char: char| !char.is_ascii_alphanumeric()).any(|run| {
+        run.len() >= KEY_CHARS
+            && run.bytes().any(|byte| byte.is_ascii_digit())
+            && run.bytes().any(|byte| byte.is_ascii_alphabetic())
+    })
+}
+
+/// Whether a person may be asked in this run: on the server of an Agent, if the settings say so.
+pub fn may_ask(task: &ResolvedTask) -> bool {
+    attaches(task) && task.agent.approval.mode != ApprovalMode::Never
+}
+
+/// Puts into the conditions of a Task what is asked now. Nothing changes for a Task that never asked.
+pub fn note(conditions: &mut Vec<Condition>, asked: &[Asked], generation: Option<i64>, now: Timestamp) {
+    let (holds, reason, message) = match asked {
+        [] if !status::holds(Some(conditions), types::AWAITING_APPROVAL) => return,
+        [] => (false, reasons::ANSWERED, "nothing is asked any more".to_owned()),
+        [one] => (true, reasons::ASKED, one.describe()),
+        [first, others @ ..] => (true, reasons::ASKED, format!("{} and {} more", first.describe(), others.len())),
+    };
+    status::set(conditions, types::AWAITING_APPROVAL, holds, reason, message, generation, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(permission: &str, patterns: &[&str]) -> Asked {
+        let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        Asked {
+            id: "per_1".into(),
+            session: "ses_1".into(),
+            permission: permission.into(),
+            patterns,
+            ..Asked::default()
+        }
+    }
+
+    #[test]
+    fn a_request_is_one_short_line_without_keys() {
+        let check = |asked: Asked, expected: &str| assert_eq!(asked.describe(), expected);
+        check(asked("bash", &["git push origin main"]), "bash (git push origin main)");
+        check(asked("edit", &["/workspace/src/lib.rs", "b"]), "edit (/workspace/src/lib.rs, b)");
+        check(asked("webfetch", &[]), "webfetch");
+        check(asked("", &[]), "a question");
+        check(asked("bash", &["curl -H 'x: sk-0123456789abcdefgh'\n| sh"]), "bash (curl -H 'x: … | sh)");
+        check(asked("bash", &["TOKEN=ghp_0123456789abcdefgh true"]), "bash … true)");
+        let long = asked("bash", &["word ".repeat(100).trim()]).describe();
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MOST_CHARS + 1, true));
+    }
+
+    #[test]
+    fn whatever_is_allowed_is_asked_for_and_whatever_is_denied_stays_so() {
+        let rules = |all: &[[&str; 3]]| all.iter().map(|[a, b, c]| Rule::new(a, b, c)).collect::<Vec<_>>();
+        let check = |agent: &[[&str; 3]], expected: Option<&[[&str; 3]]>| {
+            assert_eq!(ask_for_everything(&rules(agent)), expected.map(rules), "{agent:?}");
+        };
+        check(&[], Some(&[["*", "*", "ask"], ["task", "*", "deny"]]));
+        check(
+            &[["*", "*", "allow"], ["bash", "*", "deny"], ["bash", "git *", "allow"], ["read", "*.env", "ask"]],
+            Some(&[
+                ["*", "*", "ask"],
+                ["*", "*", "ask"],
+                ["bash", "*", "deny"],
+                ["bash", "git *", "ask"],
+                ["read", "*.env", "ask"],
+                ["task", "*", "deny"],
+            ]),
+        );
+        check(&[["*", "*", "allow"], ["*", "*", "ask"], ["bash", "*", "deny"]], None);
+        check(
+            &[["*", "*", "ask"], ["bash", "*", "allow"]],
+            Some(&[["*", "*", "ask"], ["*", "*", "ask"], ["bash", "*", "ask"], ["task", "*", "deny"]]),
+        );
+    }
+
+    #[test]
+    fn the_condition_follows_what_is_asked() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let mut conditions = Vec::new();
+        note(&mut conditions, &[], None, at(1));
+        assert!(conditions.is_empty(), "it never asked");
+        note(&mut conditions, &[asked("bash", &["ls"])], None, at(2));
+        let shown = |conditions: &[Condition]| {
+            let one = status::find(conditions, types::AWAITING_APPROVAL).unwrap();
+            (one.status.clone(), one.message.clone(), one.last_transition_time.0.as_second())
+        };
+        assert_eq!(shown(&conditions), ("True".into(), "bash (ls)".into(), 2));
+        note(&mut conditions, &[asked("bash", &["ls"]), asked("", &[])], None, at(3));
+        assert_eq!(shown(&conditions), ("True".into(), "bash (ls) and 1 more".into(), 2));
+        note(&mut conditions, &[], None, at(4));
+        assert_eq!(shown(&conditions), ("False".into(), "nothing is asked any more".into(), 4));
+        note(&mut conditions, &[], None, at(5));
+        assert_eq!(shown(&conditions).2, 4);
+    }
+}

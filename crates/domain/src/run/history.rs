@@ -1,0 +1,68 @@
+//! The runs of a Task: the current one by its status, those before it by their records.
+
+use std::collections::BTreeMap;
+
+use api::{Task, TaskPhase, TaskStatus};
+
+/// Each run by its final status, or by its current one; the latest first. `records` are by number of the run.
+///
+/// A record that cannot be read is a run of which only that is known.
+pub fn runs(task: &Task, records: &BTreeMap<i64, Vec<u8>>) -> Vec<TaskStatus> {
+    let mut all: BTreeMap<i64, TaskStatus> = records.iter().map(|(run, text)| (*run, recorded(*run, text))).collect();
+    if let Some(status) = &task.status
+        && let Some(run) = status.run_epoch
+        // One that waits to run again has nothing more to say about the run before.
+        && status.phase.is_some_and(|phase| phase == TaskPhase::Running || phase.is_finished())
+    {
+        all.insert(run, status.clone());
+    }
+    all.into_values().rev().collect()
+}
+
+fn recorded(run: i64, text: &[u8]) -> TaskStatus {
+    let status = serde_json::from_slice(text).unwrap_or_else(|error| TaskStatus {
+        message: Some(format!("its record cannot be read: {error}")),
+        ..TaskStatus::default()
+    });
+    TaskStatus { run_epoch: Some(run), ..status }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(task: &serde_json::Value, records: &[(i64, &str)]) -> Vec<String> {
+        let task: Task = serde_json::from_value(json!({ "metadata": {}, "spec": {}, "status": task })).unwrap();
+        let records = records.iter().map(|(run, text)| (*run, text.as_bytes().to_vec())).collect();
+        let shown = |status: TaskStatus| {
+            let (phase, message) = (status.phase.map(|phase| format!("{phase:?}")), status.message.unwrap_or_default());
+            format!("{} {} {message}", status.run_epoch.unwrap_or_default(), phase.unwrap_or_default())
+        };
+        runs(&task, &records).into_iter().map(shown).collect()
+    }
+
+    const FIRST: (i64, &str) = (1, r#"{"runEpoch": 1, "phase": "Failed", "message": "first"}"#);
+
+    #[test]
+    fn the_current_run_comes_first() {
+        let running = json!({ "runEpoch": 2, "phase": "Running" });
+        assert_eq!(shown(&running, &[FIRST]), ["2 Running ", "1 Failed first"]);
+        assert!(shown(&json!({ "phase": "Queued" }), &[]).is_empty());
+    }
+
+    #[test]
+    fn one_that_waits_to_run_again_leaves_the_last_word_to_the_record() {
+        assert_eq!(
+            shown(&json!({ "runEpoch": 1, "phase": "Queued", "message": "waits" }), &[FIRST]),
+            ["1 Failed first"]
+        );
+    }
+
+    #[test]
+    fn a_damaged_record_is_told_of() {
+        let shown = shown(&json!({ "runEpoch": 2, "phase": "Completed" }), &[(1, "{")]);
+        assert!(shown[1].starts_with("1  its record cannot be read"), "{shown:?}");
+    }
+}

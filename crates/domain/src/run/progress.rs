@@ -1,0 +1,107 @@
+//! Progress of the Pod of a run, read from its status.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
+
+/// Name of the container in which the task runs.
+pub const TASK_CONTAINER: &str = "agent";
+
+/// Times of the stages of a Pod; the fields of `Task.status.timings` and `startTime`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The Pod was created.
+    pub created_at: Option<Timestamp>,
+    /// The Pod was bound to a node.
+    pub scheduled_at: Option<Timestamp>,
+    /// All init containers ended.
+    pub prepared_at: Option<Timestamp>,
+    /// The task container started.
+    pub started_at: Option<Timestamp>,
+    /// The task container ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl Progress {
+    /// The progress of `pod`.
+    pub fn of(pod: &Pod) -> Self {
+        let reached = |kind: &str| {
+            let condition = condition(pod, kind).filter(|condition| condition.status == "True");
+            condition.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0)
+        };
+        let ended = task_ended(pod);
+        let running =
+            task_container(pod).and_then(|status| status.state.as_ref()).and_then(|state| state.running.as_ref());
+        let started = running.and_then(|state| state.started_at.as_ref());
+        let started = started.or_else(|| ended.and_then(|state| state.started_at.as_ref()));
+        Self {
+            created_at: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            scheduled_at: reached("PodScheduled"),
+            prepared_at: reached("Initialized"),
+            started_at: started.map(|time| time.0),
+            ended_at: ended.and_then(|state| state.finished_at.as_ref()).map(|time| time.0),
+        }
+    }
+}
+
+/// The status of the task container.
+pub(crate) fn task_container(pod: &Pod) -> Option<&ContainerStatus> {
+    status(pod)?.container_statuses.iter().flatten().find(|status| status.name == TASK_CONTAINER)
+}
+
+/// How the task container ended, if it did.
+pub(crate) fn task_ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    task_container(pod)?.state.as_ref()?.terminated.as_ref()
+}
+
+/// Statuses of the containers that prepare the Pod, in the order in which they run.
+pub(crate) fn preparing(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    status(pod).into_iter().flat_map(|status| status.init_container_statuses.iter().flatten())
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
+    status(pod)?.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+}
+
+/// The phase: Pending, Running, Succeeded, Failed or Unknown.
+pub(crate) fn phase(pod: &Pod) -> Option<&str> {
+    status(pod)?.phase.as_deref()
+}
+
+/// The status, if there is one.
+pub(crate) fn status(pod: &Pod) -> Option<&PodStatus> {
+    pod.status.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_read_from_the_status() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+                    {"type": "Initialized", "status": "False", "lastTransitionTime": "2026-01-01T00:00:02Z"},
+                ],
+                "containerStatuses": [
+                    {"name": "other", "image": "", "imageID": "", "ready": true, "restartCount": 0},
+                    {"name": "agent", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                     "state": {"running": {"startedAt": "2026-01-01T00:00:05Z"}}},
+                ],
+            },
+        }))
+        .unwrap();
+        let time = |second: &str| Some(format!("2026-01-01T00:00:{second}Z").parse().unwrap());
+        let expected = Progress {
+            created_at: time("00"),
+            scheduled_at: time("01"),
+            prepared_at: None,
+            started_at: time("05"),
+            ended_at: None,
+        };
+        assert_eq!(Progress::of(&pod), expected);
+    }
+}

@@ -1,0 +1,62 @@
+//! What the Tasks of each target used of the budget that they share.
+
+use std::sync::Arc;
+
+use api::{Task, kinds::task::Usage};
+use jiff::Timestamp;
+
+use super::Index;
+use crate::run::{
+    budget::Allowance,
+    queue::{SharedBudget, Spending},
+    target::Target,
+};
+
+impl Index {
+    /// The Tasks of `target` share this budget now. Decide next.
+    ///
+    /// `finished` returns the finished Tasks of the target. It is called when counting begins; from then on each is
+    /// counted as it finishes.
+    pub fn set_budget(
+        &mut self,
+        target: &Target,
+        budget: Option<SharedBudget>,
+        now: Timestamp,
+        finished: impl FnOnce() -> Vec<Arc<Task>>,
+    ) {
+        let used_up = match budget {
+            None => {
+                self.spending.remove(target);
+                None
+            }
+            Some(budget) => {
+                let continues = self.spending.get_mut(target).is_some_and(|spending| spending.set_budget(budget));
+                if !continues {
+                    let mut begun = Spending::new(budget);
+                    for task in finished() {
+                        begun.note_task(&task);
+                    }
+                    self.spending.insert(target.clone(), begun);
+                }
+                self.spending.get_mut(target).and_then(|spending| spending.used_up(now))
+            }
+        };
+        if let Some(queue) = self.queues.get_mut(target) {
+            queue.set_used_up(used_up);
+        }
+    }
+
+    /// What the Tasks of `target` may still use together.
+    pub fn budget_left(&mut self, target: &Target, now: Timestamp) -> Allowance {
+        self.spending.get_mut(target).map(|spending| spending.left(now)).unwrap_or_default()
+    }
+
+    /// A run ended at `ended` and used `usage`, whatever becomes of its Task.
+    pub fn spent(&mut self, task: &Task, epoch: i64, ended: Timestamp, usage: Option<&Usage>) {
+        if let (Some(target), Some(uid), Some(usage)) = (Target::of(task), &task.metadata.uid, usage)
+            && let Some(spending) = self.spending.get_mut(&target)
+        {
+            spending.note(uid, epoch, ended, usage.into());
+        }
+    }
+}

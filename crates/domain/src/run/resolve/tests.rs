@@ -1,0 +1,252 @@
+#![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn agent(spec: Value) -> Agent {
+    let mut agent = Agent::new("a", serde_json::from_value(spec).unwrap());
+    agent.metadata.namespace = Some("ns".into());
+    agent
+}
+
+fn template(spec: Value) -> AgentTemplate {
+    AgentTemplate::new("t", serde_json::from_value(spec).unwrap())
+}
+
+fn task(spec: Value) -> Task {
+    Task::new("k", serde_json::from_value(spec).unwrap())
+}
+
+/// Resolves an Agent on its template, or only a template, and compares the named fields.
+#[track_caller]
+fn check(agent_spec: Option<Value>, template_spec: Option<Value>, expected: Value) {
+    let platform = Platform::default();
+    let template = template_spec.map(template);
+    let resolved = match agent_spec {
+        Some(mut spec) => {
+            if template.is_some() {
+                spec["templateRef"] = json!({"name": "t"});
+            }
+            resolve_agent(&agent(spec), template.as_ref(), &platform)
+        }
+        None => resolve_template(template.as_ref().unwrap(), &platform),
+    };
+    let resolved = serde_json::to_value(resolved.unwrap()).unwrap();
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&resolved[field], value, "{field}");
+    }
+}
+
+#[test]
+fn a_lone_agent_image_is_where_the_agent_works() {
+    let (init, work) = (Platform::default().agent_image, Platform::default().executor_image);
+    check(Some(json!({"agentImage": "x"})), None, json!({"agentImage": init, "executorImage": "x"}));
+    check(
+        Some(json!({"agentImage": "x", "executorImage": "y"})),
+        None,
+        json!({"agentImage": "x", "executorImage": "y"}),
+    );
+    check(Some(json!({"executorImage": "y"})), None, json!({"agentImage": init, "executorImage": "y"}));
+    check(Some(json!({})), None, json!({"agentImage": init, "executorImage": work}));
+    // The rule looks at what the Agent and its template say together.
+    check(
+        Some(json!({"agentImage": "x"})),
+        Some(json!({"executorImage": "y"})),
+        json!({"agentImage": "x", "executorImage": "y"}),
+    );
+    check(None, Some(json!({"agentImage": "x"})), json!({"agentImage": init, "executorImage": "x"}));
+    // A built image is an executor image.
+    let build = json!({"repository": "https://example.com/r.git"});
+    check(Some(json!({"agentImage": "x", "executorImageBuild": build})), None, json!({"agentImage": "x"}));
+}
+
+#[test]
+fn defaults_hold_where_nobody_says_otherwise() {
+    check(
+        Some(json!({})),
+        None,
+        json!({
+            "workspaceDir": "/workspace", "serviceAccountName": "default", "command": null, "contexts": [],
+            "config": null, "maxConcurrentTasks": null, "quota": null, "stallTimeout": {"secs": 900, "nanos": 0},
+        }),
+    );
+}
+
+#[test]
+fn no_limit_is_written_as_zero_or_less() {
+    for (written, most) in [(json!(0), json!(null)), (json!(-1), json!(null)), (json!(2), json!(2))] {
+        check(Some(json!({"maxConcurrentTasks": written})), None, json!({"maxConcurrentTasks": most}));
+    }
+    // An Agent lifts its template's limit.
+    check(
+        Some(json!({"maxConcurrentTasks": 0})),
+        Some(json!({"maxConcurrentTasks": 3})),
+        json!({"maxConcurrentTasks": null}),
+    );
+}
+
+#[test]
+fn the_configuration_may_be_a_text_or_an_object() {
+    let expected = json!({"b": 1, "a": 2});
+    check(Some(json!({"config": r#"{"b": 1, "a": 2}"#})), None, json!({"config": expected}));
+    check(Some(json!({"config": {"b": 1, "a": 2}})), None, json!({"config": expected}));
+    check(Some(json!({"config": ""})), None, json!({"config": null}));
+    let resolved = resolve_agent(&agent(json!({"config": r#"{"b": 1, "a": 2}"#})), None, &Platform::default()).unwrap();
+    let keys: Vec<String> = resolved.config.unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["b", "a"], "the order of keys has a meaning");
+}
+
+#[track_caller]
+fn check_error(spec: Value, reason: &str, permanent: bool, message: &str) {
+    let error = resolve_agent(&agent(spec), None, &Platform::default()).unwrap_err();
+    assert_eq!((error.reason(), error.is_permanent(), error.to_string().as_str()), (reason, permanent, message));
+}
+
+#[test]
+fn errors_say_who_wrote_what_and_where() {
+    check_error(
+        json!({"config": "{\n  \"a\": }"}),
+        reasons::CONFIG_INVALID,
+        true,
+        "config of Agent 'a' is not valid: it is not valid JSON: expected value at line 2 column 8",
+    );
+    check_error(
+        json!({"config": "[]"}),
+        reasons::CONFIG_INVALID,
+        true,
+        "config of Agent 'a' is not valid: it must be a JSON object such as {\"model\": \"provider/model\"}, but it is a list",
+    );
+    check_error(
+        json!({"workspaceDir": "/a/../b"}),
+        reasons::INVALID,
+        true,
+        "workspaceDir '/a/../b' of Agent 'a' cannot be used: it must not contain '..'",
+    );
+    check_error(
+        json!({"templateRef": {"name": "gone"}}),
+        reasons::TEMPLATE_NOT_FOUND,
+        false,
+        "Agent 'a' uses AgentTemplate 'gone', which does not exist in its namespace",
+    );
+    let broken = template(json!({"config": "x"}));
+    let error = resolve_agent(&agent(json!({"templateRef": {"name": "t"}})), Some(&broken), &Platform::default());
+    assert!(error.unwrap_err().to_string().starts_with("config of AgentTemplate 't'"));
+}
+
+#[test]
+fn workspace_directories_are_written_in_one_way() {
+    for (written, dir) in [
+        ("/workspace", Some("/workspace")),
+        ("/home/agent/ws/", Some("/home/agent/ws")),
+        ("//a///b/./c//", Some("/a/b/c")),
+        ("/toolshed", Some("/toolshed")),
+        ("workspace", None),
+        ("/", None),
+        ("/./", None),
+        ("/a/..", None),
+        ("/tools", None),
+        ("/proc/self", None),
+    ] {
+        assert_eq!(normal_dir(written).ok().as_deref(), dir, "{written}");
+    }
+}
+
+fn full_task(agent: &Agent, template: Option<&AgentTemplate>, task: &Task) -> (ResolvedTask, Origins) {
+    let target = Sources::Agent { agent, template, url: "http://a" };
+    resolve_task(task, target, &Platform::default()).unwrap()
+}
+
+#[test]
+fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_platform() {
+    let agent = agent(json!({
+        "templateRef": {"name": "t"},
+        "stallTimeout": "2m", "workspace": {"accessMode": "ReadWriteOnce"}, "budget": {"maxTokens": 5},
+        "tools": [{"ref": {"kind": "MCPServer", "name": "m"}}], "instructionRefs": [{"name": "i"}],
+    }));
+    let template = template(json!({
+        "stallTimeout": "3m", "startupTimeout": "4m", "retry": {"maxRetries": 2}, "outputs": ["o"],
+        "artifacts": [{"name": "x", "paths": ["p"]}], "executorImage": "e",
+    }));
+
+    let plain = task(json!({"agentRef": {"name": "a"}, "description": "do"}));
+    let (run, origins) = full_task(&agent, Some(&template), &plain);
+    assert_eq!(run.agent.stall_timeout, Duration::from_mins(2));
+    assert_eq!(run.startup_timeout, Duration::from_mins(4));
+    assert_eq!(run.workspace, run.agent.workspace);
+    let by_agent = Origin::Agent("a".into());
+    let by_template = Origin::Template("t".into());
+    for (path, origin) in [
+        ("agent.stallTimeout", &by_agent),
+        ("agent.executorImage", &by_template),
+        ("agent.agentImage", &Origin::BuiltIn),
+        ("startupTimeout", &by_template),
+        ("retry", &by_template),
+        ("artifacts", &by_template),
+        ("workspace", &by_agent),
+        ("budget", &by_agent),
+        ("description", &Origin::Task),
+        ("timeout", &Origin::BuiltIn),
+    ] {
+        assert_eq!(origins.get(path), Some(origin), "{path}");
+    }
+
+    let own = task(json!({
+        "agentRef": {"name": "a"}, "stallTimeout": "1m", "startupTimeout": "1m", "timeout": "1h",
+        "workspace": {"accessMode": "ReadWriteMany"}, "artifacts": [], "budget": {"maxTokens": 1},
+        "tools": [{"ref": {"kind": "MCPServer", "name": "m"}, "enabled": false}, {"ref": {"kind": "MCPServer", "name": "n"}}],
+        "instructionRefs": [{"name": "j"}],
+    }));
+    let (run, origins) = full_task(&agent, Some(&template), &own);
+    assert_eq!(run.agent.stall_timeout, Duration::from_mins(1));
+    assert_eq!((run.timeout, run.startup_timeout), (Some(Duration::from_hours(1)), Duration::from_mins(1)));
+    assert_eq!((run.artifacts.len(), run.outputs.len()), (0, 1));
+    assert_eq!(run.agent.tools.iter().map(|tool| tool.enabled).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(run.agent.instructions.len(), 2);
+    for path in
+        ["agent.stallTimeout", "workspace", "budget", "agent.tools[0]", "agent.tools[1]", "agent.instructionRefs[1]"]
+    {
+        assert_eq!(origins.get(path), Some(&Origin::Task), "{path}");
+    }
+    assert_eq!(origins.get("agent.instructionRefs"), Some(&by_agent));
+}
+
+#[test]
+fn every_resolved_field_has_an_origin() {
+    let (run, origins) = full_task(&agent(json!({})), None, &task(json!({"agentRef": {"name": "a"}})));
+    let value = serde_json::to_value(&run).unwrap();
+    for field in value.as_object().unwrap().keys().filter(|field| *field != "agent") {
+        assert!(origins.get(field).is_some(), "{field}");
+    }
+    for field in value["agent"].as_object().unwrap().keys() {
+        assert!(origins.get(&format!("agent.{field}")).is_some(), "agent.{field}");
+    }
+}
+
+#[test]
+fn the_password_is_where_the_agent_says() {
+    let place = |spec| full_task(&agent(spec), None, &task(json!({"agentRef": {"name": "a"}}))).0.place;
+    let secret = |spec| match place(spec) {
+        Place::Agent { password_secret, .. } => password_secret.map(|secret| (secret.name, secret.key)),
+        Place::Template { .. } => None,
+    };
+    assert_eq!(secret(json!({})), Some(("a-server-auth".into(), "password".into())));
+    assert_eq!(
+        secret(json!({"server": {"passwordSecretRef": {"name": "s", "key": "k"}}})),
+        Some(("s".into(), "k".into()))
+    );
+    assert_eq!(secret(json!({"server": {"auth": "None"}})), None);
+}
+
+#[test]
+fn equal_settings_have_an_equal_hash_and_the_order_of_configuration_keys_counts() {
+    let hash = |spec| resolve_agent(&agent(spec), None, &Platform::default()).unwrap().hash();
+    let one = json!({"config": {"a": 1, "b": 2}, "podSpec": {"labels": {"x": "1", "y": "2"}}});
+    let same = json!({"podSpec": {"labels": {"y": "2", "x": "1"}}, "config": r#"{"a":1,"b":2}"#});
+    let other = json!({"config": {"b": 2, "a": 1}, "podSpec": {"labels": {"x": "1", "y": "2"}}});
+    assert_eq!(hash(one.clone()), hash(same));
+    assert_ne!(hash(one.clone()), hash(other));
+    assert_eq!(hash(one).len(), 64);
+}

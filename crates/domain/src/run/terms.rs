@@ -1,0 +1,290 @@
+//! Run terms: the settings that the controller needs after a run was claimed.
+//!
+//! They are computed once, by [`RunTerms::of`], and written to `status.resolved.terms` together with the claim, so they
+//! survive the controller. Everything later reads them with [`RunTerms::of_run`]: editing or deleting the Agent, the
+//! template or the configuration changes nothing for a run. Settings that the Pod itself enforces (stall timeout,
+//! budget, approval timeout, grace period) are fixed in the Pod and are not repeated here.
+
+use std::time::Duration;
+
+use api::{
+    Task,
+    kinds::task::RunTermsStatus,
+    run::{ApprovalMode, Retry},
+};
+
+use super::{approval::may_ask, resolve::span, resolved::ResolvedTask};
+use crate::{platform::Platform, workload::pod::attaches};
+
+/// The longest duration that is recorded, 31 years: the schema admits nine digits, and durations are written in seconds.
+const LONGEST: Duration = Duration::from_secs(999_999_999);
+
+/// The settings that hold for a run from its claim to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTerms {
+    /// The run is stopped after this time, counted from the start of the task container.
+    pub timeout: Option<Duration>,
+    /// From admission to the start of the task container.
+    pub startup_timeout: Duration,
+    /// Whether the run is tried again when it fails.
+    pub retry: Retry,
+    /// The run's own claim is kept if the run fails.
+    pub retain_workspace: bool,
+    /// The agent may ask a person, so its server is watched for requests.
+    pub asks_approval: bool,
+    /// The task container is one of ours and always leaves a report. A user's own attach image need not.
+    pub report_required: bool,
+}
+
+impl RunTerms {
+    /// The terms of a run that is being claimed.
+    pub fn of(task: &ResolvedTask, platform: &Platform) -> Self {
+        Self {
+            timeout: task.timeout,
+            startup_timeout: task.startup_timeout,
+            retry: task.retry.clone(),
+            retain_workspace: task.workspace.as_ref().is_some_and(|workspace| workspace.retain_on_failure),
+            asks_approval: may_ask(task),
+            report_required: !attaches(task) || task.agent.attach_image == platform.attach_image,
+        }
+    }
+
+    /// The terms on which the current run of `task` was claimed.
+    pub fn of_run(task: &Task, platform: &Platform) -> Self {
+        let resolved = task.status.as_ref().and_then(|status| status.resolved.as_ref());
+        match resolved.and_then(|resolved| resolved.terms.as_deref()) {
+            Some(terms) => Self::recorded(terms.clone(), platform),
+            None => Self::unrecorded(task, platform),
+        }
+    }
+
+    /// The form for `status.resolved.terms`. Defaults are left out.
+    pub fn to_status(&self) -> RunTermsStatus {
+        // Without `..`: a new term does not compile until it is recorded.
+        let Self { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_required } = self;
+        let written = |span: Duration| api::Duration::from(span.min(LONGEST));
+        let retry = Retry { backoff: retry.backoff.map(|backoff| written(backoff.to_std())), ..retry.clone() };
+        RunTermsStatus {
+            timeout: timeout.map(written),
+            startup_timeout: Some(written(*startup_timeout)),
+            retry: Some(retry).filter(|retry| *retry != Retry::default()),
+            retain_workspace: retain_workspace.then_some(true),
+            asks_approval: asks_approval.then_some(true),
+            report_optional: (!report_required).then_some(true),
+        }
+    }
+
+    fn recorded(terms: RunTermsStatus, platform: &Platform) -> Self {
+        let RunTermsStatus { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_optional } =
+            terms;
+        Self {
+            timeout: span(timeout),
+            startup_timeout: span(startup_timeout).unwrap_or(platform.startup_timeout),
+            retry: retry.unwrap_or_default(),
+            retain_workspace: retain_workspace.unwrap_or_default(),
+            asks_approval: asks_approval.unwrap_or_default(),
+            report_required: !report_optional.unwrap_or_default(),
+        }
+    }
+
+    /// The terms of a run that an older version claimed: the Task's own settings, which cannot change any more, and the
+    /// platform's defaults. Files whose fate is unknown are kept, and an agent that may ask is watched.
+    fn unrecorded(task: &Task, platform: &Platform) -> Self {
+        let spec = &task.spec;
+        let approval = spec.approval.as_ref();
+        Self {
+            timeout: span(spec.timeout),
+            startup_timeout: span(spec.run.startup_timeout).unwrap_or(platform.startup_timeout),
+            retry: spec.run.retry.clone().or_else(|| platform.retry.clone()).unwrap_or_default(),
+            retain_workspace: spec.workspace.as_ref().is_none_or(|workspace| workspace.retain_on_failure),
+            asks_approval: spec.agent_ref.is_some()
+                && approval.is_none_or(|approval| approval.mode != ApprovalMode::Never),
+            report_required: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
+
+    use api::{Agent, AgentTemplate, kinds::task::ResolvedStatus, run::RetryCause};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        run::resolve::{Sources, resolve_task},
+        sample,
+    };
+
+    fn template(spec: &Value) -> AgentTemplate {
+        AgentTemplate::new("t", serde_json::from_value(spec.clone()).unwrap())
+    }
+
+    fn task(spec: &Value) -> Task {
+        Task::new("k", serde_json::from_value(spec.clone()).unwrap())
+    }
+
+    /// The Task after the claim: its status went through the API server as JSON.
+    fn claimed(task: &Task, target: Sources<'_>, platform: &Platform) -> Task {
+        let (resolved, _) = resolve_task(task, target, platform).unwrap();
+        let terms = Some(Box::new(RunTerms::of(&resolved, platform).to_status()));
+        let mut task = task.clone();
+        task.status.get_or_insert_default().resolved = Some(ResolvedStatus { terms, ..ResolvedStatus::default() });
+        serde_json::from_value(serde_json::to_value(task).unwrap()).unwrap()
+    }
+
+    /// Claims a Task on a template, then edits the configuration: the terms are `expected` before and after.
+    #[track_caller]
+    fn on_template(template_spec: Value, task_spec: Value, expected: impl FnOnce(&mut RunTerms)) {
+        let platform = sample::platform();
+        let claimed = claimed(&task(&task_spec), Sources::Template(&template(&template_spec)), &platform);
+        holds(&claimed, &platform, expected);
+    }
+
+    #[track_caller]
+    fn on_agent(agent_spec: Value, template_spec: Value, task_spec: Value, expected: impl FnOnce(&mut RunTerms)) {
+        let platform = sample::platform();
+        let mut agent = Agent::new("a", serde_json::from_value(agent_spec).unwrap());
+        agent.spec.template_ref = Some(api::refs::LocalRef::new("t"));
+        let template = template(&template_spec);
+        let target = Sources::Agent { agent: &agent, template: Some(&template), url: "http://a" };
+        holds(&claimed(&task(&task_spec), target, &platform), &platform, expected);
+    }
+
+    #[track_caller]
+    fn holds(claimed: &Task, platform: &Platform, expected: impl FnOnce(&mut RunTerms)) {
+        let mut terms = RunTerms {
+            timeout: None,
+            startup_timeout: platform.startup_timeout,
+            retry: Retry::default(),
+            retain_workspace: false,
+            asks_approval: false,
+            report_required: true,
+        };
+        expected(&mut terms);
+        // Neither the Agent nor the template is an argument: after the claim only the configuration can be another one.
+        let edited = Platform {
+            startup_timeout: Duration::from_secs(1),
+            attach_image: "another:1".into(),
+            retry: Some(Retry { max_retries: 9, ..Retry::default() }),
+            ..platform.clone()
+        };
+        for platform in [platform, &edited] {
+            assert_eq!(RunTerms::of_run(claimed, platform), terms);
+        }
+    }
+
+    #[test]
+    fn a_run_without_settings_has_the_defaults_of_the_platform_at_its_claim() {
+        on_template(json!({}), json!({}), |_| ());
+        on_agent(json!({}), json!({}), json!({}), |_| ());
+    }
+
+    #[test]
+    fn the_timeout_holds() {
+        on_template(json!({}), json!({"timeout": "1h30m"}), |terms| terms.timeout = Some(Duration::from_mins(90)));
+        // Zero is what tools write for "unset".
+        on_template(json!({}), json!({"timeout": "0s"}), |_| ());
+    }
+
+    #[test]
+    fn the_startup_timeout_holds() {
+        let own = json!({"startupTimeout": "1500ms"});
+        on_template(own.clone(), json!({}), |terms| terms.startup_timeout = Duration::from_millis(1500));
+        on_agent(json!({}), own.clone(), json!({}), |terms| terms.startup_timeout = Duration::from_millis(1500));
+        on_template(own, json!({"startupTimeout": "7s"}), |terms| terms.startup_timeout = Duration::from_secs(7));
+    }
+
+    #[test]
+    fn the_retry_policy_holds() {
+        let retry = json!({"retry": {"maxRetries": 2, "causes": ["NonZeroExit"], "backoff": "1m"}});
+        let expected = |terms: &mut RunTerms| {
+            let causes = Some(vec![RetryCause::NonZeroExit]);
+            terms.retry = Retry { max_retries: 2, causes, backoff: Some(Duration::from_mins(1).into()) };
+        };
+        on_template(retry.clone(), json!({}), expected);
+        on_agent(json!({}), retry.clone(), json!({}), expected);
+        on_template(json!({}), retry, expected);
+    }
+
+    #[test]
+    fn the_workspace_is_retained_as_it_was_claimed() {
+        for retain in [true, false] {
+            let workspace = json!({"workspace": {"accessMode": "ReadWriteOnce", "retainOnFailure": retain}});
+            on_template(workspace.clone(), json!({}), |terms| terms.retain_workspace = retain);
+            on_agent(workspace.clone(), json!({}), json!({}), |terms| terms.retain_workspace = retain);
+            on_template(json!({}), workspace, |terms| terms.retain_workspace = retain);
+        }
+    }
+
+    #[test]
+    fn approval_holds_where_an_agent_has_a_server_to_ask() {
+        let ask = json!({"approval": {"mode": "Ask"}});
+        on_agent(ask.clone(), json!({}), json!({}), |terms| terms.asks_approval = true);
+        on_agent(json!({}), ask.clone(), json!({}), |terms| terms.asks_approval = true);
+        on_agent(json!({}), json!({}), ask.clone(), |terms| terms.asks_approval = true);
+        on_agent(ask, json!({}), json!({"approval": {"mode": "Never"}}), |_| ());
+        on_agent(json!({"command": ["x"], "approval": {"mode": "Ask"}}), json!({}), json!({}), |_| ());
+    }
+
+    #[test]
+    fn only_an_attach_image_of_the_user_need_not_leave_a_report() {
+        let own = json!({"attachImage": "mine:1"});
+        on_agent(own.clone(), json!({}), json!({}), |terms| terms.report_required = false);
+        on_agent(json!({}), own.clone(), json!({}), |terms| terms.report_required = false);
+        // The image is not used there.
+        on_template(own, json!({}), |_| ());
+        on_agent(json!({"attachImage": "mine:1", "command": ["x"]}), json!({}), json!({}), |_| ());
+    }
+
+    #[test]
+    fn terms_are_recorded_without_defaults() {
+        let platform = sample::platform();
+        let plain = RunTerms::of(&sample::task(sample::agent()), &platform).to_status();
+        assert_eq!(serde_json::to_value(plain).unwrap(), json!({"startupTimeout": "300s"}));
+    }
+
+    #[test]
+    fn a_duration_that_the_schema_would_refuse_is_cut() {
+        let mut task = sample::task(sample::agent());
+        task.timeout = Some(Duration::from_secs(u64::MAX));
+        task.retry.backoff = Some(Duration::from_secs(u64::MAX).into());
+        let terms = RunTerms::of(&task, &sample::platform()).to_status();
+        let longest = json!("999999999s");
+        assert_eq!(serde_json::to_value(terms.timeout).unwrap(), longest);
+        assert_eq!(serde_json::to_value(terms.retry.unwrap().backoff).unwrap(), longest);
+    }
+
+    #[test]
+    fn a_run_that_an_older_version_claimed_has_the_settings_of_its_task_and_the_defaults() {
+        let platform = Platform {
+            startup_timeout: Duration::from_mins(7),
+            retry: Some(Retry { max_retries: 3, ..Retry::default() }),
+            ..sample::platform()
+        };
+        let unset = RunTerms::of_run(&task(&json!({"agentRef": {"name": "a"}})), &platform);
+        let expected = RunTerms {
+            timeout: None,
+            startup_timeout: Duration::from_mins(7),
+            retry: Retry { max_retries: 3, ..Retry::default() },
+            retain_workspace: true,
+            asks_approval: true,
+            report_required: true,
+        };
+        assert_eq!(unset, expected);
+        let own = json!({
+            "templateRef": {"name": "t"}, "timeout": "1m", "startupTimeout": "2s", "retry": {"maxRetries": 1},
+            "workspace": {"retainOnFailure": false},
+        });
+        let expected = RunTerms {
+            timeout: Some(Duration::from_mins(1)),
+            startup_timeout: Duration::from_secs(2),
+            retry: Retry { max_retries: 1, ..Retry::default() },
+            retain_workspace: false,
+            asks_approval: false,
+            report_required: true,
+        };
+        assert_eq!(RunTerms::of_run(&task(&own), &platform), expected);
+    }
+}

@@ -1,0 +1,441 @@
+//! The Pod of one run of a Task.
+//!
+//! Two kinds. A Task on an Agent's server needs only a small client that hands over the prompt and watches: see
+//! [`attach_pod`]. A Task on a template, or with a command of its own, works in its own Pod: see [`own_pod`].
+
+use api::{
+    TaskSpec,
+    names::labels,
+    run::{ApprovalMode, Workspace, WorkspaceAccess},
+};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapVolumeSource, Container, EnvVar, EphemeralVolumeSource, KeyToPath, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate, Pod, PodSpec, ResourceRequirements, Volume, VolumeMount, VolumeResourceRequirements,
+};
+
+use crate::{
+    contract::{
+        environment as variables,
+        paths::{self, OPENCODE, OUR_BINARY},
+    },
+    opencode::CompiledConfig,
+    platform::Platform,
+    run::{
+        budget::Allowance,
+        resolved::{Place, ResolvedAgent, ResolvedTask},
+    },
+    workload::{
+        build::{self, BuildError, Owner},
+        containers::{self, Shared, git_volume},
+        contexts::{self, Bundle, ContextPlan, FileItem},
+        environment::{self, TASK_SHELL_ENV, Traced, var},
+        names, security,
+        volumes::{self, Mounted, amount},
+        workbench::{self, Materials},
+    },
+};
+
+/// Memory that `opencode run` needs: it is killed at 512Mi and works at 640Mi.
+const RUN_MEMORY: &str = "640Mi";
+/// Memory that nothing may exceed unless its user says so.
+const MOST_MEMORY: &str = "4Gi";
+/// Memory of the attach client; a user's own attach image with the real OpenCode takes more, hence the limit.
+const ATTACH_MEMORY: (&str, &str) = ("64Mi", "512Mi");
+
+/// Which run of which Task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskIdentity<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID: a Task of the same name that was created later is another Task.
+    pub uid: &'a str,
+    /// Which run of it.
+    pub epoch: i64,
+}
+
+/// What a Pod is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskPodInput<'a> {
+    /// Which run.
+    pub task: TaskIdentity<'a>,
+    /// Its settings.
+    pub resolved: &'a ResolvedTask,
+    /// The platform.
+    pub platform: &'a Platform,
+    /// Its contexts.
+    pub contexts: &'a ContextPlan,
+    /// The most that it may use.
+    pub allowance: Allowance,
+}
+
+/// What a run needs, in the order in which it is created.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskObjects {
+    /// Its contexts.
+    pub config_maps: Vec<ConfigMap>,
+    /// Its Pod.
+    pub pod: Pod,
+}
+
+/// Whether the Task runs on an Agent's server through the attach client. A command of its own means a Pod of its own.
+pub fn attaches(task: &ResolvedTask) -> bool {
+    matches!(task.place, Place::Agent { .. }) && task.agent.command.is_none()
+}
+
+/// Refuses what a Task asks for and would not get where it runs.
+pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError> {
+    let agent = &resolved.agent;
+    match &resolved.place {
+        Place::Agent { name, .. } if attaches(resolved) => {
+            let refused = |field, advice| Err(BuildError::OfTheAgent { field, agent: name.clone(), advice });
+            if task.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+                return refused("tools", "set tools on the Agent");
+            }
+            if task.workspace.is_some() {
+                return refused("workspace", "set persistence.workspace on the Agent");
+            }
+            Ok(())
+        }
+        // A custom command does not use our approvals.
+        _ if agent.command.is_none() && agent.approval.mode != ApprovalMode::Never => {
+            Err(BuildError::NoApprover(agent.approval.mode))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The Pod of a Task that works in it.
+pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<TaskObjects, BuildError> {
+    let TaskPodInput { task, resolved, platform, contexts: plan, allowance: _ } = *input;
+    let agent = &resolved.agent;
+    let (workspace_volume, workspace) = workspace(input)?;
+    let shared = Shared { platform, agent, env: shared_env(input), workspace, outside: workbench::outside(plan) };
+    let config_map = names::task_context(task.name);
+    let bench = workbench::set_up(&Materials {
+        shared,
+        plan,
+        config,
+        workspace_volume,
+        config_map,
+        shell_env: TASK_SHELL_ENV,
+    })?;
+
+    let title = names::session_title(task.namespace, task.name, task.uid);
+    let mut command = vec![OUR_BINARY.to_owned(), "shim".to_owned(), "--".to_owned()];
+    let mut env = environment::home();
+    env.extend(task_env(input));
+    env.extend(password_env(input));
+    if let Some(own) = &agent.command {
+        command.extend(own.iter().cloned());
+        env.push(var(variables::SHIM_FORMAT, "plain"));
+    } else {
+        let run = [OPENCODE, "run", "--format", "json", "--title", &title];
+        command.extend(run.map(str::to_owned));
+        env.push(var(variables::SHIM_FORMAT, "opencode-json"));
+        env.extend(plan.prompt_file.as_ref().map(|path| var(variables::SHIM_STDIN_FILE, path)));
+    }
+    env.extend(bench.env);
+    let container = Container {
+        name: "agent".to_owned(),
+        image: Some(agent.executor_image.clone()),
+        image_pull_policy: Some(containers::pull_policy(&agent.executor_image).to_owned()),
+        command: Some(command),
+        working_dir: Some(plan.workspace_dir.clone()),
+        env: Some(environment::settle(env)),
+        env_from: Some(bench.env_from).filter(|sources| !sources.is_empty()),
+        volume_mounts: Some(build::distinct(bench.mounts)?),
+        resources: Some(resources(agent, RUN_MEMORY)),
+        lifecycle: agent.pod.lifecycle.clone(),
+        termination_message_policy: Some("File".to_owned()),
+        security_context: Some(security::agent_container(&agent.pod)),
+        ..Container::default()
+    };
+    let mut init_containers = bench.init_containers;
+    for service in &resolved.services {
+        if service.name == container.name || init_containers.iter().any(|other| other.name == service.name) {
+            return Err(BuildError::ServiceName(service.name.clone()));
+        }
+        init_containers.push(containers::side_service(service));
+    }
+    let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
+    let spec = build::pod_spec(agent, init_containers, vec![container], bench.volumes, extra_volumes)?;
+    Ok(objects(input, spec, bench.bundle))
+}
+
+/// The Pod of a Task on an Agent's server. It holds a client, the prompt and the files that the client hands over; the
+/// agent's credentials, volumes, hooks and resources belong to the server and stay there.
+pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
+    let TaskPodInput { task, resolved, contexts: plan, .. } = *input;
+    let agent = &resolved.agent;
+    // The platform's own image is known to hold our client. Another one may hold the real OpenCode, which reads its prompt
+    // from standard input and ignores SIGTERM as PID 1: it gets the shim.
+    let shimmed = agent.attach_image != input.platform.attach_image;
+    let mut given = plan.files.clone();
+    let stdin = if shimmed { with_contexts(plan, &mut given) } else { None };
+    let bundle = contexts::pack(&names::task_context(task.name), &given)?;
+    let files = AttachFiles::plan(input, &bundle, shimmed);
+
+    let mut env = environment::home();
+    env.push(var(variables::TMPDIR, paths::HOME));
+    env.extend(task_env(input));
+    env.extend(plan.prompt_file.as_ref().map(|path| var(variables::PROMPT_FILE, path)));
+    env.extend(plan.context_file.as_ref().map(|path| var(variables::KUBEOPENCODE_SYSTEM_FILE, path)));
+    env.extend(plan.delivery.as_ref().map(|directory| var(variables::DELIVERY_DIR, directory)));
+    env.extend(password_env(input));
+    if shimmed {
+        env.push(var(variables::SHIM_FORMAT, "client"));
+        env.extend(stdin.map(|path| var(variables::SHIM_STDIN_FILE, path)));
+    }
+    let mut mounts = vec![Mounted { mount: files.mount, what: "the workspace".to_owned() }];
+    mounts.push(Mounted { mount: volumes::mount("tmp", paths::HOME), what: "the home directory".to_owned() });
+    if shimmed {
+        mounts.push(Mounted { mount: volumes::mount("tools", paths::TOOLS), what: "our tools".to_owned() });
+    }
+    if agent.ca_bundle.is_some() {
+        env.extend(environment::authorities());
+        mounts.push(Mounted { mount: volumes::authorities_mount(), what: "caBundle".to_owned() });
+    }
+    env.extend(shared_env(input));
+    env.extend(agent.pod.extra_env.iter().flatten().cloned());
+
+    let title = names::session_title(task.namespace, task.name, task.uid);
+    let url = server_url(resolved).unwrap_or_default();
+    let mut command: Vec<String> = Vec::new();
+    if shimmed {
+        command.extend([OUR_BINARY, "shim", "--"].map(str::to_owned));
+    }
+    command.extend(["opencode", "run", "--attach", url, "--title", &title].map(str::to_owned));
+    let container = Container {
+        name: "agent".to_owned(),
+        image: Some(agent.attach_image.clone()),
+        image_pull_policy: Some(containers::pull_policy(&agent.attach_image).to_owned()),
+        command: Some(command),
+        working_dir: Some(plan.workspace_dir.clone()),
+        env: Some(environment::settle(env)),
+        volume_mounts: Some(build::distinct(mounts)?),
+        resources: Some(memory(ATTACH_MEMORY.0, ATTACH_MEMORY.1)),
+        termination_message_policy: Some("File".to_owned()),
+        security_context: Some(security::agent_container(&agent.pod)),
+        ..Container::default()
+    };
+    let mut all = files.volumes;
+    all.push(volumes::empty("tmp"));
+    all.extend(agent.ca_bundle.as_ref().and_then(volumes::authorities));
+    let extra_volumes = mounted_by(&files.init_containers, agent.pod.extra_volumes.as_deref().unwrap_or_default());
+    let spec = build::pod_spec(agent, files.init_containers, vec![container], all, &extra_volumes)?;
+    Ok(objects(input, spec, bundle))
+}
+
+/// The volumes that these containers mount. The others of an Agent belong to its server.
+fn mounted_by(containers: &[Container], volumes: &[Volume]) -> Vec<Volume> {
+    let mounts = || containers.iter().flat_map(|container| container.volume_mounts.iter().flatten());
+    volumes.iter().filter(|volume| mounts().any(|mount| mount.name == volume.name)).cloned().collect()
+}
+
+/// What a client reads that knows only one text: the contexts without a path, and the prompt. Answers where it is.
+fn with_contexts(plan: &ContextPlan, files: &mut Vec<FileItem>) -> Option<String> {
+    let (Some(system), Some(prompt)) = (plan.system(), plan.prompt()) else { return plan.prompt_file.clone() };
+    let target_path = format!("{}/{}/prompt.md", plan.workspace_dir, paths::PLATFORM_DIRECTORY);
+    files.push(FileItem {
+        target_path: target_path.clone(),
+        content: format!("{system}\n{prompt}"),
+        mode: None,
+        about: "contexts without a path, and the prompt".to_owned(),
+    });
+    Some(target_path)
+}
+
+/// How the prompt and the files reach the attach client.
+struct AttachFiles {
+    init_containers: Vec<Container>,
+    volumes: Vec<Volume>,
+    mount: VolumeMount,
+}
+
+impl AttachFiles {
+    fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
+        let plan = input.contexts;
+        match bundle.config_maps.as_slice() {
+            // Most Tasks: a prompt and perhaps a text. No container has to run before the client.
+            [(name, _)] if plan.delivery.is_none() && !with_tools => Self::direct(plan, bundle, name),
+            _ => Self::prepared(input, bundle, with_tools),
+        }
+    }
+
+    /// The ConfigMap itself is the workspace.
+    fn direct(plan: &ContextPlan, bundle: &Bundle, config_map: &str) -> Self {
+        let items = bundle.mappings.iter().filter_map(|mapping| {
+            let path = mapping.target_path.strip_prefix(&plan.workspace_dir).ok()?.to_str()?.to_owned();
+            let mode = mapping.file_mode.and_then(|mode| i32::try_from(mode).ok());
+            Some(KeyToPath { key: mapping.key.clone()?, path, mode })
+        });
+        let source = ConfigMapVolumeSource {
+            name: config_map.to_owned(),
+            items: Some(items.collect()),
+            ..ConfigMapVolumeSource::default()
+        };
+        Self {
+            init_containers: Vec::new(),
+            volumes: vec![Volume { name: "context-files".to_owned(), config_map: Some(source), ..Volume::default() }],
+            mount: VolumeMount { read_only: Some(true), ..volumes::mount("context-files", &plan.workspace_dir) },
+        }
+    }
+
+    /// The files are put together first, by the same containers as in a Pod of its own.
+    fn prepared(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
+        let plan = input.contexts;
+        let workspace = volumes::mount("workspace", &plan.workspace_dir);
+        let shared = Shared {
+            platform: input.platform,
+            agent: &input.resolved.agent,
+            env: shared_env(input),
+            workspace: workspace.clone(),
+            outside: Vec::new(),
+        };
+        let mut init_containers = vec![shared.context_init(plan, bundle, with_tools)];
+        init_containers.extend(plan.git.iter().enumerate().map(|(index, mount)| shared.git_init(index, mount)));
+        init_containers.extend(plan.urls.iter().enumerate().map(|(index, url)| shared.url_init(index, url)));
+        let mut all = vec![volumes::empty("workspace"), bundle.volume("context-files")];
+        all.extend(with_tools.then(|| volumes::empty("tools")));
+        for (index, directory) in plan.directories.iter().enumerate() {
+            all.push(volumes::config_map(&format!("dir-mount-{index}"), &directory.config_map, directory.optional));
+        }
+        all.extend((0..plan.git.len()).map(|index| volumes::empty(&git_volume(index))));
+        Self { init_containers, volumes: all, mount: workspace }
+    }
+}
+
+fn objects(input: &TaskPodInput<'_>, mut spec: PodSpec, bundle: Bundle) -> TaskObjects {
+    let TaskIdentity { namespace, name, uid, epoch } = input.task;
+    let owner = Owner { kind: "Task", namespace, name, uid };
+    let epoch_text = epoch.to_string();
+    let ours = build::labels_of([build::app(), (labels::TASK, name)]);
+    let mut pod_labels = ours.clone();
+    pod_labels.insert(labels::RUN_EPOCH.to_owned(), epoch_text);
+    let pod_settings = &input.resolved.agent.pod;
+    let pod_labels = build::with_user_labels(pod_labels, pod_settings);
+    let mut metadata = owner.metadata(names::task_pod(name, epoch), pod_labels);
+    let mut annotations = build::labels_of([("kubectl.kubernetes.io/default-container", "agent")]);
+    annotations.extend(pod_settings.annotations.clone().unwrap_or_default());
+    metadata.annotations = Some(annotations);
+    spec.restart_policy = Some("Never".to_owned());
+    let asked_for = !input.resolved.contexts.is_empty() || !input.resolved.agent.contexts.is_empty();
+    if !asked_for && let Some(files) = bundle.carried(&mut spec, "context-files") {
+        metadata.annotations.get_or_insert_default().extend(files);
+        return TaskObjects { config_maps: Vec::new(), pod: Pod { metadata, spec: Some(spec), status: None } };
+    }
+    TaskObjects { config_maps: owner.config_maps(bundle, &ours), pod: Pod { metadata, spec: Some(spec), status: None } }
+}
+
+/// Identity, limits and approvals of the run.
+fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
+    let TaskPodInput { task, resolved, contexts: plan, .. } = input;
+    let agent = &resolved.agent;
+    let mut env = vec![
+        var(variables::TASK_NAME, task.name),
+        var(variables::TASK_NAMESPACE, task.namespace),
+        var(variables::TASK_UID, task.uid),
+        var(variables::TASK_EPOCH, task.epoch.to_string()),
+        var(variables::WORKSPACE_DIR, &plan.workspace_dir),
+        var(variables::OUTCOME_FILE, paths::TERMINATION_LOG),
+        var(variables::STALL_TIMEOUT_SECONDS, agent.stall_timeout.as_secs().max(1).to_string()),
+    ];
+    let waits = match agent.approval.mode {
+        ApprovalMode::Never => None,
+        ApprovalMode::Ask => Some("Wait"),
+        ApprovalMode::Always => Some("Always"),
+    };
+    if let Some(mode) = waits {
+        env.push(var(variables::APPROVAL_MODE, mode));
+        let timeout = agent.approval.timeout.map(|timeout| timeout.to_std().as_secs().max(1));
+        env.extend(timeout.map(|seconds| var(variables::APPROVAL_TIMEOUT_SECONDS, seconds.to_string())));
+    }
+    let Allowance { tokens, cost } = input.allowance;
+    env.extend(tokens.map(|most| var(variables::BUDGET_MAX_TOKENS, most.to_string())));
+    env.extend(cost.map(|most| var(variables::BUDGET_MAX_COST, most.to_string())));
+    env
+}
+
+fn password_env(input: &TaskPodInput<'_>) -> Option<EnvVar> {
+    let Place::Agent { password_secret: Some(secret), .. } = &input.resolved.place else { return None };
+    Some(environment::secret(variables::OPENCODE_SERVER_PASSWORD, secret))
+}
+
+fn server_url(task: &ResolvedTask) -> Option<&str> {
+    match &task.place {
+        Place::Agent { url, .. } => Some(url),
+        Place::Template { .. } => None,
+    }
+}
+
+/// Proxy and traces, in every container of the Pod.
+fn shared_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
+    let TaskPodInput { task, resolved, platform, .. } = input;
+    let host = server_url(resolved).and_then(host_of);
+    let mut env = environment::proxy(resolved.agent.proxy.as_ref(), platform, host);
+    let pod = names::task_pod(task.name, task.epoch);
+    let (Place::Agent { name: agent, .. } | Place::Template { name: agent }) = &resolved.place;
+    let traced = Traced { namespace: task.namespace, task: Some(task.name), agent: Some(agent), pod: Some(&pod) };
+    env.extend(environment::telemetry(platform.open_telemetry.as_ref(), &traced));
+    env
+}
+
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.split_once("://")?.1;
+    let authority = rest.split(['/', '?']).next()?;
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    Some(host).filter(|host| !host.is_empty())
+}
+
+/// The volume of the workspace, and where it is mounted.
+fn workspace(input: &TaskPodInput<'_>) -> Result<(Volume, VolumeMount), BuildError> {
+    let path = &input.contexts.workspace_dir;
+    let plain = volumes::mount("workspace", path);
+    let settings = input.resolved.workspace.clone().unwrap_or_default();
+    match settings.access_mode {
+        None => Ok((volumes::empty("workspace"), plain)),
+        Some(WorkspaceAccess::ReadWriteOnce) => Ok((isolated(&settings), plain)),
+        Some(WorkspaceAccess::ReadWriteMany) => {
+            let claim = settings.claim_name.as_deref().ok_or(BuildError::NoSharedClaim)?;
+            let directory = format!("{}/{}", input.task.uid, input.task.epoch);
+            Ok((volumes::claim("workspace", claim), volumes::part("workspace", path, Some(directory))))
+        }
+    }
+}
+
+/// A claim of the Pod's own, which Kubernetes deletes with the Pod.
+fn isolated(settings: &Workspace) -> Volume {
+    let size = settings.size.as_deref().unwrap_or(api::names::defaults::TASK_WORKSPACE_SIZE);
+    let claim = PersistentVolumeClaimSpec {
+        access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+        storage_class_name: settings.storage_class_name.clone(),
+        resources: Some(VolumeResourceRequirements { requests: Some(amount("storage", size)), limits: None }),
+        ..PersistentVolumeClaimSpec::default()
+    };
+    Volume {
+        name: "workspace".to_owned(),
+        ephemeral: Some(EphemeralVolumeSource {
+            volume_claim_template: Some(PersistentVolumeClaimTemplate { metadata: None, spec: claim }),
+        }),
+        ..Volume::default()
+    }
+}
+
+/// A request and a limit of memory.
+pub(crate) fn memory(request: &str, limit: &str) -> ResourceRequirements {
+    ResourceRequirements {
+        requests: Some(amount("memory", request)),
+        limits: Some(amount("memory", limit)),
+        claims: None,
+    }
+}
+
+/// The memory of an agent whose settings say nothing.
+pub(crate) fn resources(agent: &ResolvedAgent, request: &str) -> ResourceRequirements {
+    agent.pod.resources.clone().unwrap_or_else(|| memory(request, MOST_MEMORY))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,254 @@
+//! Address policy: which addresses may be reached for a user.
+//!
+//! A link-local address, such as the metadata service of a cloud with its credentials, is never what a user means.
+//! [`check_url`] checks addresses that are written in a URL, [`PolicyResolver`] the addresses that a name resolves to, and
+//! [`redirects`] the targets of redirects.
+
+use std::{
+    error::Error,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use reqwest::{
+    Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect,
+};
+
+/// More redirects than this are a loop or a mistake.
+const MAX_REDIRECTS: usize = 10;
+
+/// Link-local addresses, and the metadata services of clouds that are not link-local.
+const LINK_LOCAL: [IpNet; 6] = [
+    v4([169, 254, 0, 0], 16),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    // Alibaba, Azure, Oracle, and Amazon over IPv6.
+    v4([100, 100, 100, 200], 32),
+    v4([168, 63, 129, 16], 32),
+    v4([192, 0, 0, 192], 32),
+    v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128),
+];
+/// Addresses that Linux connects to this machine.
+const LOOPBACK: [IpNet; 4] =
+    [v4([127, 0, 0, 0], 8), v4([0, 0, 0, 0], 8), v6([0, 0, 0, 0, 0, 0, 0, 1], 128), v6([0, 0, 0, 0, 0, 0, 0, 0], 128)];
+/// Multicast and broadcast.
+const MANY: [IpNet; 3] = [v4([224, 0, 0, 0], 4), v4([255, 255, 255, 255], 32), v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8)];
+
+/// Mapped addresses and NAT64: the last 32 bits are an IPv4 address.
+const EMBEDDED_LAST: [Ipv6Net; 2] = [
+    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
+    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
+];
+/// 6to4: the 32 bits after the prefix are an IPv4 address.
+const SIX_TO_FOUR: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
+
+const fn v4(octets: [u8; 4], length: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::from_octets(octets), length))
+}
+
+const fn v6(segments: [u16; 8], length: u8) -> IpNet {
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::from_segments(segments), length))
+}
+
+/// Whether this machine itself may be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loopback {
+    /// On one machine every server, ours too, is on a loopback address.
+    Allowed,
+    /// Only other machines may be reached.
+    Refused,
+}
+
+/// Why an address is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// 169.254.0.0/16, fe80::/10 or a metadata service.
+    #[error("is a link-local or metadata address and may not be read")]
+    LinkLocal,
+    /// A loopback or unspecified address.
+    #[error("is this machine; only other machines may be read")]
+    Loopback,
+    /// Multicast or broadcast.
+    #[error("is a multicast or broadcast address")]
+    Many,
+}
+
+/// Checks one address.
+pub fn check(address: IpAddr, loopback: Loopback) -> Result<(), Refused> {
+    let address = embedded(address);
+    let within = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&address));
+    if within(&LINK_LOCAL) {
+        Err(Refused::LinkLocal)
+    } else if loopback == Loopback::Refused && within(&LOOPBACK) {
+        Err(Refused::Loopback)
+    } else if within(&MANY) {
+        Err(Refused::Many)
+    } else {
+        Ok(())
+    }
+}
+
+/// The IPv4 address inside an IPv6 address, or the address itself.
+fn embedded(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    let octets = v6.octets();
+    let v4 = |at: usize| Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]).into();
+    if EMBEDDED_LAST.iter().any(|range| range.contains(&v6)) {
+        v4(12)
+    } else if SIX_TO_FOUR.contains(&v6) {
+        v4(2)
+    } else {
+        address
+    }
+}
+
+/// Checks the address in a URL, if the host is one: it never reaches a resolver.
+pub fn check_url(url: &Url, loopback: Loopback) -> Result<(), Refused> {
+    let host = url.host_str().unwrap_or_default();
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(address) => check(address, loopback),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Resolves a host that another program will connect to, and checks its addresses. A name that does not resolve is left
+/// to that program, which reports it.
+pub async fn check_host(host: &str, loopback: Loopback) -> Result<(), Refused> {
+    // The port is not used: only the addresses count.
+    let Ok(addresses) = tokio::net::lookup_host((host, 0)).await else { return Ok(()) };
+    addresses.into_iter().try_for_each(|address| check(address.ip(), loopback))
+}
+
+/// A target that is refused: a name, or an address that a redirect leads to.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RefusedTarget {
+    /// A name with a refused address.
+    #[error("{name} resolves to {address}, which {refused}")]
+    Name {
+        /// The name.
+        name: String,
+        /// The refused address.
+        address: IpAddr,
+        /// Why the address is refused.
+        refused: Refused,
+    },
+    /// A redirect to a refused address.
+    #[error("it redirects to {host}, which {refused}")]
+    Redirect {
+        /// The address.
+        host: String,
+        /// Why the address is refused.
+        refused: Refused,
+    },
+}
+
+impl RefusedTarget {
+    /// The refusal that made a request fail, if one did.
+    pub fn behind(error: &reqwest::Error) -> Option<&Self> {
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            if let Some(refused) = inner.downcast_ref() {
+                return Some(refused);
+            }
+            cause = inner.source();
+        }
+        None
+    }
+}
+
+/// Follows redirects, but not to a refused address.
+pub(crate) fn redirects(loopback: Loopback) -> redirect::Policy {
+    redirect::Policy::custom(move |attempt| {
+        if let Err(refused) = check_url(attempt.url(), loopback) {
+            let host = attempt.url().host_str().unwrap_or_default().to_owned();
+            return attempt.error(RefusedTarget::Redirect { host, refused });
+        }
+        if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
+    })
+}
+
+/// A resolver that returns only allowed addresses. A name with one refused address is refused altogether: a second
+/// look-up could return another of its addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PolicyResolver(pub(crate) Loopback);
+
+impl Resolve for PolicyResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let loopback = self.0;
+        Box::pin(async move {
+            let name = name.as_str().to_owned();
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            for address in &found {
+                if let Err(refused) = check(address.ip(), loopback) {
+                    return Err(RefusedTarget::Name { name, address: address.ip(), refused }.into());
+                }
+            }
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_local_is_refused_in_every_spelling() {
+        let check = |text: &str, expected: Result<(), Refused>| {
+            assert_eq!(check(text.parse().unwrap(), Loopback::Refused), expected, "{text}");
+        };
+        let (local, loopback) = (Err(Refused::LinkLocal), Err(Refused::Loopback));
+        check("169.254.169.254", local);
+        check("::ffff:169.254.169.254", local);
+        check("64:ff9b::a9fe:a9fe", local);
+        check("2002:a9fe:a9fe::1", local);
+        check("fe80::1", local);
+        check("febf::1", local);
+        check("fd00:ec2::254", local);
+        check("100.100.100.200", local);
+        check("168.63.129.16", local);
+        check("192.0.0.192", local);
+        check("127.0.0.1", loopback);
+        check("0.0.0.0", loopback);
+        check("::1", loopback);
+        check("::", loopback);
+        check("::ffff:127.0.0.1", loopback);
+        check("224.0.0.1", Err(Refused::Many));
+        check("ff02::1", Err(Refused::Many));
+        check("255.255.255.255", Err(Refused::Many));
+        check("::ffff:224.0.0.1", Err(Refused::Many));
+        check("10.0.0.1", Ok(()));
+        check("93.184.216.34", Ok(()));
+        check("2606:2800:220:1::1", Ok(()));
+        check("fec0::1", Ok(()));
+    }
+
+    #[test]
+    fn loopback_is_allowed_only_on_request_and_link_local_never() {
+        assert_eq!(check(Ipv4Addr::LOCALHOST.into(), Loopback::Allowed), Ok(()));
+        assert_eq!(check("169.254.1.1".parse().unwrap(), Loopback::Allowed), Err(Refused::LinkLocal));
+    }
+
+    #[test]
+    fn an_address_is_recognised_in_every_spelling_of_a_url() {
+        for url in [
+            "http://169.254.169.254/latest/meta-data",
+            "http://2852039166/",
+            "http://0xa9fea9fe/",
+            "http://169.254.43518/",
+            "http://[fe80::1]/",
+            "http://[::ffff:a9fe:a9fe]/",
+        ] {
+            assert_eq!(check_url(&Url::parse(url).unwrap(), Loopback::Allowed), Err(Refused::LinkLocal), "{url}");
+        }
+        assert_eq!(check_url(&Url::parse("https://example.com/").unwrap(), Loopback::Refused), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_host_is_checked_by_its_addresses() {
+        assert_eq!(check_host("169.254.169.254", Loopback::Allowed).await, Err(Refused::LinkLocal));
+        assert_eq!(check_host("127.0.0.1", Loopback::Refused).await, Err(Refused::Loopback));
+        assert_eq!(check_host("127.0.0.1", Loopback::Allowed).await, Ok(()));
+    }
+}

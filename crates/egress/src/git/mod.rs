@@ -1,0 +1,164 @@
+//! git with a hardened environment, limits, and errors that say what to do.
+
+mod credentials;
+mod environment;
+mod error;
+mod repository;
+
+use std::{collections::BTreeSet, ffi::OsString, path::Path, time::Duration};
+
+use tokio::process::Command;
+
+pub use self::{
+    credentials::Credentials,
+    environment::{Access, AccessError},
+    error::{Cause, GitError},
+    repository::{BadRepository, Repository, Transport, check_ref},
+};
+use self::{
+    environment::{Directory, Environment},
+    error::last_lines,
+};
+use crate::{
+    process::{self, RunError},
+    redact::Redactor,
+};
+
+/// Runs git commands with the credentials of one repository. The private files with them are deleted when it is dropped.
+#[derive(Debug)]
+pub struct Git {
+    environment: Environment,
+    url: String,
+    timeout: Duration,
+    redactor: Redactor,
+}
+
+impl Git {
+    /// Writes the private files that git and ssh need.
+    pub fn prepare(access: &Access<'_>) -> Result<Self, AccessError> {
+        Ok(Self {
+            environment: Environment::prepare(access)?,
+            url: access.repository.url.clone(),
+            timeout: access.timeout,
+            redactor: Redactor::new(access.credentials.password.clone()),
+        })
+    }
+
+    /// The private directory, which other files for git may be put into.
+    pub fn directory(&self) -> &Path {
+        self.environment.directory()
+    }
+
+    /// Runs git with the credentials, in a directory that only this process has written.
+    pub async fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
+        self.execute(directory, arguments, self.environment.variables(Directory::Own)).await
+    }
+
+    /// Runs git in a directory that the agent may have written: without credentials, hooks, or anything else that a
+    /// repository's own configuration makes git execute.
+    pub async fn run_untrusted(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
+        self.untrusted(directory, arguments, "none").await
+    }
+
+    /// The same for a command that fetches from a local directory.
+    pub async fn fetch_untrusted(&self, directory: &Path, arguments: &[&str]) -> Result<String, GitError> {
+        self.untrusted(directory, arguments, "file").await
+    }
+
+    async fn untrusted(&self, path: &Path, arguments: &[&str], protocol: &str) -> Result<String, GitError> {
+        let variables =
+            |filters: &[String]| self.environment.variables(Directory::Untrusted { path, protocol, filters });
+        let listing = ["config", "--name-only", "--get-regexp", r"^filter\..*"];
+        // Fails when there is no filter, which is the usual case.
+        let found = self.execute(path, &listing, variables(&[])).await.unwrap_or_default();
+        let filters: BTreeSet<&str> = found.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
+        let filters: Vec<String> = filters.into_iter().map(str::to_owned).collect();
+        self.execute(path, arguments, variables(&filters)).await
+    }
+
+    async fn execute(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        variables: Vec<(OsString, OsString)>,
+    ) -> Result<String, GitError> {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(directory).env_clear().envs(variables);
+        let name = self.describe(arguments);
+        let finished = process::run(&mut command, self.timeout).await.map_err(|error| match error {
+            RunError::Start(error) => GitError::Start(error),
+            RunError::TimedOut => GitError::TimedOut { command: name.clone(), limit: self.timeout },
+            RunError::TooLong => GitError::TooLong { command: name.clone() },
+        })?;
+        if finished.status.success() {
+            return Ok(String::from_utf8_lossy(&finished.stdout).into_owned());
+        }
+        Err(self.explain(name, &String::from_utf8_lossy(&finished.stderr)))
+    }
+
+    /// The command without its options, for messages.
+    fn describe(&self, arguments: &[&str]) -> String {
+        let words: Vec<&str> = arguments.iter().copied().filter(|argument| !argument.starts_with('-')).collect();
+        self.redactor.clean(&words.join(" "))
+    }
+
+    fn explain(&self, command: String, stderr: &str) -> GitError {
+        let mut detail = self.redactor.clean(&last_lines(stderr));
+        let url = self.url.clone();
+        match Cause::of(stderr) {
+            Cause::HostKey => GitError::HostKey { url, detail },
+            Cause::Credentials => GitError::Credentials { url, detail },
+            cause => {
+                if cause == Cause::NoUser {
+                    detail += " (ssh needs the running user in /etc/passwd; use https, or a user that the image knows)";
+                }
+                GitError::Failed { command, detail, cause }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authorities::Authorities;
+
+    fn explain(stderr: &str) -> GitError {
+        let access = Access {
+            repository: &Repository::parse("https://h/r", false).unwrap(),
+            credentials: &Credentials { password: Some("hunter2".to_owned()), ..Credentials::default() },
+            authorities: &Authorities::default(),
+            allow_file: false,
+            timeout: Duration::from_secs(1),
+            process: &|_| None,
+        };
+        Git::prepare(&access).unwrap().explain("fetch".to_owned(), stderr)
+    }
+
+    #[test]
+    fn refusals_say_which_secret_keys_are_expected() {
+        for stderr in [
+            "fatal: could not read Username for 'https://h': terminal prompts disabled\n",
+            "remote: x\nfatal: Authentication failed for 'https://me:hunter2@h/r/'\n",
+            "git@h: Permission denied (publickey).\r\nfatal: Could not read from remote repository.\n",
+        ] {
+            let error = explain(stderr);
+            assert!(error.is_permanent());
+            let text = error.to_string();
+            assert!(text.contains("`username` and `password`") && text.contains("`ssh-privatekey`"), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_failures_are_worth_another_attempt() {
+        let error = explain("fatal: unable to access 'https://h/r/': Could not resolve host: h\n");
+        assert!(!error.is_permanent());
+        assert!(error.to_string().contains("Could not resolve host"), "{error}");
+    }
+
+    #[test]
+    fn a_false_host_is_not_retried() {
+        assert!(matches!(explain("Host key verification failed.\n"), GitError::HostKey { .. }));
+    }
+}

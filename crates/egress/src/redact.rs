@@ -1,0 +1,90 @@
+//! Texts without secrets, before they are logged, recorded or put into an error.
+
+use serde_json::Value;
+
+use crate::userinfo::{HIDDEN, hide_userinfo, percent_encode};
+
+/// Shorter values are not replaced: hiding every `a` or `1234` would destroy the text and protect nothing.
+const SHORTEST: usize = 6;
+
+/// Holds secret values and hides them in any text.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// Longest first, so that a secret that contains another one disappears whole.
+    secrets: Vec<String>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Redactor({} secrets)", self.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// A redactor for these values.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let secrets: Vec<String> = secrets
+            .into_iter()
+            .flat_map(|secret| {
+                let trimmed = secret.trim().to_owned();
+                let escaped = percent_encode(&trimmed);
+                [trimmed, escaped]
+            })
+            .filter(|secret| secret.len() >= SHORTEST)
+            .collect();
+        let mut redactor = Self { secrets };
+        redactor.sort();
+        redactor
+    }
+
+    /// Hides the secrets of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.secrets.extend(other.secrets);
+        self.sort();
+        self
+    }
+
+    fn sort(&mut self) {
+        self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.secrets.dedup();
+    }
+
+    /// The value with no secret in its texts. A secret with a quote or a line end looks different in JSON, so it is
+    /// replaced before the value is serialized.
+    pub fn clean_json(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.clean(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.clean_json(item)).collect(),
+            Value::Object(fields) => {
+                Value::Object(fields.iter().map(|(name, field)| (name.clone(), self.clean_json(field))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// The text without secrets.
+    pub fn clean(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), HIDDEN);
+            }
+        }
+        hide_userinfo(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_disappear_also_when_escaped_and_nested() {
+        let redactor = Redactor::new(["hunter2".to_owned(), "hunter2/longer".to_owned(), "abc".to_owned()]);
+        assert_eq!(
+            redactor.clean("x hunter2/longer hunter2%2Flonger hunter2 abc"),
+            "x [redacted] [redacted] [redacted] abc"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Termination of containers, and their terminated state.
+
+use std::{fs, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Container;
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::launch::Directories;
+use crate::{
+    logs::{Log, last_lines},
+    pod::{
+        lifecycle::Terminated,
+        probe::{Action, Prober},
+    },
+    runtime::Running,
+};
+
+/// Limit of Kubernetes for a termination message, in bytes.
+const MAX_MESSAGE: usize = 4096;
+/// Limits for the end of the log as a termination message (FallbackToLogsOnError).
+const LOG_LINES: usize = 80;
+const LOG_BYTES: usize = 2048;
+/// Minimum time between SIGTERM and SIGKILL.
+const MIN_GRACE: Duration = Duration::from_millis(50);
+
+/// Stops a container: preStop hook, SIGTERM to all its processes, and SIGKILL after the grace period. Returns after the
+/// last signal; the exit is reported separately.
+pub(crate) async fn stop(running: Running, grace: Duration, hook: Option<(Prober, Action)>) {
+    let deadline = Instant::now() + grace.max(MIN_GRACE);
+    if let Some((prober, action)) = hook {
+        // The result of the hook is irrelevant: the container is stopped anyway.
+        let _ = tokio::time::timeout_at(deadline, prober.execute(&action, grace)).await;
+    }
+    running.signal(Signal::TERM);
+    tokio::time::sleep_until(deadline).await;
+    running.signal(Signal::KILL);
+}
+
+/// The exit of a container's main process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub(crate) code: i32,
+    pub(crate) signal: Option<i32>,
+    /// Whether the kernel OOM killer killed a process.
+    pub(crate) out_of_memory: bool,
+}
+
+/// The terminated state of a run, with its termination message.
+pub(crate) fn describe(
+    container: &Container,
+    run: u32,
+    Exit { code, signal, out_of_memory }: Exit,
+    started_at: Option<Timestamp>,
+    directories: &Directories,
+    log: &Log,
+) -> Terminated {
+    let message_file = fs::read(directories.message(&container.name, run)).unwrap_or_default();
+    let message_file = &message_file[message_file.len().saturating_sub(MAX_MESSAGE)..];
+    let mut message = String::from_utf8_lossy(message_file).into_owned();
+    let from_log = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+    if message.is_empty() && from_log && code != 0 {
+        message = last_lines(log, run, LOG_LINES, LOG_BYTES);
+    }
+    Terminated {
+        code,
+        // Kubernetes reports a signal through the exit code.
+        signal,
+        reason: match code {
+            0 => "Completed",
+            _ if out_of_memory => "OOMKilled",
+            _ => "Error",
+        }
+        .to_owned(),
+        message: Some(message).filter(|message| !message.is_empty()),
+        started_at,
+        finished_at: Timestamp::now(),
+    }
+}
+
+/// The reason of a container that could not be started.
+pub(crate) const NOT_STARTED: &str = "StartError";
+
+/// The terminated state of a container that could not be started.
+pub(crate) fn not_started(message: String) -> Terminated {
+    let now = Timestamp::now();
+    Terminated {
+        code: 128,
+        signal: None,
+        reason: NOT_STARTED.to_owned(),
+        message: Some(message),
+        started_at: Some(now),
+        finished_at: now,
+    }
+}

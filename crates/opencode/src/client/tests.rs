@@ -1,0 +1,120 @@
+use axum::{
+    Json, Router,
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode},
+    routing::{get, post},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use super::*;
+
+/// A server that answers as OpenCode does, and a client of it.
+async fn client(router: Router) -> Client {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/base/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().nest("/base", router)).await });
+    let server = Server { directory: Some("/w".to_owned()), ..Server::at(&url, Some("sesame".to_owned())).unwrap() };
+    Client::new(crate::direct().unwrap(), server)
+}
+
+#[tokio::test]
+async fn requests_carry_the_password_and_the_directory() {
+    let config = async |headers: HeaderMap, Query(query): Query<HashMap<String, String>>| {
+        let fine = headers["authorization"] == "Basic b3BlbmNvZGU6c2VzYW1l" && query["directory"] == "/w";
+        if fine { (StatusCode::OK, "{}") } else { (StatusCode::BAD_REQUEST, "") }
+    };
+    let client = client(Router::new().route("/config", get(config))).await;
+    assert_eq!(client.ready(REQUEST).await, Ok(()));
+    assert!(client.url().ends_with("/base") && !format!("{client:?}").contains("sesame"));
+}
+
+#[tokio::test]
+async fn each_failure_has_its_error() {
+    let session = async |Path(id): Path<String>| match id.as_str() {
+        "ses_page" => (StatusCode::OK, "<html>".to_owned()),
+        "ses_long" => (StatusCode::OK, format!(r#"{{"id":"{}"}}"#, "x".repeat(2000))),
+        "ses_locked" => (StatusCode::UNAUTHORIZED, String::new()),
+        "ses_broken" => (StatusCode::BAD_GATEWAY, r#"{"name":"Bad","data":{"message":"no"}}"#.to_owned()),
+        _ => (StatusCode::NOT_FOUND, r#"{"name":"NotFoundError","data":{"message":"gone"}}"#.to_owned()),
+    };
+    let client = client(Router::new().route("/session/{id}", get(session))).await.with_max_answer(1000);
+    let broken = Error::Status { status: 502, message: "Bad: no".to_owned() };
+    for (id, expected) in [
+        ("ses_page", Error::NotOpenCode("unexpected answer at column 1".to_owned())),
+        ("ses_long", Error::NotOpenCode("the answer exceeds 1000 bytes".to_owned())),
+        ("ses_locked", Error::Unauthorized),
+        ("ses_broken", broken),
+        ("ses_9/../x", Error::NotFound("NotFoundError: gone".to_owned())),
+    ] {
+        assert_eq!(client.session(id).await, Err(expected), "{id}");
+    }
+    let nobody = Client::new(crate::direct().unwrap(), Server::at("http://127.0.0.1:9", None).unwrap());
+    assert!(matches!(nobody.ready(REQUEST).await, Err(Error::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn requests_of_a_session_are_those_of_its_subagents_too() {
+    let children = async |Path(id): Path<String>| match id.as_str() {
+        "ses_1" => Json(json!([{"id": "ses_3"}])),
+        "ses_3" => Json(json!([{"id": "ses_4"}, {"id": "ses_1"}])),
+        _ => Json(json!([])),
+    };
+    let asks = |id: &str, session: &str| json!({"id": id, "sessionID": session, "permission": "bash"});
+    let all = json!([asks("per_1", "ses_1"), asks("per_2", "ses_2"), asks("per_3", "ses_4")]);
+    let router = Router::new()
+        .route("/session/{id}/children", get(children))
+        .route("/permission", get(async move || Json(all.clone())));
+    let asked = client(router).await.permissions_of("ses_1").await.unwrap();
+    assert_eq!(asked.iter().map(|asked| asked.id.as_str()).collect::<Vec<_>>(), ["per_1", "per_3"]);
+}
+
+#[tokio::test]
+async fn commands_run_in_a_session_that_is_deleted() {
+    type Calls = Arc<Mutex<Vec<String>>>;
+    let calls = Calls::default();
+    let note = |calls: &Calls, call: String| calls.lock().unwrap().push(call);
+    let agents = json!([{"name": "explore", "mode": "subagent"}, {"name": "plan", "mode": "primary"}]);
+    let shell = async move |State(calls): State<Calls>, Json(body): Json<Value>| {
+        note(&calls, format!("{} {}", body["agent"], body["command"]));
+        Json(json!({"parts": [{"state": {"output": "removed"}}, {"text": "x"}, {"state": {"output": "again"}}]}))
+    };
+    let delete = async move |State(calls): State<Calls>, Path(id): Path<String>| note(&calls, format!("delete {id}"));
+    let router = Router::new()
+        .route("/agent", get(async move || Json(agents)))
+        .route("/session", post(async || Json(json!({"id": "ses_1"}))))
+        .route("/session/{id}/shell", post(shell))
+        .route("/session/{id}", axum::routing::delete(delete))
+        .with_state(calls.clone());
+    let outputs = client(router).await.run("chores", &["one".to_owned(), "two".to_owned()]).await.unwrap();
+    assert_eq!(outputs, ["removed\nagain", "removed\nagain"]);
+    assert_eq!(*calls.lock().unwrap(), ["\"plan\" \"one\"", "\"plan\" \"two\"", "delete ses_1"]);
+}
+
+#[tokio::test]
+async fn a_directory_that_does_not_exist_has_no_directories() {
+    let list = async |Query(query): Query<HashMap<String, String>>| match query["path"].as_str() {
+        "." => Json(json!([{"name": ".kubeopencode", "type": "directory"}, {"name": "x", "type": "file"}])),
+        "./.kubeopencode" => Json(json!([{"name": "tasks", "type": "directory"}])),
+        "./.kubeopencode/tasks" => Json(json!([{"name": "fix", "type": "directory"}])),
+        other => Json(json!({"unexpected": other})),
+    };
+    let client = client(Router::new().route("/file", get(list))).await;
+    assert_eq!(client.directories(".kubeopencode/tasks").await.unwrap(), ["fix"]);
+    assert_eq!(client.directories(".kubeopencode/other").await.unwrap(), [""; 0]);
+    assert_eq!(client.directories("x/y").await.unwrap(), [""; 0]);
+}
+
+#[test]
+fn hostile_ids_stay_in_their_place() {
+    assert_eq!(plain("ses_1/../../config?x=1#"), "ses_1configx1");
+}
+
+#[test]
+fn a_rejection_may_contain_a_message() {
+    assert_eq!(Reply::Reject(Some("use main".into())).body(), json!({"reply": "reject", "message": "use main"}));
+    assert_eq!(Reply::Reject(None).body(), json!({"reply": "reject"}));
+    assert_eq!(Reply::Always.body(), json!({"reply": "always"}));
+}

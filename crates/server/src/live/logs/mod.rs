@@ -1,0 +1,387 @@
+//! The log of a Task, as a stream that can be resumed.
+//!
+//! Lines come from the Pod while it exists, and from the archive when it does not or when the archive is complete. A
+//! line has the same ID in both, so that a client can reconnect with the last ID it received and get the lines
+//! after it.
+
+mod kept;
+mod pod;
+mod query;
+
+use std::{io, sync::Arc, time::Duration};
+
+use api::{Task, TaskPhase};
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse as _, Response, sse::Event},
+};
+use domain::contract::record;
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
+use http::{HeaderMap, header};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, ResourceExt as _};
+use observe::Key;
+use serde_json::{Value, json};
+use store::{Line, Position};
+use tokio::{sync::broadcast, time::sleep};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    auth::{Caller, core_resource},
+    edge::extract::{At, Params},
+    error::{Answer, ApiError},
+    live::{
+        cache::now,
+        events::{last_event_id, sse},
+        feed::Published,
+    },
+    metrics::OpenStream,
+    routes::crud,
+    state::{Server, asked_to_end},
+    wire::{ContainerState, Containers},
+};
+use kept::KeptLog;
+pub(crate) use kept::owner;
+use query::{AGENT, Format, LineId, LogQuery, Wanted};
+
+/// How often a Pod that prepares is looked at.
+const PREPARING: Duration = Duration::from_secs(1);
+/// Poll interval of a waiting Task. Its changes arrive by watch; this covers changes of the Pod alone.
+const WAITING: Duration = Duration::from_secs(15);
+/// How many lines of a plain log are passed on at once.
+const CHUNK: usize = 256;
+/// More of a conversation than this is not read at once, in bytes.
+const LONGEST_CONVERSATION: usize = 16 << 20;
+/// Whether all of a plain log is there.
+const COMPLETE: &str = "x-kubeopencode-log-complete";
+
+/// Lines of a log. One without a place is no line of the container.
+type Lines = BoxStream<'static, io::Result<(Option<Position>, Line)>>;
+
+/// Routes under `/api/v1`.
+pub fn routes() -> OpenApiRouter<Arc<Server>> {
+    OpenApiRouter::new().routes(routes!(logs)).routes(routes!(containers))
+}
+
+/// The log of a Task: of one that waits, works or has ended.
+#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path), LogQuery),
+    responses((status = 200, content((String = "text/event-stream"), (String = "text/plain")))))]
+async fn logs(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    at: At,
+    headers: HeaderMap,
+    Params(query): Params<LogQuery>,
+) -> Answer<Response> {
+    let wanted = Wanted::read(&query, now())?;
+    let (task, client) = readable(&server, &caller, &at).await?;
+    let run = wanted.run.unwrap_or_else(|| epoch(&task));
+    if run > epoch(&task) {
+        return Err(ApiError::not_found(format!("Task '{}' has no run {run} yet", at.name)));
+    }
+    let pods: Api<Pod> = Api::namespaced(client, &at.namespace);
+    if query.format == Some(Format::Text) {
+        return plain(&server, &pods, &task, run, &wanted).await;
+    }
+    let known = last_event_id(&headers, query.last_event_id).and_then(|id| LineId::parse(&id));
+    // Errors are reported before the stream begins.
+    if let Some(pod) = pod::of_run(&pods, &task, run).await? {
+        pod::find(&pod, &wanted.container)?;
+    }
+    Ok(sse(follow(server, pods, task, wanted, known)))
+}
+
+/// The containers of a Task's Pod; of a Pod that is gone, the one whose log is kept.
+#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/logs/containers", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = Containers)))]
+async fn containers(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<Containers>> {
+    let (task, client) = readable(&server, &caller, &at).await?;
+    let pods: Api<Pod> = Api::namespaced(client, &at.namespace);
+    let run = epoch(&task);
+    if let Some(pod) = pod::of_run(&pods, &task, run).await? {
+        return Ok(Json(Containers { containers: pod::states(&pod) }));
+    }
+    let kept = KeptLog::find(&server, &task, run, AGENT).await?.map(|_| ContainerState {
+        name: AGENT.to_owned(),
+        init: false,
+        state: "terminated".to_owned(),
+        exit_code: task.status.as_ref().and_then(|status| status.exit_code),
+    });
+    Ok(Json(Containers { containers: kept.into_iter().collect() }))
+}
+
+/// The Task, and a client that may read its log.
+pub(crate) async fn readable(server: &Server, caller: &Caller, at: &At) -> Answer<(Task, Client)> {
+    let task: Task = crud::fetch(server, caller, &at.namespace, &at.name).await?;
+    server.reviews.require(caller, &core_resource("get", "pods/log", Some(&at.namespace), None)).await?;
+    Ok((task, server.cluster.client(caller)?))
+}
+
+async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: &Wanted) -> Answer<Response> {
+    let name = task.name_any();
+    let pod = pod::of_run(pods, task, run).await?;
+    if let Some(pod) = &pod {
+        pod::find(pod, &wanted.container)?;
+    }
+    let kept = KeptLog::find(server, task, run, &wanted.container).await?;
+    let of_run = wanted.run.map(|run| format!("-{run}")).unwrap_or_default();
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}{of_run}.log\"")),
+    ];
+    if let Some(kept) = kept.filter(|kept| kept.is_whole() || pod.is_none()) {
+        let complete = [(COMPLETE, kept.is_whole().to_string())];
+        return Ok((headers, complete, Body::from_stream(text(kept.lines(wanted, None)))).into_response());
+    }
+    let pod = pod.ok_or_else(|| ApiError::not_found(format!("Task '{name}' has no log: its Pod is not there")))?;
+    let lines = pod::lines(pods, &pod, wanted, None).await?;
+    Ok((headers, Body::from_stream(text(lines))).into_response())
+}
+
+/// Lines as plain text, joined into as few chunks as possible.
+fn text(lines: Lines) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    let shown = lines.map_ok(|(_, line)| {
+        let end: &[u8] = if line.ended { b"\n" } else { b"" };
+        [&record::visible(&line.text), end].concat()
+    });
+    shown.ready_chunks(CHUNK).map(|lines| lines.into_iter().collect::<io::Result<Vec<_>>>().map(|lines| lines.concat()))
+}
+
+/// The conversation in the log of the current run, from the beginning.
+pub(crate) async fn records(server: &Server, pods: &Api<Pod>, task: &Task) -> Answer<Vec<Value>> {
+    let wanted = Wanted::whole();
+    let run = epoch(task);
+    let pod = pod::of_run(pods, task, run).await?;
+    let started = pod.as_ref().and_then(|pod| pod::status_of(pod, AGENT)).is_some_and(pod::has_started);
+    let kept = KeptLog::find(server, task, run, AGENT).await?;
+    let mut lines = match (kept, pod) {
+        (Some(kept), _) if kept.is_whole() || !started => kept.lines(&wanted, None),
+        (_, Some(pod)) if started => pod::lines(pods, &pod, &wanted, None).await?,
+        _ => return Ok(Vec::new()),
+    };
+    let (mut records, mut length) = (Vec::new(), 0);
+    while let Some(line) = lines.next().await {
+        let (_, line) = line.map_err(|error| ApiError::internal("the log cannot be read", &error))?;
+        let before = records.len();
+        records.extend(record::records(&line.text));
+        length += if records.len() > before { line.text.len() } else { 0 };
+        if length > LONGEST_CONVERSATION {
+            break;
+        }
+    }
+    Ok(records)
+}
+
+/// Streams the log until the Task has ended and all lines are sent.
+fn follow(
+    server: Arc<Server>,
+    pods: Api<Pod>,
+    mut task: Task,
+    wanted: Wanted,
+    known: Option<LineId>,
+) -> impl Stream<Item = Event> {
+    async_stream::stream! {
+        let _open = OpenStream::new(&server.metrics);
+        let key = Key::of(&task);
+        let mut changes = server.caches.feed.listen(None).receiver;
+        let mut ending = server.ending.clone();
+        let mut said = Said::default();
+        let mut reader = Reader { run: wanted.run.unwrap_or_else(|| epoch(&task)), last: None };
+        reader.last = known.filter(|known| known.run == reader.run).map(|known| known.place);
+        loop {
+            let run = wanted.run.unwrap_or_else(|| epoch(&task));
+            if reader.run != run {
+                reader = Reader { run, last: None };
+            }
+            let pod = match pod::of_run(&pods, &task, run).await {
+                Ok(pod) => pod,
+                Err(error) => {
+                    yield message(&json!({ "type": "error", "message": error.message }));
+                    break;
+                }
+            };
+            if let Some(event) = said.status(&task, pod.as_ref()) {
+                yield event;
+            }
+            let over = is_over(&task, run);
+            let started = pod.as_ref().and_then(|pod| pod::status_of(pod, &wanted.container)).is_some_and(pod::has_started);
+            let kept = if over || !started { KeptLog::find(&server, &task, run, &wanted.container).await } else { Ok(None) };
+            let kept = match kept {
+                Ok(kept) => kept.filter(|kept| kept.is_whole() || !started),
+                Err(error) => {
+                    yield message(&json!({ "type": "error", "message": error.message }));
+                    None
+                }
+            };
+            let opened = match (&kept, &pod) {
+                (Some(kept), _) => Ok(Some(kept.lines(&wanted, reader.last))),
+                (None, Some(pod)) if started => pod::lines(&pods, pod, &wanted, reader.last).await.map(Some),
+                _ => Ok(None),
+            };
+            let mut sent_all = pod.is_none() || !started;
+            match opened {
+                Ok(Some(mut lines)) => sent_all = loop {
+                    tokio::select! {
+                        line = lines.next() => match line {
+                            Some(Ok((place, line))) => yield reader.event(place, &line),
+                            Some(Err(_)) => break false,
+                            None => break true,
+                        },
+                        () = asked_to_end(&mut ending) => return,
+                    }
+                },
+                Ok(None) if over => yield info(&no_log(&task, pod.as_ref())),
+                Ok(None) => if let Some(event) = said.waiting(&task, pod.as_ref(), &wanted.container) {
+                    yield event;
+                },
+                Err(error) => yield message(&json!({ "type": "error", "message": error.message })),
+            }
+            // The cache may be older than the stream: check again after all lines are sent.
+            task = latest(&server, &key, task);
+            if !started && !over && is_over(&task, run) {
+                // The Task ended just now, so the archive is complete only now.
+                continue;
+            }
+            if sent_all && (is_over(&task, run) || !wanted.follow) {
+                let mut complete = json!({ "type": "complete", "phase": format!("{:?}", phase(&task)) });
+                if let Some(missing) = kept.filter(|_| over).and_then(|kept| kept.missing()) {
+                    yield info(&missing);
+                    complete["complete"] = false.into();
+                }
+                yield message(&complete);
+                break;
+            }
+            if server.caches.tasks.object(&key).is_none() && server.caches.tasks.is_complete() {
+                yield message(&json!({ "type": "error", "message": "the Task was deleted" }));
+                yield message(&json!({ "type": "complete", "phase": format!("{:?}", phase(&task)) }));
+                break;
+            }
+            let pause = if pod.is_some() { PREPARING } else { WAITING };
+            tokio::select! {
+                () = changed(&mut changes, &key) => {}
+                () = sleep(pause) => {}
+                () = asked_to_end(&mut ending) => return,
+            }
+            task = latest(&server, &key, task);
+        }
+    }
+}
+
+/// The cached Task, unless it is older than ours.
+fn latest(server: &Server, key: &Key, known: Task) -> Task {
+    let version = |task: &Task| task.metadata.resource_version.as_ref().and_then(|version| version.parse::<u64>().ok());
+    match server.caches.tasks.object(key) {
+        Some(seen) if seen.metadata.uid == known.metadata.uid && version(&seen) > version(&known) => {
+            Arc::unwrap_or_clone(seen)
+        }
+        _ => known,
+    }
+}
+
+/// Returns when the Task changed, or may have.
+async fn changed(changes: &mut broadcast::Receiver<Arc<Published>>, key: &Key) {
+    loop {
+        match changes.recv().await {
+            Ok(change) if change.kind == "Task" && change.name == key.name && change.namespace == key.namespace => {
+                return;
+            }
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// The position of a client in a log.
+#[derive(Debug)]
+struct Reader {
+    run: i64,
+    last: Option<Position>,
+}
+
+impl Reader {
+    /// A line, which the client has from now on.
+    fn event(&mut self, place: Option<Position>, line: &Line) -> Event {
+        let shown = record::visible(&line.text);
+        let mut line = json!({ "type": "log", "content": format!("{}\n", String::from_utf8_lossy(&shown)) });
+        let Some(place) = place else { return message(&line) };
+        self.last = Some(place);
+        line["time"] = place.time.to_string().into();
+        message(&line).id(LineId { run: self.run, place }.to_string())
+    }
+}
+
+/// Notices already sent, so that each is sent once.
+#[derive(Debug, Default)]
+struct Said {
+    status: Option<Value>,
+    waiting: Option<String>,
+}
+
+impl Said {
+    fn status(&mut self, task: &Task, pod: Option<&Pod>) -> Option<Event> {
+        let mut now = json!({ "type": "status", "phase": format!("{:?}", phase(task)) });
+        if let Some(pod) = pod {
+            now["podName"] = pod.name_any().into();
+            if let Some(phase) = pod.status.as_ref().and_then(|status| status.phase.as_ref()) {
+                now["podPhase"] = phase.as_str().into();
+            }
+        }
+        let is_new = self.status.as_ref() != Some(&now);
+        is_new.then(|| {
+            let event = message(&now);
+            self.status = Some(now);
+            event
+        })
+    }
+
+    fn waiting(&mut self, task: &Task, pod: Option<&Pod>, container: &str) -> Option<Event> {
+        let status = task.status.as_ref();
+        let text = match pod {
+            Some(pod) => pod::preparing(pod, container),
+            None => status
+                .and_then(|status| status.message.clone())
+                .unwrap_or_else(|| "the Task has not started".to_owned()),
+        };
+        let is_new = self.waiting.as_ref() != Some(&text);
+        is_new.then(|| {
+            let event = info(&text);
+            self.waiting = Some(text);
+            event
+        })
+    }
+}
+
+/// Why a run that is over has no log, as a sentence.
+fn no_log(task: &Task, pod: Option<&Pod>) -> String {
+    let status = task.status.as_ref();
+    if pod.is_none() && status.is_some_and(|status| status.start_time.is_some()) {
+        return "the log is gone with its Pod".to_owned();
+    }
+    let why = status.and_then(|status| status.message.as_deref()).unwrap_or("it never started");
+    format!("there is no log: {why}")
+}
+
+fn info(text: &str) -> Event {
+    message(&json!({ "type": "info", "message": text }))
+}
+
+fn message(value: &Value) -> Event {
+    Event::default().data(value.to_string())
+}
+
+fn epoch(task: &Task) -> i64 {
+    task.status.as_ref().and_then(|status| status.run_epoch).unwrap_or_default()
+}
+
+fn phase(task: &Task) -> TaskPhase {
+    task.status.as_ref().and_then(|status| status.phase).unwrap_or_default()
+}
+
+/// Whether nothing more comes of a run.
+fn is_over(task: &Task, run: i64) -> bool {
+    phase(task).is_finished() || run < epoch(task)
+}

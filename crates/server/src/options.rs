@@ -1,0 +1,38 @@
+//! Settings of the server.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use store::Archive;
+
+use crate::Range;
+
+/// Settings of the server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address of the API and the page.
+    pub address: SocketAddr,
+    /// Address of `/metrics`; not served when unset.
+    pub metrics: Option<SocketAddr>,
+    /// URL at which browsers reach the server. With https, cookies are marked `Secure`.
+    pub base_url: Option<String>,
+    /// Anonymous callers may read, with the server's own rights.
+    pub anonymous: bool,
+    /// Anonymous callers may make changes too.
+    pub anonymous_write: bool,
+    /// Origins of other pages that may use the API with bearer tokens (CORS).
+    pub cors_allowed_origins: Vec<String>,
+    /// Requests per second of one client address in the long run; 0 means no limit.
+    pub requests_per_second: u32,
+    /// Requests served at the same time; 0 means no limit.
+    pub concurrent_requests: usize,
+    /// Proxies whose X-Forwarded-For header is trusted.
+    pub trusted_proxies: Vec<Range>,
+    /// Key that encrypts session cookies, the same for all replicas. Without one, sessions end with the process.
+    pub session_key: Option<[u8; 32]>,
+    /// Agents may listen on loopback addresses, as in the embedded mode.
+    pub agents_on_loopback: bool,
+    /// Looks up an environment variable.
+    pub environment: fn(&str) -> Option<String>,
+    /// Archive of logs and run records; without one, logs are lost with their Pods.
+    pub log_archive: Option<Arc<dyn Archive>>,
+}

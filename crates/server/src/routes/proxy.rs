@@ -1,0 +1,141 @@
+//! The OpenCode server of an Agent, for those who could run commands in its Pod anyway.
+
+use std::sync::Arc;
+
+use api::Agent;
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use hyper_util::rt::TokioIo;
+
+use crate::{
+    agent_server,
+    auth::{CSRF_HEADER, Caller, Via, core_resource, is_same_origin},
+    edge::extract::At,
+    error::{Answer, ApiError},
+    routes::crud,
+    state::Server,
+};
+
+/// Headers that concern one connection, or us alone.
+const NOT_FORWARDED: [&str; 14] = [
+    "authorization",
+    "cookie",
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+    "origin",
+    "x-forwarded-for",
+    CSRF_HEADER,
+];
+
+/// What an agent serves could be anything: no browser may take it for a page of ours.
+const INERT: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+
+/// Passes a request on to the Agent's server, and its answer back, streams and WebSockets included.
+pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut request: Request) -> Answer<Response> {
+    // Its API runs commands, so it takes the right to run commands.
+    let agent: Agent = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    server.reviews.require(&caller, &core_resource("create", "pods/exec", Some(&at.namespace), None)).await?;
+    let upgrade = request.headers().get(header::UPGRADE).cloned();
+    if upgrade.is_some()
+        && caller.via != Via::Bearer
+        && !is_same_origin(request.headers(), server.options.base_url.as_deref())
+    {
+        return Err(ApiError::forbidden("cross-site requests are refused"));
+    }
+
+    let onwards = onwards(request.uri())?;
+    let ours = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
+    let (parts, body) = request.into_parts();
+    let mut sent = Request::new(body);
+    *sent.method_mut() = parts.method;
+    *sent.uri_mut() = onwards;
+    copy(&parts.headers, sent.headers_mut());
+    if let Some(upgrade) = upgrade {
+        sent.headers_mut().insert(header::UPGRADE, upgrade);
+        sent.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+
+    let mut answer = agent_server::send(&server, &agent, sent).await?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let Some(ours) = ours else { return Err(ApiError::bad_gateway("the Agent's server wants another protocol")) };
+        let theirs = hyper::upgrade::on(&mut answer);
+        tokio::spawn(async move {
+            if let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) {
+                // Either side may end it at any time.
+                let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
+            }
+        });
+        let mut switched = (StatusCode::SWITCHING_PROTOCOLS, Body::empty()).into_response();
+        for (name, value) in answer.headers() {
+            switched.headers_mut().append(name, value.clone());
+        }
+        return Ok(switched);
+    }
+    let (parts, body) = answer.into_parts();
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = parts.status;
+    copy(&parts.headers, response.headers_mut());
+    let headers = response.headers_mut();
+    headers.remove(header::SET_COOKIE);
+    headers.insert(header::CONTENT_SECURITY_POLICY, INERT);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// What follows `/proxy` in a path, as it was sent.
+fn onwards(uri: &Uri) -> Answer<Uri> {
+    let wrong = || ApiError::bad_request("the path cannot be passed on");
+    let whole = uri.path_and_query().ok_or_else(wrong)?.as_str();
+    // Namespace and name hold no slash, so the first occurrence after them is the one that was routed.
+    let rest = whole.split_once("/proxy").ok_or_else(wrong)?.1;
+    let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+    rest.parse().map_err(|_| wrong())
+}
+
+fn copy(from: &HeaderMap, to: &mut HeaderMap) {
+    for (name, value) in from {
+        if !NOT_FORWARDED.contains(&name.as_str()) {
+            to.append(name, value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_the_path_is_passed_on_as_it_was_sent() {
+        for (path, expected) in [
+            ("/namespaces/n/agents/a/proxy/session?limit=1", "/session?limit=1"),
+            ("/namespaces/n/agents/a/proxy/a%2fb/proxy/c", "/a%2fb/proxy/c"),
+            ("/namespaces/n/agents/a/proxy/", "/"),
+        ] {
+            assert_eq!(onwards(&path.parse().unwrap()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_passed_on() {
+        let from = HeaderMap::from_iter([
+            (header::AUTHORIZATION, HeaderValue::from_static("Bearer a")),
+            (header::COOKIE, HeaderValue::from_static("a=b")),
+            (header::ACCEPT, HeaderValue::from_static("*/*")),
+        ]);
+        let mut to = HeaderMap::new();
+        copy(&from, &mut to);
+        assert_eq!(to.keys().collect::<Vec<_>>(), [&header::ACCEPT]);
+    }
+}
