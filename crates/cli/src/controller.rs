@@ -7,7 +7,7 @@ use controller::{Options, http::Addresses};
 
 use crate::{
     log_archive::LogArchiveArg,
-    process::{Log, address, asked_to_end},
+    process::{Log, address, asked_to_end, cluster_config},
 };
 
 /// Arguments of `kubeopencode controller`.
@@ -43,8 +43,7 @@ pub struct Args {
 /// Runs the controllers until SIGTERM or SIGINT, or until the lease is lost.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
-    let config =
-        kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
+    let config = cluster_config().await?;
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let options = Options {
         listen: Some(Addresses {

@@ -1,4 +1,4 @@
-//! Logging and listen addresses of long-running commands.
+//! Logging, cluster and listen addresses of long-running commands.
 
 use std::{io::IsTerminal as _, net::SocketAddr};
 
@@ -52,6 +52,11 @@ pub fn log(words: &str, json: bool) -> anyhow::Result<()> {
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     full.parse().map_err(|_| "write HOST:PORT or :PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+/// The cluster of `KUBECONFIG`, of `~/.kube/config`, or of the Pod in which the process runs.
+pub async fn cluster_config() -> anyhow::Result<kube::Config> {
+    kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")
 }
 
 /// Returns on SIGTERM or SIGINT.

@@ -9,7 +9,7 @@ use server::{Access, Listening, Options, Range};
 use crate::{
     log_archive::LogArchiveArg,
     oidc::OidcArgs,
-    process::{Log, address, asked_to_end},
+    process::{Log, address, asked_to_end, cluster_config},
 };
 
 /// Arguments of `kubeopencode server`.
@@ -77,8 +77,7 @@ pub struct Args {
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
-    let config =
-        kube::Config::infer().await.context("no cluster: neither KUBECONFIG, ~/.kube/config nor a Pod's own")?;
+    let config = cluster_config().await?;
     let session_key = args.session_key_file.as_ref().map(session_key).transpose()?;
     let options = Options {
         address: args.address,

@@ -136,7 +136,7 @@ async fn set_trigger(
     let crons = shared.api::<CronTask>(&key.namespace);
     match crons.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(written) => {
-            shared.cache.crons.learn(written);
+            shared.cache.crons.insert_written(written);
             Ok(true)
         }
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
@@ -147,7 +147,7 @@ async fn set_trigger(
 async fn say(shared: &Shared, key: &Key, cron: &CronTask, status: &CronTaskStatus) -> Result<(), kube::Error> {
     let before = cron.status.clone().unwrap_or_default();
     if let Some(written) = shared.write_status::<CronTask>(key, &before, status, None).await? {
-        shared.cache.crons.learn(written);
+        shared.cache.crons.insert_written(written);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     }
     let after = look(shared, key, &registry).await;
     if let Some(written) = shared.write_status::<Registry>(key, &before, &after, None).await? {
-        shared.cache.registries.learn(written);
+        shared.cache.registries.insert_written(written);
     }
     Ok(next_look(&after, interval).map_or(Next::Wait, |at| Next::At(instant(at))))
 }

@@ -3,7 +3,13 @@
 use std::{fmt::Debug, sync::Arc, time::Instant};
 
 use api::{Instruction, KubeOpenCodeConfig, Model, ModelProvider, RemoteMCPServer, Task, names::labels};
-use domain::{agent::rollout, run::target::Target};
+use domain::{
+    agent::rollout,
+    run::{
+        stage::{Stage, joins_later, stop_requested},
+        target::Target,
+    },
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Client, Resource, core::ApiResource, runtime::watcher};
 use observe::{Cache, Cached, Change, Key, Queue};
@@ -13,12 +19,8 @@ use tokio::{sync::watch as signal, task::JoinSet};
 use crate::{
     agent::{self, delivered},
     config, logs,
-    shared::{Shared, apply, dependents::User},
-    task::{
-        self,
-        queues::epoch_of,
-        stage::{Stage, joins_later, stop_requested},
-    },
+    shared::{Shared, apply, dependents::User, now},
+    task::{self, queues::epoch_of},
 };
 
 /// Watches every kind, and queues the objects to reconcile when one changes.
@@ -162,7 +164,7 @@ fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
     };
     // A Task that waits is reconciled when a decision about it was made, not before.
     let waits = matches!(Stage::of(task), Stage::Waiting { .. });
-    if !waits || stop_requested(task) || joins_later(task).is_some() {
+    if !waits || stop_requested(task) || joins_later(task, now()).is_some() {
         shared.work.tasks.add(change.key.clone());
     }
 }

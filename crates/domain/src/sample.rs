@@ -12,7 +12,7 @@ use api::{
 
 use crate::{
     platform::Platform,
-    run::resolved::{Place, ResolvedAgent, ResolvedTask},
+    run::resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
 };
 
 /// A platform with default settings.
@@ -57,7 +57,7 @@ pub(crate) fn agent() -> ResolvedAgent {
 pub(crate) fn task(agent: ResolvedAgent) -> ResolvedTask {
     ResolvedTask {
         agent,
-        place: Place::Template { name: "go-dev".to_owned() },
+        target: ResolvedTarget::Template { name: "go-dev".to_owned() },
         description: Some("Fix the bug in main.go\n".to_owned()),
         contexts: Vec::new(),
         inputs: Vec::new(),
@@ -75,12 +75,12 @@ pub(crate) fn task(agent: ResolvedAgent) -> ResolvedTask {
 
 /// The same Task on an Agent.
 pub(crate) fn task_on_agent(agent: ResolvedAgent) -> ResolvedTask {
-    let place = Place::Agent {
+    let target = ResolvedTarget::Agent {
         name: "reviewer".to_owned(),
         url: "http://reviewer.team.svc.cluster.local:4096".to_owned(),
         password_secret: Some(SecretKeyRef { name: "reviewer-server-auth".to_owned(), key: "password".to_owned() }),
     };
-    ResolvedTask { place, ..task(agent) }
+    ResolvedTask { target, ..task(agent) }
 }
 
 /// Parses YAML.

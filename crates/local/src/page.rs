@@ -90,22 +90,11 @@ impl Page {
 
 fn options(port: u16, log_archive: Arc<dyn Archive>) -> server::Options {
     server::Options {
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        metrics: None,
-        base_url: None,
-        anonymous: false,
-        anonymous_write: false,
-        cors_allowed_origins: Vec::new(),
-        // Only one person's browser and scripts: no rate limit.
-        requests_per_second: 0,
-        concurrent_requests: 0,
-        trusted_proxies: Vec::new(),
-        session_key: None,
-        agents_on_loopback: true,
         environment: |name| match name {
             domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
             name => std::env::var(name).ok(),
         },
         log_archive: Some(log_archive),
+        ..server::Options::local((Ipv4Addr::LOCALHOST, port).into())
     }
 }

@@ -71,8 +71,8 @@ impl<K> Change<'_, K> {
     }
 }
 
-fn readable<K>(seen: Option<&Cached<K>>) -> Option<&Arc<K>> {
-    match seen {
+fn readable<K>(cached: Option<&Cached<K>>) -> Option<&Arc<K>> {
+    match cached {
         Some(Cached::Object(object)) => Some(object),
         _ => None,
     }
@@ -131,7 +131,7 @@ impl<K> Cache<K> {
     pub fn in_namespace(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let known = self.read();
         let all = known.objects.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
-        all.filter_map(|(_, seen)| readable(Some(seen))).filter(|object| wanted(object)).cloned().collect()
+        all.filter_map(|(_, cached)| readable(Some(cached))).filter(|object| wanted(object)).cloned().collect()
     }
 
     /// Whether a namespace contains any object.
@@ -142,16 +142,16 @@ impl<K> Cache<K> {
 
     /// Every readable object whose key and value match.
     pub fn filter(&self, wanted: impl Fn(&Key, &K) -> bool) -> Vec<Arc<K>> {
-        self.look(|objects| {
+        self.scan(|objects| {
             objects.filter(|(key, object)| wanted(key, object)).map(|(_, object)| Arc::clone(object)).collect()
         })
     }
 
     /// Iterates over all readable objects, ordered by namespace and name, under the read lock: changes wait until
-    /// `look` returns.
-    pub fn look<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (&Key, &Arc<K>)>) -> R) -> R {
+    /// `scan` returns.
+    pub fn scan<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = (&Key, &Arc<K>)>) -> R) -> R {
         let known = self.read();
-        look(&mut known.objects.iter().filter_map(|(key, seen)| Some((key, readable(Some(seen))?))))
+        read(&mut known.objects.iter().filter_map(|(key, cached)| Some((key, readable(Some(cached))?))))
     }
 
     /// The namespaces that contain an object.
@@ -166,7 +166,7 @@ impl<K> Cache<K> {
     /// A caller that writes and reads again sees its own write. Older versions of the object that the watch delivers
     /// afterwards are ignored. A write that is not newer than what the watch already delivered is ignored too: the
     /// object may have been deleted since.
-    pub fn learn(&self, mut object: K)
+    pub fn insert_written(&self, mut object: K)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -176,26 +176,27 @@ impl<K> Cache<K> {
         if known.watch_revision.is_some_and(|latest| revision(&object).is_some_and(|written| written <= latest)) {
             return;
         }
-        let seen = Cached::Object(Arc::new(object));
+        let cached = Cached::Object(Arc::new(object));
         match known.objects.get(&key) {
-            Some(before) if is_older(&seen, before) => return,
-            Some(before) if differs_beyond_status(&seen, before) => {
+            Some(before) if is_older(&cached, before) => return,
+            Some(before) if differs_beyond_status(&cached, before) => {
                 let before = before.clone();
                 known.unreported.entry(key.clone()).or_insert(before);
             }
             _ => {}
         }
-        known.objects.insert(key, seen);
+        known.objects.insert(key, cached);
     }
 
     /// Removes an object that we deleted from the cache, ahead of the watch. The deletion event is still reported.
-    pub fn forget(&self, object: &K)
+    pub fn remove_deleted(&self, object: &K)
     where
         K: Resource<DynamicType = ()>,
     {
         let key = Key::of(object);
         let mut known = self.write();
-        let same = |seen: &Cached<K>| matches!(seen, Cached::Object(known) if known.meta().uid == object.meta().uid);
+        let same =
+            |cached: &Cached<K>| matches!(cached, Cached::Object(known) if known.meta().uid == object.meta().uid);
         if known.objects.get(&key).is_some_and(same)
             && let Some(before) = known.objects.remove(&key)
         {
@@ -249,7 +250,7 @@ where
         slim: impl Fn(&mut K) + Send + 'static,
         on_change: impl Fn(&Change<'_, K>) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let kind = self.clone();
+        let cache = self.clone();
         async move {
             let objects: Api<Raw> = Api::all_with(client, &ApiResource::erase::<K>(&()));
             let events = watch(objects, config);
@@ -259,19 +260,19 @@ where
                 match event {
                     Ok(Event::Init) => list.clear(),
                     Ok(Event::InitApply(object)) => {
-                        let (key, seen) = take(&object, &slim);
-                        list.insert(key, seen);
+                        let (key, cached) = take(&object, &slim);
+                        list.insert(key, cached);
                     }
                     Ok(Event::InitDone) => {
-                        kind.replace(&std::mem::take(&mut list), &on_change);
-                        kind.complete.send_replace(true);
+                        cache.replace(&std::mem::take(&mut list), &on_change);
+                        cache.complete.send_replace(true);
                     }
                     Ok(Event::Apply(object)) => {
                         let at = revision(&object);
-                        let (key, seen) = take(&object, &slim);
-                        kind.put(&key, at, Some(&seen), &on_change);
+                        let (key, cached) = take(&object, &slim);
+                        cache.put(&key, at, Some(&cached), &on_change);
                     }
-                    Ok(Event::Delete(object)) => kind.put(&Key::of(&object), revision(&object), None, &on_change),
+                    Ok(Event::Delete(object)) => cache.put(&Key::of(&object), revision(&object), None, &on_change),
                     Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted"),
                 }
             }
@@ -281,13 +282,13 @@ where
     fn put(&self, key: &Key, at: Option<u64>, now: Option<&Cached<K>>, on_change: &impl Fn(&Change<'_, K>)) {
         let mut known = self.write();
         known.watch_revision = known.watch_revision.max(at);
-        if let (Some(seen), Some(before)) = (now, known.objects.get(key))
-            && is_older(seen, before)
+        if let (Some(cached), Some(before)) = (now, known.objects.get(key))
+            && is_older(cached, before)
         {
             return;
         }
         let known_before = match now {
-            Some(seen) => known.objects.insert(key.clone(), seen.clone()),
+            Some(cached) => known.objects.insert(key.clone(), cached.clone()),
             // A newer object of the same name may be cached already; the watch reports it later.
             None if known.objects.get(key).is_some_and(|next| is_after(next, at)) => None,
             None => known.objects.remove(key),
@@ -299,14 +300,15 @@ where
 
     fn replace(&self, list: &BTreeMap<Key, Cached<K>>, on_change: &impl Fn(&Change<'_, K>)) {
         let first_list = !self.is_complete();
-        let latest = list.values().filter_map(|seen| revision(readable(Some(seen))?.as_ref())).max();
+        let latest = list.values().filter_map(|cached| revision(readable(Some(cached))?.as_ref())).max();
         let mut known = self.write();
         known.watch_revision = known.watch_revision.max(latest);
         let mut before = std::mem::replace(&mut known.objects, list.clone());
         // Keep what we wrote after the list was taken. The watch reports it later.
-        let is_behind = |key: &Key, seen: &Cached<K>| before.get(key).is_some_and(|written| is_older(seen, written));
+        let is_behind =
+            |key: &Key, cached: &Cached<K>| before.get(key).is_some_and(|written| is_older(cached, written));
         let behind: BTreeSet<&Key> =
-            list.iter().filter(|(key, seen)| is_behind(key, seen)).map(|(key, _)| key).collect();
+            list.iter().filter(|(key, cached)| is_behind(key, cached)).map(|(key, _)| key).collect();
         let ahead: Vec<_> = behind.iter().filter_map(|key| before.remove_entry(key)).collect();
         known.objects.extend(ahead);
         let (later, unreported) =
@@ -319,34 +321,34 @@ where
                 on_change(&Change { key, before: Some(old), now: None, first_list });
             }
         }
-        for (key, seen) in list.iter().filter(|(key, _)| !behind.contains(key)) {
-            on_change(&Change { key, before: before.get(key), now: Some(seen), first_list });
+        for (key, cached) in list.iter().filter(|(key, _)| !behind.contains(key)) {
+            on_change(&Change { key, before: before.get(key), now: Some(cached), first_list });
         }
     }
 }
 
-/// Whether `seen` is an older version of the same object than `before`.
-fn is_older<K: Resource>(seen: &Cached<K>, before: &Cached<K>) -> bool {
-    let (Cached::Object(seen), Cached::Object(before)) = (seen, before) else { return false };
-    seen.meta().uid == before.meta().uid && revision(seen.as_ref()) < revision(before.as_ref())
+/// Whether `cached` is an older version of the same object than `before`.
+fn is_older<K: Resource>(cached: &Cached<K>, before: &Cached<K>) -> bool {
+    let (Cached::Object(cached), Cached::Object(before)) = (cached, before) else { return false };
+    cached.meta().uid == before.meta().uid && revision(cached.as_ref()) < revision(before.as_ref())
 }
 
 /// Whether an object was written after a revision of the store.
-fn is_after<K: Resource>(seen: &Cached<K>, moment: Option<u64>) -> bool {
-    let (Cached::Object(seen), Some(moment)) = (seen, moment) else { return false };
-    revision(seen.as_ref()).is_some_and(|written| written > moment)
+fn is_after<K: Resource>(cached: &Cached<K>, moment: Option<u64>) -> bool {
+    let (Cached::Object(cached), Some(moment)) = (cached, moment) else { return false };
+    revision(cached.as_ref()).is_some_and(|written| written > moment)
 }
 
 /// Whether more than the status differs: users set labels, annotations and specs, and delete.
-fn differs_beyond_status<K: Resource>(seen: &Cached<K>, before: &Cached<K>) -> bool {
-    let (Cached::Object(seen), Cached::Object(before)) = (seen, before) else { return true };
-    let (seen, before) = (seen.meta(), before.meta());
-    seen.uid != before.uid
-        || seen.generation != before.generation
-        || seen.labels != before.labels
-        || seen.annotations != before.annotations
-        || seen.finalizers != before.finalizers
-        || seen.deletion_timestamp != before.deletion_timestamp
+fn differs_beyond_status<K: Resource>(cached: &Cached<K>, before: &Cached<K>) -> bool {
+    let (Cached::Object(cached), Cached::Object(before)) = (cached, before) else { return true };
+    let (cached, before) = (cached.meta(), before.meta());
+    cached.uid != before.uid
+        || cached.generation != before.generation
+        || cached.labels != before.labels
+        || cached.annotations != before.annotations
+        || cached.finalizers != before.finalizers
+        || cached.deletion_timestamp != before.deletion_timestamp
 }
 
 /// The resource version as a number. Versions of one kind are revisions of one store, so they can be compared.
@@ -367,7 +369,7 @@ fn take<K>(raw: &Raw, slim: &impl Fn(&mut K)) -> (Key, Cached<K>)
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
-    let seen = match raw.read::<K>() {
+    let cached = match raw.read::<K>() {
         Ok(mut object) => {
             strip_bookkeeping(object.meta_mut());
             slim(&mut object);
@@ -375,7 +377,7 @@ where
         }
         Err(invalid) => Cached::Unreadable(invalid.to_string()),
     };
-    (Key::of(raw), seen)
+    (Key::of(raw), cached)
 }
 
 #[cfg(test)]
@@ -398,7 +400,7 @@ mod tests {
     /// A watch driven by the test.
     #[derive(Default)]
     struct TestWatch {
-        kind: Cache<ConfigMap>,
+        cache: Cache<ConfigMap>,
         /// Annotations before and after each reported change.
         changes: RefCell<Vec<(Vec<String>, Vec<String>)>>,
     }
@@ -409,14 +411,14 @@ mod tests {
                 let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
                 annotations.into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>()
             };
-            let seen = object.map(|object| Cached::Object(Arc::new(object)));
-            self.kind.put(&Key::new("n", "a"), Some(version), seen.as_ref(), &|change: &Change<'_, ConfigMap>| {
+            let cached = object.map(|object| Cached::Object(Arc::new(object)));
+            self.cache.put(&Key::new("n", "a"), Some(version), cached.as_ref(), &|change: &Change<'_, ConfigMap>| {
                 self.changes.borrow_mut().push((names(change.was()), names(change.object())));
             });
         }
 
         fn version(&self) -> Option<String> {
-            self.kind.object(&Key::new("n", "a"))?.metadata.resource_version.clone()
+            self.cache.object(&Key::new("n", "a"))?.metadata.resource_version.clone()
         }
     }
 
@@ -424,7 +426,7 @@ mod tests {
     fn our_writes_are_visible_ahead_of_the_watch_and_never_reverted() {
         let watch = TestWatch::default();
         watch.watch(1, Some(map(1, &[])));
-        watch.kind.learn(map(3, &[]));
+        watch.cache.insert_written(map(3, &[]));
         watch.watch(2, Some(map(2, &[])));
         assert_eq!(watch.version().as_deref(), Some("3"));
     }
@@ -434,7 +436,7 @@ mod tests {
         let watch = TestWatch::default();
         watch.watch(1, Some(map(1, &[])));
         watch.watch(3, None);
-        watch.kind.learn(map(2, &[]));
+        watch.cache.insert_written(map(2, &[]));
         assert_eq!(watch.version(), None);
     }
 
@@ -443,7 +445,7 @@ mod tests {
         let watch = TestWatch::default();
         watch.watch(1, Some(map(1, &[])));
         // A user sets an annotation (2) just before we write the status (3).
-        watch.kind.learn(map(3, &["trigger"]));
+        watch.cache.insert_written(map(3, &["trigger"]));
         watch.watch(2, Some(map(2, &["trigger"])));
         watch.watch(3, Some(map(3, &["trigger"])));
         let last = watch.changes.borrow().last().cloned();
@@ -454,7 +456,7 @@ mod tests {
     fn a_deleted_object_is_gone_at_once_and_its_deletion_is_still_reported() {
         let watch = TestWatch::default();
         watch.watch(1, Some(map(1, &["mine"])));
-        watch.kind.forget(&map(1, &["mine"]));
+        watch.cache.remove_deleted(&map(1, &["mine"]));
         assert_eq!(watch.version(), None);
         watch.watch(2, None);
         assert_eq!(watch.changes.borrow().last(), Some(&(vec!["mine".to_owned()], vec![])));
@@ -466,9 +468,9 @@ mod tests {
         watch.watch(1, Some(map(1, &[])));
         let mut next = map(3, &[]);
         next.metadata.uid = Some("2".to_owned());
-        watch.kind.learn(next);
+        watch.cache.insert_written(next);
         watch.watch(2, None);
-        watch.kind.forget(&map(1, &[]));
+        watch.cache.remove_deleted(&map(1, &[]));
         assert_eq!(watch.version().as_deref(), Some("3"));
     }
 
@@ -478,11 +480,11 @@ mod tests {
         watch.watch(5, Some(map(5, &[])));
         let gone = RefCell::new(Vec::new());
         watch
-            .kind
+            .cache
             .replace(&BTreeMap::new(), &|change| gone.borrow_mut().push((change.key.clone(), change.now.is_none())));
         assert_eq!(*gone.borrow(), [(Key::new("n", "a"), true)]);
         // Revisions that an earlier watch delivered are old for a later one too.
-        watch.kind.learn(map(4, &[]));
+        watch.cache.insert_written(map(4, &[]));
         assert_eq!(watch.version(), None);
     }
 
@@ -491,10 +493,10 @@ mod tests {
         let watch = TestWatch::default();
         watch.watch(1, Some(map(1, &[])));
         // The list is taken at 2 and arrives after our write.
-        watch.kind.learn(map(3, &["trigger"]));
+        watch.cache.insert_written(map(3, &["trigger"]));
         let list = [(Key::new("n", "a"), Cached::Object(Arc::new(map(2, &["trigger"]))))];
         let changes = RefCell::new(0);
-        watch.kind.replace(&BTreeMap::from(list), &|_| *changes.borrow_mut() += 1);
+        watch.cache.replace(&BTreeMap::from(list), &|_| *changes.borrow_mut() += 1);
         assert_eq!((watch.version().as_deref(), *changes.borrow()), (Some("3"), 0));
         // A change by another client is still reported.
         watch.watch(3, Some(map(3, &["trigger"])));
@@ -503,15 +505,15 @@ mod tests {
 
     #[test]
     fn a_namespace_lists_only_its_own_objects() {
-        let kind = Cache::default();
+        let cache = Cache::default();
         for (namespace, name) in [("a", "x"), ("b", "x"), ("b", "y"), ("bb", "x")] {
             let mut object = map(1, &[]);
             object.metadata.namespace = Some(namespace.to_owned());
             object.metadata.name = Some(name.to_owned());
-            kind.learn(object);
+            cache.insert_written(object);
         }
-        assert_eq!(kind.in_namespace("b", |_| true).len(), 2);
-        let held = ["a", "b", "ba", "bb", "c"].map(|namespace| kind.has_any_in(namespace));
+        assert_eq!(cache.in_namespace("b", |_| true).len(), 2);
+        let held = ["a", "b", "ba", "bb", "c"].map(|namespace| cache.has_any_in(namespace));
         assert_eq!(held, [true, true, false, true, false]);
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::registry::package;
+use domain::{contract::paths, registry::package};
 use egress::RunError;
 use tokio::process::Command;
 
@@ -87,7 +87,7 @@ impl Settings {
         }
         Ok(Self {
             packages,
-            directory: env::path(env, env::PLUGIN_DIR, "/plugins"),
+            directory: env::path(env, env::PLUGIN_DIR, paths::PLUGINS),
             npm: env::path(env, env::PLUGIN_NPM, "npm"),
             timeout: env::duration(env, env::PLUGIN_TIMEOUT, Duration::from_mins(10))?,
             authorities: env::text(env, env::CUSTOM_CA_CERT_PATH).map(PathBuf::from),

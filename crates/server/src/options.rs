@@ -36,3 +36,24 @@ pub struct Options {
     /// Archive of logs and run records; without one, logs are lost with their Pods.
     pub log_archive: Option<Arc<dyn Archive>>,
 }
+
+impl Options {
+    /// For one person on this machine: only signed-in callers, no rate limits, Agents on loopback addresses.
+    pub fn local(address: SocketAddr) -> Self {
+        Self {
+            address,
+            metrics: None,
+            base_url: None,
+            anonymous: false,
+            anonymous_write: false,
+            cors_allowed_origins: Vec::new(),
+            requests_per_second: 0,
+            concurrent_requests: 0,
+            trusted_proxies: Vec::new(),
+            session_key: None,
+            agents_on_loopback: true,
+            environment: |_| None,
+            log_archive: None,
+        }
+    }
+}

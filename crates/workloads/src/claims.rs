@@ -30,7 +30,7 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
         let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.namespace);
         let patch = json!({"metadata": {"uid": claim.uid()}, "status": status});
         let made = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        shared.claims.learn(made);
+        shared.claims.insert_written(made);
     }
     Ok(Next::Wait)
 }

@@ -176,14 +176,14 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
             }
             None => api.create(&PostParams::default(), slice).await?,
         };
-        shared.slices.learn(made);
+        shared.slices.insert_written(made);
     }
     for surplus in live.iter().filter(|live| !wanted.iter().any(|slice| slice.name_any() == live.name_any())) {
         // Slices of a deleted Service of this name are garbage collected; slices of other owners are left alone.
         if pods::controller_of(&**surplus).is_some_and(|owner| owner.uid == uid) {
             match api.delete(&surplus.name_any(), &DeleteParams::default()).await {
                 Err(error) if !is_gone(&error) => return Err(error),
-                _ => shared.slices.forget(surplus),
+                _ => shared.slices.remove_deleted(surplus),
             }
         }
     }

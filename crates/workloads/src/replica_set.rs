@@ -148,10 +148,10 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
     let owner = OwnerReference { block_owner_deletion: Some(true), ..owner };
 
     for pod in &plan.adopt {
-        shared.pods.learn(slimmed(ownership::adopt(&api, &**pod, &owner).await?));
+        shared.pods.insert_written(slimmed(ownership::adopt(&api, &**pod, &owner).await?));
     }
     for pod in &plan.release {
-        shared.pods.learn(slimmed(ownership::release(&api, &**pod, &uid).await?));
+        shared.pods.insert_written(slimmed(ownership::release(&api, &**pod, &uid).await?));
     }
     let mut failure = None;
     let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
@@ -160,7 +160,7 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
         let pod = pods::from_template(template, Some(key.namespace.clone()), prefix, owner);
         for _ in 0..plan.create {
             match api.create(&PostParams::default(), &pod).await {
-                Ok(made) => shared.pods.learn(slimmed(made)),
+                Ok(made) => shared.pods.insert_written(slimmed(made)),
                 Err(error) => {
                     failure = Some(error);
                     break;
@@ -173,11 +173,11 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
         match api.delete(&pod.name_any(), &DeleteParams::default().preconditions(preconditions)).await {
             Ok(answer) => match answer.left() {
                 Some(deleting) if deleting.metadata.deletion_timestamp.is_some() => {
-                    shared.pods.learn(slimmed(deleting));
+                    shared.pods.insert_written(slimmed(deleting));
                 }
-                _ => shared.pods.forget(pod),
+                _ => shared.pods.remove_deleted(pod),
             },
-            Err(error) if is_gone(&error) => shared.pods.forget(pod),
+            Err(error) if is_gone(&error) => shared.pods.remove_deleted(pod),
             Err(error) => return Err(error),
         }
     }
@@ -191,7 +191,7 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
         let patch =
             json!({"metadata": {"uid": set.uid(), "resourceVersion": set.resource_version()}, "status": status});
         let made = sets.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        shared.replica_sets.learn(made);
+        shared.replica_sets.insert_written(made);
     }
     match failure {
         Some(error) => Err(error),

@@ -7,10 +7,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Request, Written, metadata};
-use crate::api::{Api, hex, now};
-use crate::auth::{DEFAULT_OBJECTS, User};
-use crate::http::{ApiResponse, Representation};
-use crate::request::Query;
+use crate::api::{Api, hex};
+use crate::auth::DEFAULT_OBJECTS;
+use crate::http::ApiResponse;
 use crate::status_error::{Cause, StatusError};
 use crate::store::{Action, Expect, WriteError};
 
@@ -229,21 +228,7 @@ pub(crate) async fn bootstrap(api: &Arc<Api>) -> Result<(), StatusError> {
         if api.store.get(&resource.storage_key, &resource.key("", name)).is_some() {
             continue;
         }
-        let request = Request {
-            api: Arc::clone(api),
-            registry: Arc::clone(&registry),
-            resource,
-            namespace: String::new(),
-            name: String::new(),
-            subresource: String::new(),
-            query: Query::default(),
-            form: Representation::Whole,
-            user: User::master(),
-            content_type: None,
-            user_agent: "kube-apiserver".to_owned(),
-            now: now(),
-            options_kind: "CreateOptions",
-        };
+        let request = Request::internal(api, &registry, resource);
         missing.push(async move { request.create(object.to_string().as_bytes()).await });
     }
     // Concurrently, so that they share commits.

@@ -11,12 +11,10 @@ use serde_json::{Value, json};
 
 use super::update::{RETRIES, has_contents, is_finished};
 use super::{Request, metadata, unsupported};
-use crate::api::{Api, now, printed};
-use crate::auth::User;
+use crate::api::{Api, printed};
 use crate::body;
-use crate::http::{self as responses, ApiResponse, Representation};
+use crate::http::{self as responses, ApiResponse};
 use crate::kinds::{DEFINITIONS, custom};
-use crate::request::Query;
 use crate::status_error::{Cause, StatusError};
 use crate::store::{Action, EncodedObject, Entry, Expect, WriteError};
 
@@ -98,7 +96,7 @@ impl Request {
         for (object, entry) in found {
             let name = metadata::text(&object, "name").to_owned();
             let namespace = metadata::text(&object, "namespace").to_owned();
-            let one = Self { namespace, name: name.clone(), ..self.copy() };
+            let one = Self { namespace, name: name.clone(), ..self.clone() };
             match one.delete_one(&name, &options).await {
                 Ok(_) => items.push(entry.bytes),
                 // Deleted concurrently, with the same result.
@@ -111,24 +109,6 @@ impl Request {
             metadata["continue"] = json!("");
         }
         Ok(responses::json(StatusCode::OK, self.present_items(&metadata, &items)?))
-    }
-
-    pub(super) fn copy(&self) -> Self {
-        Self {
-            api: Arc::clone(&self.api),
-            registry: Arc::clone(&self.registry),
-            resource: Arc::clone(&self.resource),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            subresource: self.subresource.clone(),
-            query: self.query.clone(),
-            form: self.form,
-            user: self.user.clone(),
-            content_type: self.content_type.clone(),
-            user_agent: self.user_agent.clone(),
-            now: self.now.clone(),
-            options_kind: self.options_kind,
-        }
     }
 
     /// Options come in the body or in the query.
@@ -436,21 +416,7 @@ async fn delete_instances(api: &Arc<Api>, definition: &str) {
             registry.all().find(|resource| resource.custom.is_some() && *resource.storage_key == *storage_key).cloned();
         let Some(resource) = resource else { break };
         let Ok(mut watcher) = api.store.watch(storage_key, "", api.store.revision()) else { break };
-        let request = Request {
-            api: Arc::clone(api),
-            registry: Arc::clone(&registry),
-            resource,
-            namespace: String::new(),
-            name: String::new(),
-            subresource: String::new(),
-            query: Query::default(),
-            form: Representation::Whole,
-            user: User::master(),
-            content_type: None,
-            user_agent: "kube-apiserver".to_owned(),
-            now: now(),
-            options_kind: "CreateOptions",
-        };
+        let request = Request::internal(api, &registry, resource);
         if let Err(error) = request.delete_collection(b"").await {
             tracing::warn!(definition, message = error.message(), "cannot delete instances");
         }

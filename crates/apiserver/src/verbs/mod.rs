@@ -25,7 +25,7 @@ use http::StatusCode;
 use objects::schema::{field_warnings, strict_error};
 use serde_json::Value;
 
-use crate::api::{Api, Call};
+use crate::api::{Api, Call, now};
 use crate::auth::User;
 use crate::http::{self as responses, ApiResponse, Representation};
 use crate::kinds::{Registry, Resource};
@@ -34,6 +34,7 @@ use crate::status_error::{Cause, StatusError};
 use crate::store::{Entry, WriteError};
 
 /// A request to a kind.
+#[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) api: Arc<Api>,
     pub(crate) registry: Arc<Registry>,
@@ -69,6 +70,25 @@ struct Written {
 }
 
 impl Request {
+    /// A request of the server itself to all objects of a kind.
+    fn internal(api: &Arc<Api>, registry: &Arc<Registry>, resource: Arc<Resource>) -> Self {
+        Self {
+            api: Arc::clone(api),
+            registry: Arc::clone(registry),
+            resource,
+            namespace: String::new(),
+            name: String::new(),
+            subresource: String::new(),
+            query: Query::default(),
+            form: Representation::Whole,
+            user: User::master(),
+            content_type: None,
+            user_agent: "kube-apiserver".to_owned(),
+            now: now(),
+            options_kind: "CreateOptions",
+        }
+    }
+
     pub(crate) async fn answer(self, verb: &str, call: Call) -> Result<ApiResponse, StatusError> {
         match (&*self.subresource, verb) {
             ("log", _) => return self.log().await,

@@ -140,7 +140,7 @@ impl Request {
             Value::Null => Bytes::new(),
             options => options.to_string().into(),
         };
-        let deletion = Self { content_type: None, subresource: String::new(), ..self.copy() };
+        let deletion = Self { content_type: None, subresource: String::new(), ..self.clone() };
         deletion.delete(&options).await?;
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(responses::json(StatusCode::CREATED, status.to_string()))

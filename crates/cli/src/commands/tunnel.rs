@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use api::{Agent, names::defaults, refs::SecretKeyRef};
 use domain::{
     platform::Platform,
-    run::{resolve, resolved::Place},
+    run::{resolve, resolved::ResolvedTarget},
 };
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::{Api, ResourceExt, api::ListParams};
@@ -135,9 +135,9 @@ fn password_secret(agent: &Agent) -> Option<SecretKeyRef> {
     alone.spec.settings = api::settings::AgentSettings::default();
     let task = api::Task::new("", api::TaskSpec::default());
     let sources = resolve::Sources::Agent { agent: &alone, template: None, url: "" };
-    match resolve::resolve_task(&task, sources, &Platform::default()).ok()?.0.place {
-        Place::Agent { password_secret, .. } => password_secret,
-        Place::Template { .. } => None,
+    match resolve::resolve_task(&task, sources, &Platform::default()).ok()?.0.target {
+        ResolvedTarget::Agent { password_secret, .. } => password_secret,
+        ResolvedTarget::Template { .. } => None,
     }
 }
 

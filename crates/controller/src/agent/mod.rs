@@ -20,7 +20,7 @@ use api::{
 };
 use domain::{
     agent::{rollout, share::ShareLink, standby::StandbyPlan},
-    opencode::{CompiledConfig, ConfigError},
+    opencode::CompiledConfig,
     run::{
         resolve::{ResolveError, resolve_agent},
         resolved::ResolvedAgent,
@@ -28,8 +28,7 @@ use domain::{
     },
     workload::{
         agent::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
-        build::BuildError,
-        contexts::{self, ContextError, ContextInput, ContextPlan},
+        contexts::{self, ContextInput, ContextPlan},
         names,
     },
 };
@@ -52,26 +51,15 @@ use crate::shared::{
     bindings::{self, Bindings},
     dependents::{Part, User, Uses},
     instant, now,
+    settings::SettingsError,
 };
 
 /// Why an Agent is not as it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its settings cannot be resolved.
+    /// Its settings cannot be turned into objects.
     #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    /// Its contexts cannot be delivered.
-    #[error(transparent)]
-    Contexts(#[from] ContextError),
-    /// Something that it refers to cannot be used.
-    #[error(transparent)]
-    Bindings(#[from] bindings::Error),
-    /// OpenCode's configuration is not valid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Its Pods cannot be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
+    Settings(SettingsError),
     /// Its objects cannot be applied.
     #[error(transparent)]
     Apply(#[from] apply::Error),
@@ -80,15 +68,17 @@ pub enum Error {
     Api(#[from] kube::Error),
 }
 
+impl<E: Into<SettingsError>> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::Settings(error.into())
+    }
+}
+
 impl Error {
     /// Reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Resolve(error) => error.reason(),
-            Self::Contexts(error) => error.reason(),
-            Self::Bindings(error) => error.reason(),
-            Self::Config(error) => error.reason(),
-            Self::Build(error) => error.reason(),
+            Self::Settings(error) => error.reason(),
             Self::Apply(apply::Error::Taken { .. }) => reasons::NAME_CONFLICT,
             Self::Apply(_) | Self::Api(_) => reasons::APPLY_FAILED,
         }
@@ -96,31 +86,28 @@ impl Error {
 
     /// The condition that reports it.
     fn condition(&self) -> &'static str {
+        use SettingsError::{Bindings, Config, Resolve};
         match self {
-            Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => types::REFERENCES_RESOLVED,
-            Self::Config(_) | Self::Resolve(ResolveError::Config { .. }) => types::CONFIG_VALID,
+            Self::Settings(Bindings(_) | Resolve(ResolveError::TemplateNotFound { .. })) => types::REFERENCES_RESOLVED,
+            Self::Settings(Config(_) | Resolve(ResolveError::Config { .. })) => types::CONFIG_VALID,
             _ => types::ACCEPTED,
         }
     }
 
-    /// Whether something that it refers to is not there yet.
+    /// Whether an object that the Agent refers to does not exist yet.
     fn is_missing(&self) -> bool {
         match self {
-            Self::Contexts(error) => error.is_missing(),
-            Self::Bindings(_) | Self::Resolve(ResolveError::TemplateNotFound { .. }) => true,
-            _ => false,
+            Self::Settings(SettingsError::Resolve(ResolveError::TemplateNotFound { .. })) => true,
+            Self::Settings(error) => error.is_missing(),
+            Self::Apply(_) | Self::Api(_) => false,
         }
     }
 
     /// Whether the next change of an object, and nothing else, can help.
     pub fn waits_for_change(&self) -> bool {
         match self {
-            Self::Bindings(error) => error.waits_for_change(),
-            Self::Resolve(_)
-            | Self::Contexts(_)
-            | Self::Config(_)
-            | Self::Build(_)
-            | Self::Apply(apply::Error::Json { .. }) => true,
+            Self::Settings(SettingsError::Bindings(error)) => error.waits_for_change(),
+            Self::Settings(_) | Self::Apply(apply::Error::Json { .. }) => true,
             Self::Apply(_) | Self::Api(_) => false,
         }
     }

@@ -75,7 +75,7 @@ async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeCla
         Some(live) => live,
         None => match claims.create(&PostParams::default(), wanted).await {
             Ok(made) => {
-                shared.cache.claims.learn(made);
+                shared.cache.claims.insert_written(made);
                 return Ok(None);
             }
             // The watch shows only what carries our label, and that a little later.
@@ -94,7 +94,7 @@ async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeCla
             let patch = Patch::Merge(json!({ "spec": { "resources": { "requests": { "storage": size } } } }));
             match claims.patch(&key.name, &PatchParams::default(), &patch).await {
                 Ok(grown) => {
-                    shared.cache.claims.learn(grown);
+                    shared.cache.claims.insert_written(grown);
                     Ok(None)
                 }
                 // Not every storage can grow, and none does before it is there.
@@ -127,7 +127,7 @@ where
 {
     let live = cache.object(&Key::of(wanted));
     if let Some(made) = shared.agents.applied.apply(&shared.client, &by_us(), wanted, live.as_deref()).await? {
-        cache.learn(made);
+        cache.insert_written(made);
     }
     Ok(())
 }

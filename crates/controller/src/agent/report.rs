@@ -23,7 +23,7 @@ use k8s_openapi::{
 use observe::Key;
 
 use super::{Applied, Error, is_ready, server, share};
-use crate::shared::{Shared, bindings, now};
+use crate::shared::{Shared, bindings, now, settings::SettingsError};
 
 /// Writes the status if it differs, and asks for a decision about the Tasks that wait for the Agent.
 pub(super) async fn report(
@@ -45,7 +45,7 @@ pub(super) async fn report(
     }
     if let Some(written) = shared.write_status::<Agent>(&key, &before, &after, None).await? {
         let news = Gate::of(&written) != Gate::of(agent) || before.url != after.url;
-        shared.cache.agents.learn(written);
+        shared.cache.agents.insert_written(written);
         if news {
             shared.work.admissions.add(Target::agent(key.clone()));
         }
@@ -146,12 +146,13 @@ fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Opti
 
 /// The steps that went well before one failed; nothing if it may have failed at any.
 fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
+    use SettingsError::{Bindings, Build, Config, Contexts, Resolve};
     match error {
-        Error::Api(_) | Error::Bindings(bindings::Error::Api(_)) => None,
-        Error::Resolve(_) | Error::Contexts(_) => Some(&[]),
-        Error::Bindings(_) => Some(&[types::ACCEPTED]),
-        Error::Config(_) => Some(&[types::ACCEPTED, types::REFERENCES_RESOLVED]),
-        Error::Build(_) | Error::Apply(_) => Some(&[types::REFERENCES_RESOLVED, types::CONFIG_VALID]),
+        Error::Api(_) | Error::Settings(Bindings(bindings::Error::Api(_))) => None,
+        Error::Settings(Resolve(_) | Contexts(_)) => Some(&[]),
+        Error::Settings(Bindings(_)) => Some(&[types::ACCEPTED]),
+        Error::Settings(Config(_)) => Some(&[types::ACCEPTED, types::REFERENCES_RESOLVED]),
+        Error::Settings(Build(_)) | Error::Apply(_) => Some(&[types::REFERENCES_RESOLVED, types::CONFIG_VALID]),
     }
 }
 
@@ -265,11 +266,11 @@ mod tests {
 
     #[test]
     fn when_a_step_fails_those_before_it_hold_and_nothing_is_known_of_those_after_it() {
-        let no_template = Error::Resolve(ResolveError::TemplateNotFound { agent: "a".into(), template: "t".into() });
+        let no_template = Error::from(ResolveError::TemplateNotFound { agent: "a".into(), template: "t".into() });
         check(&no_template, ["Unknown NotChecked", "False TemplateNotFound", "Unknown NotChecked"]);
         let not_found = bindings::Error::NotFound { kind: "Model", namespace: "n".into(), name: "m".into() };
-        check(&Error::Bindings(not_found), ["True Valid", "False ReferenceNotFound", "Unknown NotChecked"]);
-        let port = Error::Build(BuildError::PortName("http".into()));
+        check(&Error::from(not_found), ["True Valid", "False ReferenceNotFound", "Unknown NotChecked"]);
+        let port = Error::from(BuildError::PortName("http".into()));
         check(&port, ["False PodCreationError", "True Resolved", "True Valid"]);
         // The failed step is unknown, so the others are not reported.
         let silent = Error::Api(kube::Error::LinesCodecMaxLineLengthExceeded);

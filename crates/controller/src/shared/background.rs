@@ -7,14 +7,14 @@ use tokio::{sync::watch, task::JoinHandle};
 /// How long all that is left may take when the process ends.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Work that is done aside.
-pub struct Aside {
+/// A background task that is flushed on shutdown.
+pub struct Background {
     what: &'static str,
     ending: watch::Sender<bool>,
     work: JoinHandle<()>,
 }
 
-impl Aside {
+impl Background {
     /// Starts it. On the signal it takes no new work, flushes what is left, and returns.
     pub fn start<F>(what: &'static str, work: impl FnOnce(watch::Receiver<bool>) -> F) -> Self
     where
@@ -62,13 +62,13 @@ mod tests {
         for number in 0..5 {
             sender.send(number).await.unwrap();
         }
-        let aside = Aside::start("numbers", |mut ending| async move {
+        let background = Background::start("numbers", |mut ending| async move {
             while let Ok(number) = queue.try_recv() {
                 unless_ended(&mut ending, tokio::time::sleep(Duration::from_hours(1))).await;
                 done.send(number).await.unwrap();
             }
         });
-        aside.drain().await;
+        background.drain().await;
         let mut seen = Vec::new();
         all.recv_many(&mut seen, 10).await;
         assert_eq!(seen, [0, 1, 2, 3, 4]);
@@ -76,9 +76,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_takes_too_long_is_left() {
-        let aside = Aside::start("nothing", |_| std::future::pending());
+        let background = Background::start("nothing", |_| std::future::pending());
         let begun = tokio::time::Instant::now();
-        aside.drain().await;
+        background.drain().await;
         assert_eq!(begun.elapsed().as_secs(), LIMIT.as_secs());
     }
 }

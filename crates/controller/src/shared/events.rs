@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     leadership::fence::Fence,
-    shared::background::{Aside, ended, unless_ended},
+    shared::background::{Background, ended, unless_ended},
 };
 
 /// Events that wait to be written; more are dropped.
@@ -46,11 +46,11 @@ pub struct Events(mpsc::Sender<(Instant, Event, ObjectReference)>);
 
 impl Events {
     /// Starts to write events in the name of `instance`.
-    pub fn start(client: Client, fence: Fence, instance: String) -> (Self, Aside) {
+    pub fn start(client: Client, fence: Fence, instance: String) -> (Self, Background) {
         let (sender, queue) = mpsc::channel(BACKLOG);
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
         let recorder = Recorder::new(client, reporter);
-        (Self(sender), Aside::start("events", |ending| write(recorder, fence, queue, ending)))
+        (Self(sender), Background::start("events", |ending| write(recorder, fence, queue, ending)))
     }
 
     /// Something went as it should.

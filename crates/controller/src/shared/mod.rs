@@ -8,6 +8,7 @@ pub mod events;
 pub(crate) mod failpoint;
 pub mod metrics;
 pub mod secret;
+pub mod settings;
 pub mod traces;
 
 use std::{
@@ -249,7 +250,7 @@ impl Shared {
     /// Takes over a Task that was just written, ahead of the watch.
     pub fn learn_task(&self, mut task: Task) {
         task::slim(&mut task);
-        self.cache.tasks.learn(task);
+        self.cache.tasks.insert_written(task);
     }
 
     /// Reads ConfigMaps; one that does not exist is a value too.

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     Environment,
-    shared::background::{Aside, ended},
+    shared::background::{Background, ended},
 };
 
 /// Runs that may wait to be sent. A collector that does not answer costs traces, never memory.
@@ -64,9 +64,9 @@ pub struct Traces(mpsc::Sender<(Collector, Vec<Value>)>);
 
 impl Traces {
     /// Starts to send.
-    pub fn start() -> (Self, Aside) {
+    pub fn start() -> (Self, Background) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        (Self(sender), Aside::start("traces", |ending| send(receiver, ending)))
+        (Self(sender), Background::start("traces", |ending| send(receiver, ending)))
     }
 
     /// A run ended with `status`.

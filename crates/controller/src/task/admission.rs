@@ -93,12 +93,12 @@ async fn record_starts(shared: &Shared, target: &Target, history: &[TaskStart]) 
     match target.runs_on {
         RunsOn::Agent(_) => {
             let written = shared.api::<Agent>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
-            shared.cache.agents.learn(written);
+            shared.cache.agents.insert_written(written);
         }
         RunsOn::Template(_) => {
             let written =
                 shared.api::<api::AgentTemplate>(&key.namespace).patch_status(&key.name, &params, &patch).await?;
-            shared.cache.templates.learn(written);
+            shared.cache.templates.insert_written(written);
         }
     }
     failpoint::reach("start-recorded");

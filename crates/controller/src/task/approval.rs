@@ -11,6 +11,7 @@ use domain::{
     run::{
         approval::{self, Asked},
         session::opened_by,
+        stage::Stage,
         target::Target,
         terms::RunTerms,
     },
@@ -21,7 +22,6 @@ use observe::{Key, Next};
 use opencode::{Client, Session};
 use tokio::time::Instant;
 
-use crate::task::stage::Stage;
 use crate::{
     agent::server::Error,
     shared::{Shared, now},

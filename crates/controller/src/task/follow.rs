@@ -8,6 +8,7 @@ use domain::{
         milestones,
         outcome::{Evidence, Stop, classify},
         progress::Progress,
+        stage::stop_requested,
         startup::{Startup, Trouble, startup},
         target::Target,
         terms::RunTerms,
@@ -29,7 +30,6 @@ use super::{
     start::{self, Error},
     still_runs,
 };
-use crate::task::stage::stop_requested;
 use crate::{
     logs::Closing,
     shared::{Shared, apply::controller_uid, failpoint, instant, now},
@@ -189,7 +189,7 @@ async fn find(shared: &Shared, task: &Task, epoch: i64) -> Result<Found, Error> 
         return Ok(Found::Pod(pod));
     }
     if let Some(pod) = shared.api::<Pod>(&key.namespace).get_opt(&key.name).await?.filter(ours) {
-        shared.cache.pods.learn(pod.clone());
+        shared.cache.pods.insert_written(pod.clone());
         let pod = Arc::new(pod);
         shared.tasks.last_pods.note(task, epoch, &pod);
         return Ok(Found::Pod(pod));

@@ -1,6 +1,6 @@
 //! Tasks: from waiting to a final status.
 //!
-//! Read it in this order: [`stage`] (where a Task is), [`queues`] (which Tasks wait),
+//! Read it in this order: [`domain::run::stage`] (where a Task is), [`queues`] (which Tasks wait),
 //! [`admission`] (who may start), [`budget`] (how much may be used), [`needs`] (what must be there first), [`start`] (claim
 //! and Pod), [`last_pods`] (the last state of its Pod), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
 //! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] and
@@ -17,7 +17,6 @@ pub mod needs;
 pub mod queues;
 pub mod record;
 pub mod session;
-pub mod stage;
 pub mod start;
 pub mod workspace;
 
@@ -29,6 +28,7 @@ use domain::{
             Admission,
             index::{Decision, Queued},
         },
+        stage::{Stage, stop_requested},
     },
     status,
 };
@@ -43,11 +43,8 @@ use kube::{
 use observe::{Cached, Key, Next};
 use serde_json::json;
 
-use self::{
-    stage::{Stage, stop_requested},
-    start::Error,
-};
-use crate::shared::{Shared, dependents::User, failpoint, now};
+use self::start::Error;
+use crate::shared::{Shared, dependents::User, failpoint, now, settings::SettingsError};
 
 /// One pass over a Task. A Task that changed in between is retried.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
@@ -115,7 +112,7 @@ async fn wait(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
 async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Next, Error> {
     match Box::pin(start::start(shared, task, admission)).await {
         Err(error) if error.is_missing() => wait_for_reference(shared, task, &error).await,
-        Err(Error::Resolve(_)) if task.spec.agent_ref.is_some() => {
+        Err(Error::Settings(SettingsError::Resolve(_))) if task.spec.agent_ref.is_some() => {
             // The Agent changed since the Task was admitted: the Task waits until the Agent is corrected, and reports that.
             shared.tasks.queues.with(|index| index.withdrawn(admission));
             shared.observe_task(&Key::of(task));

@@ -14,6 +14,7 @@ use domain::{
         progress::Progress,
         queue::TaskKey,
         session::{goes_on_after, is_of, may_go_on},
+        stage::Stage,
         target::Target,
     },
 };
@@ -23,7 +24,6 @@ use kube::ResourceExt as _;
 use observe::{Key, Next};
 
 use super::{approval::opened, follow::later};
-use crate::task::stage::Stage;
 use crate::{
     agent::server::Error,
     shared::{Shared, apply::controller_uid, now},

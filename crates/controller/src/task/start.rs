@@ -11,12 +11,11 @@ use api::{
 };
 use domain::{
     explain::settings_of_run,
-    opencode::ConfigError,
     run::{
         milestones,
         origin::Origins,
         queue::Admission,
-        resolve::{ResolveError, Sources, resolve_task},
+        resolve::{Sources, resolve_task},
         resolved::ResolvedTask,
         target::{RunsOn, Target},
         terms::RunTerms,
@@ -24,7 +23,7 @@ use domain::{
     },
     status,
     workload::{
-        contexts::{self, ConfigMaps, ContextError, ContextInput},
+        contexts::{self, ConfigMaps, ContextInput},
         names,
         pod::{self, TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     },
@@ -47,6 +46,7 @@ use crate::shared::{
     bindings,
     dependents::{Part, User, Uses},
     failpoint, now,
+    settings::SettingsError,
 };
 
 /// Why a Task cannot start.
@@ -55,21 +55,9 @@ pub enum Error {
     /// The API server refused a request or did not answer.
     #[error("the API server refused a write: {0}")]
     Api(#[from] kube::Error),
-    /// The settings cannot be resolved.
+    /// The settings cannot be turned into a Pod.
     #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    /// The contexts cannot be delivered.
-    #[error(transparent)]
-    Contexts(#[from] ContextError),
-    /// An object that the agent refers to cannot be used.
-    #[error(transparent)]
-    Bindings(#[from] bindings::Error),
-    /// OpenCode's configuration is not valid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The Pod cannot be built.
-    #[error(transparent)]
-    Build(#[from] domain::workload::build::BuildError),
+    Settings(SettingsError),
     /// A Secret or ConfigMap that the Pod needs does not exist.
     #[error("{message}")]
     Lacks {
@@ -99,16 +87,18 @@ pub enum Error {
     },
 }
 
+impl<E: Into<SettingsError>> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::Settings(error.into())
+    }
+}
+
 impl Error {
     /// Stable reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Api(_) => reasons::POD_CREATION_ERROR,
-            Self::Resolve(error) => error.reason(),
-            Self::Contexts(error) => error.reason(),
-            Self::Bindings(error) => error.reason(),
-            Self::Config(error) => error.reason(),
-            Self::Build(error) => error.reason(),
+            Self::Settings(error) => error.reason(),
             Self::Lacks { reason, .. } => reason,
             Self::Gone(_) => reasons::AGENT_GONE,
             Self::Taken { .. } | Self::Leaving { .. } => reasons::NAME_CONFLICT,
@@ -118,8 +108,7 @@ impl Error {
     /// Whether an object that the Task refers to does not exist, and may still be created.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Contexts(error) => error.is_missing(),
-            Self::Bindings(error) => !matches!(error, bindings::Error::Api(_)),
+            Self::Settings(error) => error.is_missing(),
             Self::Lacks { .. } => true,
             _ => false,
         }
@@ -132,15 +121,10 @@ impl Error {
             Self::Api(kube::Error::Api(status)) if status.message.contains("exceeded quota") => false,
             // The API server rejected the object itself, and will reject it again.
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
-            Self::Api(_) | Self::Leaving { .. } | Self::Bindings(bindings::Error::Api(_)) => false,
-            Self::Resolve(error) => error.is_permanent(),
-            Self::Bindings(_)
-            | Self::Contexts(_)
-            | Self::Config(_)
-            | Self::Build(_)
-            | Self::Lacks { .. }
-            | Self::Gone(_)
-            | Self::Taken { .. } => true,
+            Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => false,
+            Self::Settings(SettingsError::Resolve(error)) => error.is_permanent(),
+            Self::Api(_) | Self::Leaving { .. } => false,
+            Self::Settings(_) | Self::Lacks { .. } | Self::Gone(_) | Self::Taken { .. } => true,
         }
     }
 }
@@ -166,7 +150,7 @@ pub async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Resul
     failpoint::reach("claimed");
     shared.tasks.queues.with(|index| index.claimed(admission));
     shared.telemetry.metrics.admitted(waited(&claimed, admission));
-    shared.cache.tasks.learn(claimed.clone());
+    shared.cache.tasks.insert_written(claimed.clone());
     let without_effect = unsupported::without_effect(&prepared.resolved);
     if !without_effect.is_empty() {
         shared.telemetry.events.warning(&claimed, "NotSupported", without_effect.join("; "));
@@ -309,7 +293,7 @@ pub(super) async fn label(shared: &Shared, task: &Task) -> Result<Option<Task>, 
     }
     let api = shared.api::<Task>(&task.namespace().unwrap_or_default());
     let written = api.patch(&task.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-    shared.cache.tasks.learn(written.clone());
+    shared.cache.tasks.insert_written(written.clone());
     Ok(Some(written))
 }
 
@@ -377,7 +361,7 @@ async fn renew(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask
     let version = task.resource_version();
     let written = shared.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await?;
     if let Some(written) = &written {
-        shared.cache.tasks.learn(written.clone());
+        shared.cache.tasks.insert_written(written.clone());
     }
     Ok(written)
 }
@@ -423,7 +407,7 @@ async fn create_objects(shared: &Shared, task: &Task, epoch: i64, objects: TaskO
     failpoint::reach("contexts-made");
     let pod = create_once::<Pod>(shared, &namespace, task, pod).await?;
     failpoint::reach("pod-made");
-    shared.cache.pods.learn(pod.clone());
+    shared.cache.pods.insert_written(pod.clone());
     shared.tasks.last_pods.note(task, epoch, &Arc::new(pod));
     Ok(())
 }

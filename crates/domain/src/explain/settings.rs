@@ -71,7 +71,7 @@ fn list(resolved: &ResolvedTask, origins: &Origins, target: &str) -> Vec<Setting
     let whole = serde_json::to_value(resolved).unwrap_or_default();
     let one = |(path, origin): (&str, &Origin)| {
         let value = match path {
-            "place" => target.into(),
+            "target" => target.into(),
             path => readable(whole.pointer(&pointer(path)).cloned().unwrap_or_default()),
         };
         Setting { path: path.to_owned(), value, origin: origin.clone(), origin_text: origin.to_string() }

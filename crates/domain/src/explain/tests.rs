@@ -126,7 +126,7 @@ fn each_setting_tells_its_value_and_its_origin() {
     assert_eq!((&find("timeout").value, find("timeout").origin_text.as_str()), (&json!("1h30m"), "the Task"));
     assert_eq!(find("agent.maxConcurrentTasks").origin_text, "Agent 'dev'");
     assert_eq!(find("agent.stallTimeout").value, "15m");
-    assert_eq!(find("place").value, "Agent 'dev'");
+    assert_eq!(find("target").value, "Agent 'dev'");
     let of_agent = agent(around.agent.as_ref().unwrap(), &around);
     assert!(of_agent.settings.iter().any(|setting| setting.path == "maxConcurrentTasks"));
 }

@@ -15,7 +15,7 @@ use crate::{
     platform::Platform,
     run::{
         origin::{Origin, Origins},
-        resolved::{Place, ResolvedAgent, ResolvedTask},
+        resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
     },
     workload::agent::password_ref,
 };
@@ -110,18 +110,18 @@ pub fn resolve_task(
     sources: Sources<'_>,
     platform: &Platform,
 ) -> Result<(ResolvedTask, Origins), ResolveError> {
-    let (place, (agent, origins), template, agent_budget) = match sources {
+    let (target, (agent, origins), template, agent_budget) = match sources {
         Sources::Agent { agent, template, url } => {
             let name = name_of(agent);
             let password_secret = password_ref(&name, agent.spec.server.as_ref());
-            let place = Place::Agent { name, url: url.to_owned(), password_secret };
+            let target = ResolvedTarget::Agent { name, url: url.to_owned(), password_secret };
             let template = template.filter(|_| agent.spec.template_ref.is_some());
             let budget = agent.spec.budget.clone().map(|budget| (budget, Origin::Agent(name_of(agent))));
-            (place, agent_with_origins(agent, template, platform)?, template, budget)
+            (target, agent_with_origins(agent, template, platform)?, template, budget)
         }
         Sources::Template(template) => {
-            let place = Place::Template { name: name_of(template) };
-            (place, template_with_origins(template, platform)?, Some(template), None)
+            let target = ResolvedTarget::Template { name: name_of(template) };
+            (target, template_with_origins(template, platform)?, Some(template), None)
         }
     };
 
@@ -161,11 +161,11 @@ pub fn resolve_task(
         run.note(format!("agent.tools[{}]", put_tool(&mut agent.tools, tool)), Origin::Task);
     }
 
-    run.note("place", Origin::Task);
+    run.note("target", Origin::Task);
     let (agent_workspace, workspace_origin) = (agent.workspace.clone(), run.origin_of("agent.workspace"));
     let platform_budget = platform.budget.clone().map(|budget| (budget, platform.origin("budget")));
     let resolved = ResolvedTask {
-        place,
+        target,
         description: run.own("description", description.filter(|text| !text.is_empty())),
         contexts: run.own("contexts", contexts).unwrap_or_default(),
         timeout: run.own("timeout", span(timeout)),

@@ -85,7 +85,7 @@ pub struct ResolvedTask {
     /// Settings of the agent.
     pub agent: ResolvedAgent,
     /// On the server of an Agent, or in a Pod of its own.
-    pub place: Place,
+    pub target: ResolvedTarget,
     /// The prompt; never empty.
     pub description: Option<String>,
     /// Contexts of this Task alone; the agent's come before them.
@@ -112,10 +112,10 @@ pub struct ResolvedTask {
     pub budget: Option<Budget>,
 }
 
-/// Where a Task runs.
+/// The Agent or template of a run, with the address of the Agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all_fields = "camelCase", tag = "kind")]
-pub enum Place {
+pub enum ResolvedTarget {
     /// On an Agent's server.
     Agent {
         /// Name of the Agent.

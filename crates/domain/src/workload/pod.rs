@@ -22,7 +22,7 @@ use crate::{
     platform::Platform,
     run::{
         budget::Allowance,
-        resolved::{Place, ResolvedAgent, ResolvedTask},
+        resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
     },
     workload::{
         build::{self, BuildError, Owner},
@@ -81,14 +81,14 @@ pub struct TaskObjects {
 
 /// Whether the Task runs on an Agent's server through the attach client. A command of its own means a Pod of its own.
 pub fn attaches(task: &ResolvedTask) -> bool {
-    matches!(task.place, Place::Agent { .. }) && task.agent.command.is_none()
+    matches!(task.target, ResolvedTarget::Agent { .. }) && task.agent.command.is_none()
 }
 
 /// Refuses what a Task asks for and would not get where it runs.
 pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError> {
     let agent = &resolved.agent;
-    match &resolved.place {
-        Place::Agent { name, .. } if attaches(resolved) => {
+    match &resolved.target {
+        ResolvedTarget::Agent { name, .. } if attaches(resolved) => {
             let refused = |field, advice| Err(BuildError::OfTheAgent { field, agent: name.clone(), advice });
             if task.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
                 return refused("tools", "set tools on the Agent");
@@ -359,14 +359,14 @@ fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
 }
 
 fn password_env(input: &TaskPodInput<'_>) -> Option<EnvVar> {
-    let Place::Agent { password_secret: Some(secret), .. } = &input.resolved.place else { return None };
+    let ResolvedTarget::Agent { password_secret: Some(secret), .. } = &input.resolved.target else { return None };
     Some(environment::secret(variables::OPENCODE_SERVER_PASSWORD, secret))
 }
 
 fn server_url(task: &ResolvedTask) -> Option<&str> {
-    match &task.place {
-        Place::Agent { url, .. } => Some(url),
-        Place::Template { .. } => None,
+    match &task.target {
+        ResolvedTarget::Agent { url, .. } => Some(url),
+        ResolvedTarget::Template { .. } => None,
     }
 }
 
@@ -376,7 +376,7 @@ fn shared_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
     let host = server_url(resolved).and_then(host_of);
     let mut env = environment::proxy(resolved.agent.proxy.as_ref(), platform, host);
     let pod = names::task_pod(task.name, task.epoch);
-    let (Place::Agent { name: agent, .. } | Place::Template { name: agent }) = &resolved.place;
+    let (ResolvedTarget::Agent { name: agent, .. } | ResolvedTarget::Template { name: agent }) = &resolved.target;
     let traced = Traced { namespace: task.namespace, task: Some(task.name), agent: Some(agent), pod: Some(&pod) };
     env.extend(environment::telemetry(platform.open_telemetry.as_ref(), &traced));
     env

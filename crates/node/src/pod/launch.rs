@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use domain::contract::paths::TERMINATION_LOG;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 
@@ -16,8 +17,6 @@ use crate::{
     runtime::images::Image,
 };
 
-/// Default of `terminationMessagePath`.
-const MESSAGE_PATH: &str = "/dev/termination-log";
 /// Limit of Linux.
 const MAX_HOST_NAME: usize = 63;
 
@@ -190,7 +189,7 @@ impl Launch<'_> {
             put(&mut mounts, own_tmp, Path::new("/tmp"), false);
         }
         put(&mut mounts, hosts_file, Path::new("/etc/hosts"), true);
-        let message_path = container.termination_message_path.as_deref().unwrap_or(MESSAGE_PATH);
+        let message_path = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG);
         put(&mut mounts, message, Path::new(message_path), false);
         for (source, target) in &image.files {
             put(&mut mounts, source.clone(), target, true);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use domain::contract::paths;
 use egress::{Authorities, BadRepository, Credentials, Repository, check_ref};
 
 use crate::env::{self, Lookup, SettingError};
@@ -109,7 +110,7 @@ impl Settings {
             repository,
             reference,
             depth: (depth > 0).then_some(depth),
-            root: env::path(env, env::GIT_ROOT, "/git"),
+            root: env::path(env, env::GIT_ROOT, paths::GIT),
             link,
             workspace: env::text(env, env::GIT_WORKSPACE_DIR).map(PathBuf::from),
             subpath: crate::place::plain_names(subpath.as_ref()).unwrap_or_default().iter().collect(),

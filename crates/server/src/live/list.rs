@@ -155,7 +155,7 @@ impl Filter {
 
     /// The page, and the number of objects in the whole list. `visible` is what the caller may see.
     pub fn page<K: Served>(&self, caches: &Caches, visible: impl Fn(&Key) -> bool) -> (Vec<Arc<K>>, usize) {
-        K::cache(caches).look(|objects| {
+        K::cache(caches).scan(|objects| {
             let found = objects.filter(|(key, object)| visible(key) && self.wants(&***object));
             let mut found: Vec<_> = found.map(|(_, object)| (self.rank(&**object), object)).collect();
             let total = found.len();
@@ -265,7 +265,7 @@ mod tests {
                 "spec": {"description": "do it", "agentRef": {"name": "dev"}},
                 "status": {"phase": if index % 2 == 0 { "Completed" } else { "Running" }, "startTime": created.to_string()},
             });
-            caches.tasks.learn(serde_json::from_value::<Task>(task).unwrap());
+            caches.tasks.insert_written(serde_json::from_value::<Task>(task).unwrap());
         }
         caches
     }
@@ -311,7 +311,7 @@ mod tests {
         for name in ["a-name-of-many-letters-b", "a-name-of-many-letters-a", "a-name-of-many-letters-c"] {
             let mut task = Task::new(name, api::TaskSpec::default());
             task.metadata.namespace = Some("n".to_owned());
-            caches.tasks.learn(task);
+            caches.tasks.insert_written(task);
         }
         let query = ListQuery { sort_by: Some(SortBy::Name), limit: Some(2), ..ListQuery::default() };
         let (page, _) = Filter::read(query).unwrap().page::<Task>(&caches, |_| true);

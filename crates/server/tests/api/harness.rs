@@ -37,21 +37,7 @@ impl Drop for Harness {
 }
 
 pub fn options() -> Options {
-    Options {
-        address: ([127, 0, 0, 1], 0).into(),
-        metrics: None,
-        base_url: None,
-        anonymous: false,
-        anonymous_write: false,
-        cors_allowed_origins: Vec::new(),
-        requests_per_second: 0,
-        concurrent_requests: 0,
-        trusted_proxies: Vec::new(),
-        session_key: None,
-        agents_on_loopback: true,
-        environment: |_| None,
-        log_archive: None,
-    }
+    Options::local(([127, 0, 0, 1], 0).into())
 }
 
 /// A server with a namespace of its own.

@@ -56,7 +56,7 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
     if !status::same(deployment.status.as_ref(), &status) {
         let patch = json!({"metadata": {"uid": deployment.uid()}, "status": status});
         let made = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        shared.deployments.learn(made);
+        shared.deployments.insert_written(made);
     }
     Ok(requeue_at.map_or(Next::Wait, crate::at))
 }
@@ -77,12 +77,12 @@ async fn sets_of(
                 let Some(owner) = deployment.controller_owner_ref(&()) else { continue };
                 let owner = OwnerReference { block_owner_deletion: Some(true), ..owner };
                 let adopted = ownership::adopt(&api, &*set, &owner).await?;
-                shared.replica_sets.learn(adopted.clone());
+                shared.replica_sets.insert_written(adopted.clone());
                 sets.push(Arc::new(adopted));
             }
             ownership::Relation::Mismatched => {
                 let released = ownership::release(&api, &*set, &deployment.uid().unwrap_or_default()).await?;
-                shared.replica_sets.learn(released);
+                shared.replica_sets.insert_written(released);
             }
             ownership::Relation::Orphan | ownership::Relation::Unrelated => {}
         }
@@ -101,7 +101,7 @@ async fn create(
     let sets: Api<ReplicaSet> = Api::namespaced(shared.client.clone(), &deployment.namespace().unwrap_or_default());
     match sets.create(&PostParams::default(), set).await {
         Ok(made) => {
-            shared.replica_sets.learn(made);
+            shared.replica_sets.insert_written(made);
             Ok(true)
         }
         Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
@@ -112,14 +112,14 @@ async fn create(
                 .is_some_and(|owner| Some(&owner.uid) == deployment.uid().as_ref());
             match there {
                 // The watch has not delivered it yet.
-                Some(there) if ours => shared.replica_sets.learn(there),
+                Some(there) if ours => shared.replica_sets.insert_written(there),
                 Some(_) => {
                     let collisions = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
                     let patch =
                         json!({"metadata": {"uid": deployment.uid()}, "status": {"collisionCount": collisions + 1}});
                     let made =
                         api.patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-                    shared.deployments.learn(made);
+                    shared.deployments.insert_written(made);
                 }
                 None => {}
             }
@@ -145,7 +145,7 @@ async fn execute(shared: &Shared, step: &Step) -> Result<(), kube::Error> {
     };
     let api: Api<ReplicaSet> = Api::namespaced(shared.client.clone(), &set.namespace().unwrap_or_default());
     let made = api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-    shared.replica_sets.learn(made);
+    shared.replica_sets.insert_written(made);
     Ok(())
 }
 
@@ -165,6 +165,6 @@ async fn record_revision(
     // Through the status subresource, as on a cluster: otherwise the annotation would be a user change with a new
     // generation.
     let made = api.patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-    shared.deployments.learn(made);
+    shared.deployments.insert_written(made);
     Ok(())
 }

@@ -98,7 +98,7 @@ fn a_task_that_waits_for_a_slot_sees_who_is_ahead() {
       agent.executorImage        devbox:1      Agent 'dev'
       agent.maxConcurrentTasks   1             Agent 'dev'
       description                fix the bug   the Task
-      place                      Agent 'dev'   the Task
+      target                     Agent 'dev'   the Task
       timeout                    30m           the Task
 
     Next
@@ -133,7 +133,7 @@ fn a_used_up_quota_tells_when_the_next_may_start() {
     Settings
       SETTING       VALUE                                      FROM
       agent.quota   {"maxTaskStarts":1,"windowSeconds":3600}   Agent 'dev'
-      place         Agent 'dev'                                the Task
+      target        Agent 'dev'                                the Task
 
     Next
       - wait until a start leaves the window, or raise spec.quota
@@ -169,7 +169,7 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
 
     Settings
       SETTING   VALUE         FROM
-      place     Agent 'dev'   the Task
+      target    Agent 'dev'   the Task
 
     Next
       - look at Agent 'dev' and its log: kubeopencode logs agent/dev
@@ -211,7 +211,7 @@ fn dependencies_are_listed_with_their_stage() {
 
     Settings
       SETTING   VALUE         FROM
-      place     Agent 'dev'   the Task
+      target    Agent 'dev'   the Task
 
     Next
       - wait for the other Task, or explain why it waits: kubeopencode explain TASK
@@ -247,7 +247,7 @@ fn a_failure_is_followed_into_the_pod() {
 
     Settings
       SETTING   VALUE         FROM
-      place     Agent 'dev'   the Task
+      target    Agent 'dev'   the Task
 
     Next
       - raise the memory limit in podSpec.resources of the Agent or template
@@ -311,7 +311,7 @@ fn a_task_on_a_template_tells_where_each_setting_comes_from() {
       SETTING                    VALUE                  FROM
       agent.executorImage        box:2                  AgentTemplate 'base'
       agent.serviceAccountName   robot                  AgentTemplate 'base'
-      place                      AgentTemplate 'base'   the Task
+      target                     AgentTemplate 'base'   the Task
       startupTimeout             10m                    AgentTemplate 'base'
     ");
 }
@@ -335,7 +335,7 @@ fn a_permission_that_is_asked_for_comes_first() {
 
     Settings
       SETTING   VALUE         FROM
-      place     Agent 'dev'   the Task
+      target    Agent 'dev'   the Task
 
     Next
       - approve or deny it: kubeopencode approve mine, or: kubeopencode deny mine

@@ -227,10 +227,10 @@ fn every_resolved_field_has_an_origin() {
 
 #[test]
 fn the_password_is_where_the_agent_says() {
-    let place = |spec| full_task(&agent(spec), None, &task(json!({"agentRef": {"name": "a"}}))).0.place;
-    let secret = |spec| match place(spec) {
-        Place::Agent { password_secret, .. } => password_secret.map(|secret| (secret.name, secret.key)),
-        Place::Template { .. } => None,
+    let target = |spec| full_task(&agent(spec), None, &task(json!({"agentRef": {"name": "a"}}))).0.target;
+    let secret = |spec| match target(spec) {
+        ResolvedTarget::Agent { password_secret, .. } => password_secret.map(|secret| (secret.name, secret.key)),
+        ResolvedTarget::Template { .. } => None,
     };
     assert_eq!(secret(json!({})), Some(("a-server-auth".into(), "password".into())));
     assert_eq!(

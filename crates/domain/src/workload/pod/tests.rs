@@ -430,7 +430,8 @@ fn names_of_secrets_are_all_that_a_pod_holds_of_them() {
 #[test]
 fn on_one_machine_the_server_is_reached_without_the_proxy() {
     let mut resolved = task_on_agent(rich_agent());
-    resolved.place = Place::Agent { name: "a".into(), url: "http://127.80.0.7:4096".into(), password_secret: None };
+    resolved.target =
+        ResolvedTarget::Agent { name: "a".into(), url: "http://127.80.0.7:4096".into(), password_secret: None };
     let mut platform = platform();
     platform.addressing = Addressing::Local;
     let objects = built(&resolved, &platform, TASK).unwrap();
