@@ -21,6 +21,12 @@ const PROMPT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_mins(1);
 /// Size of the largest answer that is read, in bytes, unless the caller sets another limit.
 const MAX_ANSWER: usize = 256 << 20;
+/// Levels of subagent sessions that are followed upwards.
+const MAX_DEPTH: usize = 8;
+/// Subagent sessions of one session that are read.
+const MAX_DESCENDANTS: usize = 1000;
+/// Permission requests of all sessions that are assigned to their sessions.
+const MAX_REQUESTS: usize = 100;
 
 /// Changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -66,15 +72,16 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Parses the status of a session.
+    /// Parses the status of a session. A status that is not known yet counts as busy: a session must not be left
+    /// working because a newer server names its work differently.
     pub fn read(status: &Value) -> Self {
         match status.get("type").and_then(Value::as_str) {
-            Some("busy") => Self::Busy,
+            Some("idle") | None => Self::Idle,
             Some("retry") => Self::Retry {
                 attempt: status.get("attempt").and_then(Value::as_u64).unwrap_or_default(),
                 message: status.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
             },
-            _ => Self::Idle,
+            Some(_) => Self::Busy,
         }
     }
 }
@@ -189,7 +196,12 @@ impl Client {
 
     /// Creates a session.
     pub async fn create(&self, body: &Value) -> Result<Session, Error> {
-        self.read(self.post("/session", body, REQUEST).await?).await
+        let session: Session = self.read(self.post("/session", body, REQUEST).await?).await?;
+        // Without an id, later requests would have another path.
+        if session.id.is_empty() {
+            return Err(Error::NotOpenCode("a new session has no id".to_owned()));
+        }
+        Ok(session)
     }
 
     /// Returns the sessions whose title contains `search`, or all.
@@ -208,12 +220,30 @@ impl Client {
         self.get(&path_of(id, ""), REQUEST).await
     }
 
+    /// Returns a session and its ancestors, nearest first, up to the first that does not exist.
+    pub async fn lineage(&self, id: &str) -> Result<Vec<Session>, Error> {
+        let mut line: Vec<Session> = Vec::new();
+        let mut next = Some(id.to_owned());
+        while let Some(id) = next.filter(|_| line.len() < MAX_DEPTH) {
+            let session = match self.session(&id).await {
+                Err(Error::NotFound(_)) => break,
+                session => session?,
+            };
+            next = session.parent.clone();
+            line.push(session);
+        }
+        Ok(line)
+    }
+
     /// Returns the sessions that the agent of a session started as subagents, those that they started, and so on.
     pub async fn descendants(&self, id: &str) -> Result<Vec<Session>, Error> {
         let mut found: Vec<Session> = Vec::new();
         let mut parents = vec![id.to_owned()];
         while let Some(parent) = parents.pop() {
             for child in self.get::<Vec<Session>>(&path_of(&parent, "/children"), REQUEST).await? {
+                if found.len() == MAX_DESCENDANTS {
+                    return Ok(found);
+                }
                 if child.id != id && found.iter().all(|known| known.id != child.id) {
                     parents.push(child.id.clone());
                     found.push(child);
@@ -320,9 +350,17 @@ impl Client {
 
     /// Returns the permission requests of a session and its subagents that wait for an answer.
     pub async fn permissions_of(&self, session: &str) -> Result<Vec<Asked>, Error> {
-        let descendants = self.descendants(session).await?;
-        let mut asked = self.permissions().await?;
-        asked.retain(|asked| asked.session == session || descendants.iter().any(|child| child.id == asked.session));
+        let mut all = self.permissions().await?;
+        all.truncate(MAX_REQUESTS);
+        let mut asked = Vec::new();
+        for request in all {
+            // Upwards from the few sessions that ask: there may be many subagents, and more start at any time.
+            if request.session == session
+                || self.lineage(&request.session).await?.iter().any(|ancestor| ancestor.id == session)
+            {
+                asked.push(request);
+            }
+        }
         Ok(asked)
     }
 
@@ -361,14 +399,15 @@ impl Client {
         Ok(entries.into_iter().filter(|entry| entry.kind == "directory").map(|entry| entry.name).collect())
     }
 
-    /// Opens the event stream. The limit applies to the response head only.
+    /// Opens the event stream. The limit applies to the head of the response, or to an error as a whole.
     pub async fn events(&self) -> Result<Response, Error> {
-        let opening = self.request(Method::GET, "/event").send();
-        let response = tokio::time::timeout(REQUEST, opening)
+        let opening = async {
+            let response = self.request(Method::GET, "/event").send().await;
+            Error::check(response.map_err(|error| Error::of_request(&error))?).await
+        };
+        tokio::time::timeout(REQUEST, opening)
             .await
             .map_err(|_| Error::NoAnswer("the event stream was not opened in time".to_owned()))?
-            .map_err(|error| Error::of_request(&error))?;
-        Error::check(response).await
     }
 }
 

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// Longest error text of a server that is repeated, in characters.
 const MAX_MESSAGE: usize = 500;
+/// Size of an error response that is read, in bytes. The server belongs to the agent, which may send any amount.
+const MAX_BODY: usize = 64 << 10;
 
 /// A call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,13 +77,23 @@ impl Error {
         if status.as_u16() == 401 {
             return Err(Self::Unauthorized);
         }
-        let body = response.bytes().await.unwrap_or_default();
-        let message = describe(&body);
+        let message = describe(&start_of(response).await);
         match status.as_u16() {
             404 => Err(Self::NotFound(message)),
             status => Err(Self::Status { status, message }),
         }
     }
+}
+
+/// The first [`MAX_BODY`] bytes of a response, or as many as arrive.
+async fn start_of(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < MAX_BODY
+        && let Ok(Some(part)) = response.chunk().await
+    {
+        body.extend_from_slice(&part[..part.len().min(MAX_BODY - body.len())]);
+    }
+    body
 }
 
 /// OpenCode's errors are `{"name", "data": {"message"}}`; others are repeated as they are, shortened.

@@ -31,8 +31,6 @@ use crate::{
 const POLL: Duration = Duration::from_secs(2);
 /// Requests that one poll handles; further ones wait for the next poll.
 const MAX_REQUESTS: usize = 100;
-/// Levels of subagent sessions that are followed to the session of a Task.
-const MAX_DEPTH: usize = 8;
 
 /// Polls the Agent's server from now on if the terms of a running Task allow approval requests.
 pub fn runs(shared: &Shared, task: &Task) {
@@ -90,18 +88,8 @@ async fn task_of(server: &Client, session: &str) -> Result<Option<String>, Error
 
 /// The session that a client opened: `session` itself or one of its ancestors.
 pub(super) async fn opened(server: &Client, session: &str) -> Result<Option<Session>, Error> {
-    let mut id = session.to_owned();
-    for _ in 0..MAX_DEPTH {
-        let about = match server.session(&id).await {
-            Err(opencode::Error::NotFound(_)) => return Ok(None),
-            about => about?,
-        };
-        match about.parent.clone().filter(|_| opened_by(&about).is_none()) {
-            Some(parent) => id = parent,
-            None => return Ok(Some(about)),
-        }
-    }
-    Ok(None)
+    let line = server.lineage(session).await?;
+    Ok(line.into_iter().find(|session| opened_by(session).is_some() || session.parent.is_none()))
 }
 
 /// Updates the condition, if it changed.

@@ -1,5 +1,6 @@
 use axum::{
     Json, Router,
+    body::Body,
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
     routing::{get, post},
@@ -57,18 +58,51 @@ async fn each_failure_has_its_error() {
 
 #[tokio::test]
 async fn requests_of_a_session_are_those_of_its_subagents_too() {
-    let children = async |Path(id): Path<String>| match id.as_str() {
-        "ses_1" => Json(json!([{"id": "ses_3"}])),
-        "ses_3" => Json(json!([{"id": "ses_4"}, {"id": "ses_1"}])),
-        _ => Json(json!([])),
+    let session = async |Path(id): Path<String>| match id.as_str() {
+        "ses_1" | "ses_2" => Ok(Json(json!({"id": id}))),
+        "ses_3" => Ok(Json(json!({"id": id, "parentID": "ses_1"}))),
+        "ses_4" => Ok(Json(json!({"id": id, "parentID": "ses_3"}))),
+        // A hostile server: the line of this session has no end.
+        "ses_5" => Ok(Json(json!({"id": id, "parentID": id}))),
+        _ => Err(StatusCode::NOT_FOUND),
     };
     let asks = |id: &str, session: &str| json!({"id": id, "sessionID": session, "permission": "bash"});
-    let all = json!([asks("per_1", "ses_1"), asks("per_2", "ses_2"), asks("per_3", "ses_4")]);
-    let router = Router::new()
-        .route("/session/{id}/children", get(children))
-        .route("/permission", get(async move || Json(all.clone())));
+    let sessions = ["ses_1", "ses_2", "ses_4", "ses_5", "ses_gone"];
+    let all: Vec<Value> = sessions.iter().enumerate().map(|(n, id)| asks(&format!("per_{}", n + 1), id)).collect();
+    let router =
+        Router::new().route("/session/{id}", get(session)).route("/permission", get(async move || Json(all.clone())));
     let asked = client(router).await.permissions_of("ses_1").await.unwrap();
     assert_eq!(asked.iter().map(|asked| asked.id.as_str()).collect::<Vec<_>>(), ["per_1", "per_3"]);
+}
+
+#[tokio::test]
+async fn an_error_response_without_an_end_is_read_in_part() {
+    let endless = async || {
+        let line = Ok::<_, std::io::Error>("x".repeat(1 << 20));
+        (StatusCode::INTERNAL_SERVER_ERROR, Body::from_stream(futures::stream::repeat_with(move || line.clone())))
+    };
+    let client = client(Router::new().route("/permission", get(endless)).route("/event", get(endless))).await;
+    let message = "x".repeat(500);
+    let expected = Error::Status { status: 500, message };
+    assert_eq!(client.permissions().await, Err(expected.clone()));
+    assert_eq!(client.events().await.err(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_session_without_an_id_is_refused() {
+    let client = client(Router::new().route("/session", post(async || Json(json!({}))))).await;
+    assert!(matches!(client.create(&json!({})).await, Err(Error::NotOpenCode(_))));
+}
+
+#[test]
+fn an_unknown_status_counts_as_busy() {
+    let activity = |status: Value| Activity::read(&status);
+    assert_eq!(activity(json!({"type": "idle"})), Activity::Idle);
+    assert_eq!(activity(json!({})), Activity::Idle);
+    assert_eq!(activity(json!({"type": "busy"})), Activity::Busy);
+    assert_eq!(activity(json!({"type": "compacting"})), Activity::Busy);
+    let retry = Activity::Retry { attempt: 2, message: "overloaded".to_owned() };
+    assert_eq!(activity(json!({"type": "retry", "attempt": 2, "message": "overloaded"})), retry);
 }
 
 #[tokio::test]

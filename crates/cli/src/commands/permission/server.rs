@@ -114,8 +114,9 @@ mod tests {
                     {"id": "ses_1", "metadata": {"task": {"uid": "12345678-9"}}},
                     {"id": "ses_2", "metadata": {"task": {"uid": "other"}}},
                 ]),
-                "/session/ses_1/children" => json!([{"id": "ses_3"}]),
-                "/session/ses_3/children" => json!([]),
+                "/session/ses_2" => json!({"id": "ses_2"}),
+                "/session/ses_3" => json!({"id": "ses_3", "parentID": "ses_1"}),
+                "/session/ses_1" => json!({"id": "ses_1"}),
                 "/permission" => json!([asks("per_1", "ses_1"), asks("per_2", "ses_2"), asks("per_3", "ses_3")]),
                 other => panic!("{other}"),
             };
