@@ -51,7 +51,7 @@ impl Times {
 pub fn start(client: Client, namespace: &str, length: Duration) -> (Times, JoinHandle<()>) {
     let pods: Api<Pod> = Api::namespaced(client, namespace);
     let times = Times::default();
-    let told = times.clone();
+    let run_times = times.clone();
     let node = tokio::spawn(async move {
         let mut version = "0".to_owned();
         loop {
@@ -61,8 +61,8 @@ pub fn start(client: Client, namespace: &str, length: Duration) -> (Times, JoinH
                 if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event {
                     version = pod.resource_version().unwrap_or_default();
                     let name = pod.name_any();
-                    if pod.metadata.deletion_timestamp.is_none() && told.seen(&name) {
-                        tokio::spawn(run(pods.clone(), name, length, told.clone()));
+                    if pod.metadata.deletion_timestamp.is_none() && run_times.seen(&name) {
+                        tokio::spawn(run(pods.clone(), name, length, run_times.clone()));
                     }
                 }
             }

@@ -40,11 +40,11 @@ pub(crate) fn run(command: &mut Command) -> Result<String, Error> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     Err(Error::Failed {
         command: line(command),
         status: output.status,
-        output: last_lines(&String::from_utf8_lossy(&said), 20),
+        output: last_lines(&String::from_utf8_lossy(&printed), 20),
     })
 }
 

@@ -46,6 +46,6 @@ fn without_root_the_error_says_so() {
     let mut unshare = Command::new("unshare");
     let output = unshare.args(["--user", env!("CARGO_BIN_EXE_testenv"), "up", "--node"]).output().unwrap();
     assert!(!output.status.success());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("Error: a node needs root"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("Error: a node needs root"), "{stderr}");
 }

@@ -234,8 +234,8 @@ async fn shell(Json(body): Json<Value>) -> Result<Json<Value>, StatusCode> {
     let command = body["command"].as_str().unwrap_or_default().replace("/tools/kubeopencode", &program);
     let output = Command::new("sh").args(["-c", &command]).output().await;
     let output = output.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&said)}}]})))
+    let printed = [output.stdout, output.stderr].concat();
+    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&printed)}}]})))
 }
 
 /// The program that the controllers of this suite are.

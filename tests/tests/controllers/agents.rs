@@ -159,7 +159,7 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
 }
 
 /// The message of a condition.
-pub fn said(agent: &Agent, kind: &str) -> String {
+pub fn condition_message(agent: &Agent, kind: &str) -> String {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
     let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind);
     found.map(|condition| condition.message.clone()).unwrap_or_default()
@@ -177,9 +177,9 @@ async fn an_agent_says_which_secret_is_missing_and_heals() -> anyhow::Result<()>
         world.agent("a", json!({"credentials": credentials})).await?;
         let missing = |agent: &Agent| conditions(agent, "SecretsReady") == "False SecretMissing";
         let agent = world.agent_is("a", "its word", missing).await?;
-        ensure!(said(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
+        ensure!(condition_message(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
         secret(&world, "later", "other", "x").await?;
-        let no_key = |agent: &Agent| said(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
+        let no_key = |agent: &Agent| condition_message(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
         world.agent_is("a", "the key that is missing", no_key).await?;
         world.merge::<Secret>("later", json!({"stringData": {"token": "y"}})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "SecretsReady") == "True Resolved").await?;
@@ -236,8 +236,8 @@ async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
         let link: Secret = world.api().get(&name).await?;
         let token = link.data.clone().unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
         ensure!(token.len() >= 32, "the token is short");
-        let told = serde_json::to_string(&agent.status)?;
-        ensure!(!told.contains(std::str::from_utf8(&token)?), "the token is in the status");
+        let status = serde_json::to_string(&agent.status)?;
+        ensure!(!status.contains(std::str::from_utf8(&token)?), "the token is in the status");
         ensure!(share.url.as_deref() == Some("/s/"), "{:?}", share.url);
         world.delete::<Secret>(&name).await?;
         let another = |now: &Secret| now.metadata.uid != link.metadata.uid;
@@ -259,7 +259,7 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
         // At once: the controller may not have seen the change yet.
         world.task("t", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("t", "AgentServerNotReady").await?;
-        ensure!(status.message.as_deref().is_some_and(|told| told.contains("being replaced")), "{status:?}");
+        ensure!(status.message.as_deref().is_some_and(|message| message.contains("being replaced")), "{status:?}");
         let agent = world.agent_is("a", "rolling out", |agent| conditions(agent, "Progressing") == "True RollingOut");
         ensure!(
             agent.await?.status.as_ref().and_then(|status| status.ready) == Some(true),

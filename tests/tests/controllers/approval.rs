@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     agent_server::AgentServer,
-    events::until_told,
+    events::until_event,
     world::{condition, shared},
 };
 
@@ -56,7 +56,7 @@ async fn a_task_says_what_its_agent_asks_a_person() -> anyhow::Result<()> {
         ensure!(awaiting(&status) == "False Answered", "it asks although it ended: {status:?}");
         let other = world.runs("works").await?;
         ensure!(awaiting(&other).is_empty(), "{other:?}");
-        let (_, note) = until_told(&world, "asks", "AwaitingApproval").await?;
+        let (_, note) = until_event(&world, "asks", "AwaitingApproval").await?;
         ensure!(note == "the agent asks a person: bash (git push)", "{note}");
         Ok(())
     })

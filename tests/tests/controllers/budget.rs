@@ -19,7 +19,7 @@ pub const CASES: &[Case] = cases![
 ];
 
 /// The budget in the environment of the Pod of a Task.
-async fn told(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
+async fn budget_of_pod(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
     let pod: Pod = world.api().get(&format!("{task}-pod")).await?;
     let spec = pod.spec.context("a Pod without a spec")?;
     let env = spec.containers.into_iter().flat_map(|container| container.env.unwrap_or_default());
@@ -51,8 +51,8 @@ async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Resul
         }
         let tokens = status.usage.as_ref().and_then(|usage| usage.tokens).unwrap_or_default();
         ensure!((tokens.input, tokens.output, status.attempt) == (21_000, 344, Some(1)), "{status:?}");
-        let told = told(&world, "big").await?;
-        ensure!(told == [Some("20000".to_owned()), Some("2.50".to_owned())], "{told:?}");
+        let budget = budget_of_pod(&world, "big").await?;
+        ensure!(budget == [Some("20000".to_owned()), Some("2.50".to_owned())], "{budget:?}");
         Ok(())
     })
     .await
@@ -70,8 +70,8 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
             }
             world.task(name, spec).await?;
             let status = world.succeeds(name).await?;
-            let told = told(&world, name).await?;
-            ensure!(told == [None, Some(left.to_owned())], "{name}: {told:?}");
+            let budget = budget_of_pod(&world, name).await?;
+            ensure!(budget == [None, Some(left.to_owned())], "{name}: {budget:?}");
             first = first.or(Some(ended_at(&status)?));
         }
         let first = first.context("nobody ended")?;

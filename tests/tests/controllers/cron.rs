@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
-    events::until_told,
+    events::until_event,
     world::{Alone, World, condition, explain, reason, shared},
 };
 
@@ -54,8 +54,8 @@ async fn refuses(world: &World, name: &str, why: &str) -> anyhow::Result<()> {
     let crons = world.record::<CronTask>();
     crons.until_object(name, "there", |_| true).await?;
     world.annotate::<CronTask>(name, TRIGGER, "true").await?;
-    let said = |cron: &Arc<CronTask>| cron.status.as_ref().is_some_and(|status| ready(status) == why);
-    crons.until(why, |crons| crons.versions().iter().any(said).then_some(())).await
+    let reported = |cron: &Arc<CronTask>| cron.status.as_ref().is_some_and(|status| ready(status) == why);
+    crons.until(why, |crons| crons.versions().iter().any(reported).then_some(())).await
 }
 
 fn ready(status: &CronTaskStatus) -> String {
@@ -146,7 +146,7 @@ async fn forbid_lets_a_running_task_be() -> anyhow::Result<()> {
     shared(async |world| {
         let first = occupied(&world, "Forbid").await?;
         refuses(&world, "c", "True ActiveTaskExists").await?;
-        let (kind, note) = until_told(&world, "c", "ActiveTaskExists").await?;
+        let (kind, note) = until_event(&world, "c", "ActiveTaskExists").await?;
         ensure!(kind == "Warning" && note.starts_with("the trigger created no Task: Task 'c-"), "{kind} {note}");
         // And the reason stays as long as it holds.
         let status = world.api::<CronTask>().get("c").await?.status.unwrap_or_default();
@@ -293,8 +293,9 @@ async fn a_task_that_the_api_server_refuses_is_said_so() -> anyhow::Result<()> {
         world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(years_ago)})).await?;
         world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
         let status = until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
-        let said = status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
-        ensure!(said.contains("metadata.labels") && said.contains("not a label"), "{said}");
+        let messages =
+            status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
+        ensure!(messages.contains("metadata.labels") && messages.contains("not a label"), "{messages}");
         ensure!(status.total_executions == Some(0), "{status:?}");
         let labels = json!({"team": "a"});
         world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;

@@ -92,8 +92,8 @@ async fn a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again
         world.agent("a", json!({"contexts": follows(&server.url(), "1h")})).await?;
         let failed = |agent: &Agent| pending(agent).0 == "True ReferenceNotFound";
         let agent = agents.until_object("a", "its word", failed).await?;
-        let said = "context 'docs': 127.0.0.1 answered 500 Internal Server Error";
-        ensure!(pending(&agent).1 == said, "{:?}", pending(&agent));
+        let expected = "context 'docs': 127.0.0.1 answered 500 Internal Server Error";
+        ensure!(pending(&agent).1 == expected, "{:?}", pending(&agent));
         for number in 0..3 {
             let agent = change(&world, &agents, json!({"spec": {"profile": format!("p{number}")}})).await?;
             ensure!(failed(&agent), "{:?}", pending(&agent));

@@ -150,10 +150,10 @@ impl Alone {
 
 /// Adds the controllers' log lines about the namespace to the error of a case.
 pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Controller]) -> anyhow::Result<()> {
-    let said = || {
+    let details = || {
         let logs: Vec<String> = controllers.iter().map(|controller| controller.log(&world.namespace)).collect();
         format!(
-            "the controller said of {}:\n{}\nthe node: {:?}",
+            "log of the controller about {}:\n{}\nthe node: {:?}",
             world.namespace,
             logs.join("\n--\n"),
             world.kubelet.trouble()
@@ -163,7 +163,7 @@ pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Contr
         ensure!(world.kubelet.trouble().is_empty(), "the node had trouble");
         Ok(())
     });
-    outcome.map_err(|error| anyhow::anyhow!("{error:#}\n{}", said()))
+    outcome.map_err(|error| anyhow::anyhow!("{error:#}\n{}", details()))
 }
 
 impl World {

@@ -122,7 +122,7 @@ def watches():
 
 
 def forgetting():
-    """What is too long ago cannot be watched, and the client is told so. Large objects make our server forget."""
+    """A version that is too old cannot be watched, and the server reports it. Large objects make our server forget."""
     api = client.CoreV1Api()
     large = {"data": {"much": "x" * 900_000}}
     api.create_namespaced_config_map(NAMESPACE, client.V1ConfigMap(metadata=client.V1ObjectMeta(name="large")))
@@ -145,8 +145,8 @@ def forgetting():
 def commands():
     api = client.CoreV1Api()
     run = {"stderr": True, "stdin": False, "stdout": True, "tty": False, "_request_timeout": LIMIT}
-    said = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh", "-c", "echo hello"], **run)
-    assert said == "hello\n", said
+    output = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh", "-c", "echo hello"], **run)
+    assert output == "hello\n", output
     run = {**run, "stdin": True, "_preload_content": False}
     shell = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh"], **run)
     shell.write_stdin("echo to you; echo and you >&2; exit 5\n")

@@ -107,7 +107,7 @@ async fn converse(mut connection: TcpStream, number: u8) -> anyhow::Result<()> {
 async fn ports_are_forwarded_in_both_directions_at_once() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(ECHO).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/echo", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/echo", "--timeout=60s"]).await?;
     try_forwarding(Forwarding::older(&world, "pod/echo", 7000).await?).await.context("without a WebSocket")?;
     try_forwarding(Forwarding::start(&world, "pod/echo", 7000).await?).await
 }
@@ -130,15 +130,15 @@ async fn try_forwarding(mut forwarding: Forwarding) -> anyhow::Result<()> {
 async fn a_closed_port_is_named() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(crate::terminal::POD).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
     let forwarding = Forwarding::start(&world, "p", 7).await?;
     let mut nothing = Vec::new();
     timeout(LIMIT, forwarding.connect().await?.read_to_end(&mut nothing)).await.context("it hangs")??;
     ensure!(nothing.is_empty());
     let output = timeout(LIMIT, forwarding.child.wait_with_output()).await.context("kubectl goes on")??;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(said.contains("error forwarding port 7 to pod p"), "{said}");
-    ensure!(said.contains("refused"), "{said}");
-    ensure!(said.trim_end().ends_with("error: lost connection to pod"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(stderr.contains("error forwarding port 7 to pod p"), "{stderr}");
+    ensure!(stderr.contains("refused"), "{stderr}");
+    ensure!(stderr.trim_end().ends_with("error: lost connection to pod"), "{stderr}");
     Ok(())
 }

@@ -107,7 +107,7 @@ fn resize(terminal: &OwnedFd, columns: u16, rows: u16) -> io::Result<()> {
 async fn a_terminal_is_as_large_as_ones_own_and_ctrl_c_goes_to_the_command() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(POD).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
     try_terminal(&world, &[]).await?;
     // As kubectl spoke before 1.31.
     try_terminal(&world, &[("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")]).await.context("over SPDY")

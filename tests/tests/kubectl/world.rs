@@ -76,7 +76,7 @@ impl World {
     }
 
     /// The output of kubectl, if it succeeds.
-    pub async fn said(&self, words: &[&str]) -> anyhow::Result<String> {
+    pub async fn kubectl_output(&self, words: &[&str]) -> anyhow::Result<String> {
         let output = self.kubectl(words).output().await?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         anyhow::ensure!(output.status.success(), "kubectl {words:?}: {complaint}");
@@ -88,7 +88,7 @@ impl World {
         let file = tempfile::NamedTempFile::new_in(self.directory())?;
         fs::write(file.path(), manifest)?;
         let name = file.path().to_str().context("a path that is no text")?;
-        self.said(&["create", "--filename", name]).await?;
+        self.kubectl_output(&["create", "--filename", name]).await?;
         Ok(())
     }
 

@@ -34,10 +34,10 @@ pub fn run(words: &[&str]) -> Output {
 /// The error of a command that must fail; it must be one line.
 pub fn refusal(words: &[&str]) -> String {
     let output = run(words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    said
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
+    stderr
 }
 
 fn wait(child: &mut Child) {
@@ -65,15 +65,15 @@ impl Up {
         let mut child =
             program(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let mut greeting: Vec<String> = Vec::new();
         while !greeting.iter().any(|line| line.contains("Isolation")) {
-            let Ok(line) = told.recv_timeout(LIMIT) else {
+            let Ok(line) = receiver.recv_timeout(LIMIT) else {
                 let _ = child.kill();
-                let mut said = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-                panic!("it did not start: {greeting:?} {said}");
+                let mut stderr = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+                panic!("it did not start: {greeting:?} {stderr}");
             };
             greeting.push(line);
         }
@@ -98,12 +98,12 @@ impl Up {
         let started = Instant::now();
         loop {
             let output = self.try_kubectl(words);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            if output.status.success() && wanted(&said) {
-                return said;
+            let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && wanted(&stdout) {
+                return stdout;
             }
             let events = || String::from_utf8(self.try_kubectl(&["get", "pods,events", "-A"]).stdout).unwrap();
-            assert!(started.elapsed() < LIMIT, "kubectl {words:?}: {said}\n{}", events());
+            assert!(started.elapsed() < LIMIT, "kubectl {words:?}: {stdout}\n{}", events());
             thread::sleep(Duration::from_millis(50));
         }
     }

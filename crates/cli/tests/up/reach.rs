@@ -128,8 +128,8 @@ async fn an_agent_is_reached_by_terminal_proxy_link_and_command() {
     let up = Up::start(&dir.path().join("state"), &["--in-memory", "--port", "0"]);
     let browser = Browser::log_in(&up).await;
     let agent = json!({ "name": "helper", "config": model.opencode_config() });
-    let (status, told) = browser.send(Method::POST, "/api/v1/namespaces/default/agents", &agent).await;
-    assert_eq!(status, 201, "{told}");
+    let (status, body) = browser.send(Method::POST, "/api/v1/namespaces/default/agents", &agent).await;
+    assert_eq!(status, 201, "{body}");
     until("the Agent is ready", async || browser.get(AGENT).await.1["serverStatus"]["ready"] == true).await;
 
     a_terminal_shows_opencode_and_follows_its_size(&browser).await;
@@ -171,8 +171,8 @@ async fn the_proxy_reaches_opencode(browser: &Browser) {
 
 async fn a_link_opens_a_terminal_for_whoever_holds_it(browser: &Browser) {
     let share = format!("{AGENT}/share");
-    let (status, told) = browser.send(Method::POST, &share, &json!({ "expiresIn": "1h" })).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, body) = browser.send(Method::POST, &share, &json!({ "expiresIn": "1h" })).await;
+    assert_eq!(status, 200, "{body}");
     until("there is a link", async || browser.get(&share).await.1["token"].is_string()).await;
     let path = browser.get(&share).await.1["path"].as_str().unwrap().to_owned();
     until("the link opens", async || browser.as_guest(&format!("{path}/info")).await == 200).await;

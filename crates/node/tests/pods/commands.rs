@@ -112,11 +112,11 @@ async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()>
     kill_process(supervisor, Signal::STOP)?;
     kill_process(container, Signal::KILL)?;
     let mut exec = started(&world, &["true"], true, true).await?;
-    let mut said = String::new();
-    let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut said)).await;
+    let mut stdout = String::new();
+    let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut stdout)).await;
     kill_process(supervisor, Signal::CONT)?;
     read.context("it does not end")??;
-    assert!(said.contains("cannot enter the container"), "{said:?}");
+    assert!(stdout.contains("cannot enter the container"), "{stdout:?}");
     assert_eq!(exec.status.await?, 126);
     world.end().await
 }

@@ -30,7 +30,7 @@ use crate::{
 
 pub const CASES: &[Case] = cases![
     a_container_is_one_of_the_engine_with_everything_that_its_pod_says,
-    what_cannot_start_is_told,
+    a_container_that_cannot_start_is_reported,
     an_engine_enforces_limits_too,
     a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it,
     what_a_killed_node_left_is_removed_by_the_next,
@@ -196,7 +196,7 @@ async fn an_engine_enforces_limits_too() -> anyhow::Result<()> {
     world.end().await
 }
 
-async fn what_cannot_start_is_told() -> anyhow::Result<()> {
+async fn a_container_that_cannot_start_is_reported() -> anyhow::Result<()> {
     let world = podman().await?.world().await?;
     let spec = |image: &str, policy: &str| {
         let main = json!({"name": "main", "image": image, "imagePullPolicy": policy});
@@ -208,9 +208,9 @@ async fn what_cannot_start_is_told() -> anyhow::Result<()> {
     let mut wrong = sh("");
     wrong["command"] = json!(["/no/such/program"]);
     world.create("wrong", json!({"restartPolicy": "Never", "containers": [wrong]})).await?;
-    let pod = world.until("never", "told", |pod| reason(pod, "main") == "ErrImageNeverPull").await?;
+    let pod = world.until("never", "the reason", |pod| reason(pod, "main") == "ErrImageNeverPull").await?;
     assert!(message(&pod, "main").contains("testenv.local/none:1"));
-    let pod = world.until("nowhere", "told", |pod| reason(pod, "main") == "ErrImagePull").await?;
+    let pod = world.until("nowhere", "the reason", |pod| reason(pod, "main") == "ErrImagePull").await?;
     assert!(message(&pod, "main").contains("127.0.0.1:1"), "{}", message(&pod, "main"));
     let pod = world.phase("wrong", "Failed").await?;
     assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(128), "StartError"));

@@ -159,7 +159,7 @@ async fn a_missing_secret_is_named_and_waited_for() -> anyhow::Result<()> {
     let spec = json!({"restartPolicy": "Never", "volumes": volumes, "containers": [mounts]});
     let created = world.create("mounts", spec).await?;
     let problem = "MountVolume.SetUp failed for volume \"login\" : secret \"login\" not found";
-    world.told_also(&created, &format!("Warning FailedMount - {problem}")).await?;
+    world.wait_for_event(&created, &format!("Warning FailedMount - {problem}")).await?;
     world.secret("login", json!({"password": "open sesame"})).await?;
     for name in ["waits", "mounts"] {
         world.phase(name, "Succeeded").await?;

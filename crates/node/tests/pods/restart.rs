@@ -179,6 +179,6 @@ async fn a_shutdown_ends_everything() -> anyhow::Result<()> {
     assert!(!runs(&mark), "something outlived the node");
     let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, &namespace);
     let status = pods.get("gentle").await?.status.unwrap_or_default();
-    assert_eq!(status.phase.as_deref(), Some("Running"), "what became of it is said at the next start");
+    assert_eq!(status.phase.as_deref(), Some("Running"), "the outcome is reported at the next start");
     Ok(())
 }

@@ -166,25 +166,25 @@ impl World {
 
     /// Waits until the events of a Pod are exactly these, the earliest first. Each line is the type of an event, its
     /// reason, the part of the Pod, its message, and its count if more than one.
-    pub async fn told(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
-        self.until_told(pod, &format!("{expected:#?}"), |said| said == expected).await
+    pub async fn wait_for_events(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
+        self.until_events(pod, &format!("{expected:#?}"), |lines| lines == expected).await
     }
 
     /// Waits for an event that begins like this.
-    pub async fn told_also(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
-        self.until_told(pod, beginning, |said| said.iter().any(|line| line.starts_with(beginning))).await
+    pub async fn wait_for_event(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
+        self.until_events(pod, beginning, |lines| lines.iter().any(|line| line.starts_with(beginning))).await
     }
 
-    async fn until_told(&self, pod: &Pod, goal: &str, reached: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
+    async fn until_events(&self, pod: &Pod, goal: &str, reached: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
         let about = format!("involvedObject.uid={}", pod.metadata.uid.clone().unwrap_or_default());
         let begun = Instant::now();
         loop {
             let events = self.api::<Event>().list(&ListParams::default().fields(&about)).await?;
-            let said: Vec<String> = events.items.iter().map(line).collect();
-            if reached(&said) {
+            let lines: Vec<String> = events.items.iter().map(line).collect();
+            if reached(&lines) {
                 return Ok(());
             }
-            anyhow::ensure!(begun.elapsed() < LIMIT, "nobody is told {goal} but {said:#?}");
+            anyhow::ensure!(begun.elapsed() < LIMIT, "no event {goal} but {lines:#?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

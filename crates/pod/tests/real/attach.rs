@@ -268,9 +268,9 @@ async fn check_removal(server: &Server, client: &OpenCode) {
     let lines = removals(&workspace, &["fix".to_owned(), "never-there".to_owned()]);
     let command = lines.join("; ").replace("/tools/kubeopencode unpack", &receiver().join(" "));
     let session = client.create(&json!({"title": "removal"})).await.unwrap().id;
-    let said = client.shell(&session, "build", &command).await.unwrap();
+    let output = client.shell(&session, "build", &command).await.unwrap();
     client.delete(&session).await.unwrap();
-    assert_eq!(said.lines().filter(|line| line.trim() == "removed").count(), 2, "{said}");
+    assert_eq!(output.lines().filter(|line| line.trim() == "removed").count(), 2, "{output}");
     assert!(there(DELIVERIES).await.is_empty());
 }
 

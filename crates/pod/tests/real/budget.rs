@@ -103,10 +103,10 @@ async fn a_standalone_run_ends_when_its_budget_is_used_up() {
     let helper = Helper::start(command);
     let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(90))).await.unwrap();
     let outcome = outcome(&recorded);
-    let said = format!("{outcome:?}\n{}{}", finished.stdout, finished.stderr);
-    assert_eq!((finished.code, outcome.reason), (Some(15), Reason::BudgetExceeded), "{said}");
-    assert!(outcome.message.contains(" of 100 tokens, which is all that its budget allows"), "{said}");
-    assert!(tokens(&outcome) >= 100 && outcome.session.is_some(), "{said}");
+    let details = format!("{outcome:?}\n{}{}", finished.stdout, finished.stderr);
+    assert_eq!((finished.code, outcome.reason), (Some(15), Reason::BudgetExceeded), "{details}");
+    assert!(outcome.message.contains(" of 100 tokens, which is all that its budget allows"), "{details}");
+    assert!(tokens(&outcome) >= 100 && outcome.session.is_some(), "{details}");
     // If the second tool had begun, it is gone with the rest.
     let pid = std::fs::read_to_string(workspace.join("tool.pid")).unwrap_or_default();
     assert!(pid.is_empty() || !Path::new(&format!("/proc/{}", pid.trim())).exists(), "the tool still runs");

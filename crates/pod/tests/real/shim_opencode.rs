@@ -95,12 +95,12 @@ async fn the_shim_judges_every_ending_rightly() {
         "{}",
         finished.stdout
     );
-    let told = record::messages(prompt, finished.records);
+    let messages = record::messages(prompt, finished.records);
     let part = |kind: &str| {
-        told.iter().flat_map(|message| message["parts"].as_array().unwrap()).find(|part| part["type"] == *kind)
+        messages.iter().flat_map(|message| message["parts"].as_array().unwrap()).find(|part| part["type"] == *kind)
     };
-    assert_eq!(part("tool").unwrap()["state"]["input"]["content"], "hi there", "{told:#?}");
-    assert!(told.last().unwrap()["info"]["cost"].as_f64() > Some(0.0), "{told:#?}");
+    assert_eq!(part("tool").unwrap()["state"]["input"]["content"], "hi there", "{messages:#?}");
+    assert!(messages.last().unwrap()["info"]["cost"].as_f64() > Some(0.0), "{messages:#?}");
     let sent = Value::from(prompt).to_string();
     assert!(model.requests().iter().any(|request| request.to_string().contains(&sent)), "the prompt was changed");
 

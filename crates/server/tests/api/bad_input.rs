@@ -88,7 +88,7 @@ async fn raw(url: &str, path: &str, token: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_know_is_told_so() {
+async fn a_method_that_a_path_does_not_know_is_refused() {
     let it = harness::start().await;
     let token = it.owner().await;
     for (method, path) in [

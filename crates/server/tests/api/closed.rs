@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{self, Harness};
 
 #[tokio::test]
-async fn without_a_token_nothing_is_told_but_that_one_is_needed() {
+async fn without_a_token_nothing_is_revealed_but_that_one_is_needed() {
     let it = harness::start().await;
     for path in [
         "/tasks",
