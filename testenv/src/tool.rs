@@ -73,8 +73,8 @@ pub(crate) fn last_lines(text: &str, count: usize) -> String {
 }
 
 fn line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let args = std::iter::once(command.get_program()).chain(command.get_args());
+    args.map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

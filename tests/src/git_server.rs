@@ -187,9 +187,9 @@ fn certified(address: IpAddr) -> anyhow::Result<(TlsAcceptor, String)> {
     Ok((TlsAcceptor::from(Arc::new(config)), signed.cert.pem()))
 }
 
-async fn git(dir: &Path, words: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("git").args(words).current_dir(dir).output().await.context("git cannot be run")?;
-    ensure!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+async fn git(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").args(args).current_dir(dir).output().await.context("git cannot be run")?;
+    ensure!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 

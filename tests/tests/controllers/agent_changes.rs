@@ -99,7 +99,7 @@ async fn a_changed_config_map_rolls_out() -> anyhow::Result<()> {
         let bundle = json!({"configMapRef": {"name": "ca"}});
         world.agent("a", json!({"contexts": contexts, "caBundle": bundle})).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         ensure!(
             condition_message(&agent, "ReferencesResolved").contains("ConfigMap 'ca' does not exist"),
             "{:?}",
@@ -133,7 +133,7 @@ async fn an_agent_does_not_take_the_claim_of_somebody_else() -> anyhow::Result<(
         claims.create(&PostParams::default(), &claim("a-server-sessions")?).await?;
         world.agent("a", json!({"persistence": {"sessions": {}}})).await?;
         let conflict = |agent: &Agent| conditions(agent, "Accepted") == "False NameConflict";
-        let agent = world.agent_is("a", "its word", conflict).await?;
+        let agent = world.agent_is("a", "its condition", conflict).await?;
         ensure!(condition_message(&agent, "Accepted").contains("PersistentVolumeClaim"), "{:?}", agent.status);
         ensure!(world.api::<Deployment>().get_opt("a-server").await?.is_none(), "a server would write to it");
         world.delete::<PersistentVolumeClaim>("a-server-sessions").await?;
@@ -148,7 +148,7 @@ async fn a_claim_that_cannot_change_says_so() -> anyhow::Result<()> {
         world.ready_agent("a", json!({"persistence": {"sessions": {"size": "2Gi"}}})).await?;
         world.merge::<Agent>("a", json!({"spec": {"persistence": {"sessions": {"size": "1Gi"}}}})).await?;
         let kept = |agent: &Agent| conditions(agent, "PersistenceApplied") == "False ClaimKept";
-        let agent = world.agent_is("a", "its word", kept).await?;
+        let agent = world.agent_is("a", "its condition", kept).await?;
         let message = condition_message(&agent, "PersistenceApplied");
         ensure!(message.contains("claim 'a-server-sessions'") && message.contains("cannot shrink to 1Gi"), "{message}");
         ensure!(conditions(&agent, "Accepted") == "True Valid", "the rest goes on: {:?}", agent.status);
@@ -220,7 +220,7 @@ async fn a_port_that_is_taken_is_refused_before_anything_is_made() -> anyhow::Re
     shared(async |world| {
         world.agent("a", json!({"extraPorts": [{"name": "web", "port": 4096}]})).await?;
         let refused = |agent: &Agent| conditions(agent, "Accepted") == "False PodCreationError";
-        let agent = world.agent_is("a", "its word", refused).await?;
+        let agent = world.agent_is("a", "its condition", refused).await?;
         ensure!(condition_message(&agent, "Accepted").contains("4096"), "{:?}", agent.status);
         ensure!(conditions(&agent, "ConfigValid") == "True Valid", "what came before it: {:?}", agent.status);
         ensure!(world.api::<ConfigMap>().get_opt("a-server-context").await?.is_none(), "something was made");

@@ -139,7 +139,7 @@ async fn an_agent_says_that_its_pods_are_refused() -> anyhow::Result<()> {
     let controller = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
         world.agent("a", json!({"serviceAccountName": "typo"})).await?;
-        world.agent_is("a", "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        world.agent_is("a", "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         let refused = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
             "message": "serviceaccount \"typo\" not found"});
         world.merge_status::<Deployment>("a-server", json!({ "conditions": [refused] })).await?;
@@ -166,7 +166,7 @@ async fn an_agent_whose_template_cannot_be_named_says_so() -> anyhow::Result<()>
         create_once_served(&dynamic(world, "Agent"), &agent).await?;
         install::install(&Remote::new(world.client.clone())).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False TemplateNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         ensure!(conditions(&agent, "ConfigValid") == "Unknown NotChecked", "{:?}", agent.status);
         controller.terminate().await
     };
@@ -235,7 +235,7 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
             let history = History::record(objects.clone());
             create_once_served(&objects, &object(&bad)).await?;
             let unreadable = |one: &DynamicObject| dynamic_condition(one, "Accepted") == "False Invalid";
-            history.until_object("odd", "its word", unreadable).await?;
+            history.until_object("odd", "its condition", unreadable).await?;
             let patch = Patch::Merge(json!({"spec": {field: good}}));
             objects.patch("odd", &PatchParams::default(), &patch).await?;
             let fine = |one: &DynamicObject| {
@@ -264,7 +264,7 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
         let unreadable = |one: &DynamicObject| dynamic_condition(one, "Applied") == "False Invalid";
-        history.until_object("cluster", "its word", unreadable).await?;
+        history.until_object("cluster", "its condition", unreadable).await?;
         configs.patch("cluster", &PatchParams::default(), &Patch::Merge(json!({"spec": {"cleanup": null}}))).await?;
         history.until_object("cluster", "its use again", applied).await?;
         install::install(&Remote::new(world.client.clone())).await?;

@@ -115,7 +115,7 @@ async fn an_agent_whose_template_is_missing_says_so_and_heals() -> anyhow::Resul
     shared(async |world| {
         world.agent("a", json!({"templateRef": {"name": "later"}})).await?;
         let agent = world
-            .agent_is("a", "its word", |agent| conditions(agent, "ReferencesResolved").starts_with("False"))
+            .agent_is("a", "its condition", |agent| conditions(agent, "ReferencesResolved").starts_with("False"))
             .await?;
         let phase = agent.status.as_ref().and_then(|status| status.phase);
         ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
@@ -130,7 +130,7 @@ async fn an_agent_whose_context_is_missing_says_so_and_heals() -> anyhow::Result
     shared(async |world| {
         let contexts = json!([{"type": "ConfigMap", "configMap": {"name": "later", "key": "a"}, "mountPath": "a.txt"}]);
         world.agent("a", json!({"contexts": contexts})).await?;
-        world.agent_is("a", "its word", |agent| conditions(agent, "Accepted") == "False ContextError").await?;
+        world.agent_is("a", "its condition", |agent| conditions(agent, "Accepted") == "False ContextError").await?;
         world.config_map("later", json!({"a": "text"})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         let map: ConfigMap = world.api().get("a-server-context").await?;
@@ -144,7 +144,7 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
     shared(async |world| {
         world.agent("a", json!({"modelRef": {"name": "later"}})).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         let phase = agent.status.as_ref().and_then(|status| status.phase);
         ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
         let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
@@ -176,7 +176,7 @@ async fn an_agent_says_which_secret_is_missing_and_heals() -> anyhow::Result<()>
         let credentials = json!([{"name": "token", "secretRef": {"name": "later", "key": "token"}, "env": "TOKEN"}]);
         world.agent("a", json!({"credentials": credentials})).await?;
         let missing = |agent: &Agent| conditions(agent, "SecretsReady") == "False SecretMissing";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         ensure!(condition_message(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
         secret(&world, "later", "other", "x").await?;
         let no_key = |agent: &Agent| condition_message(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
@@ -283,7 +283,7 @@ async fn change_under_a_task(world: &World) -> anyhow::Result<(Deployment, Arc<A
     let before = world.deployment("a").await?;
     world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
     let held = |agent: &Agent| conditions(agent, "Progressing") == "False RolloutHeld";
-    Ok((before, world.agent_is("a", "word", held).await?))
+    Ok((before, world.agent_is("a", "its condition", held).await?))
 }
 
 async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> anyhow::Result<()> {
@@ -313,7 +313,7 @@ async fn a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming()
             condition["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
         }
         world.merge_status::<Agent>("a", json!({"conditions": status["conditions"]})).await?;
-        world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False Draining").await?;
+        world.agent_is("a", "its condition", |agent| conditions(agent, "Progressing") == "False Draining").await?;
         world.task("u", json!({"agentRef": {"name": "a"}})).await?;
         world.waits("u", "AgentServerNotReady").await?;
         ensure!(world.deployment("a").await?.metadata.generation == before.metadata.generation, "under a Task");
@@ -331,7 +331,7 @@ async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running()
         let before = world.deployment("a").await?;
         world.merge::<Agent>("a", json!({"spec": {"config": "{ this is no JSON"}})).await?;
         let agent =
-            world.agent_is("a", "its word", |agent| conditions(agent, "ConfigValid").starts_with("False")).await?;
+            world.agent_is("a", "its condition", |agent| conditions(agent, "ConfigValid").starts_with("False")).await?;
         let ready = agent.status.as_ref().and_then(|status| status.ready);
         ensure!(ready == Some(true), "its server was stopped: {:?}", agent.status);
         let now = world.deployment("a").await?;
@@ -389,7 +389,7 @@ async fn a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone() ->
             json!({"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}}});
         let foreign = world.api::<Service>().create(&PostParams::default(), &serde_json::from_value(foreign)?).await?;
         world.agent("taken", json!({})).await?;
-        world.agent_is("taken", "its word", |agent| conditions(agent, "Accepted") == "False NameConflict").await?;
+        world.agent_is("taken", "its condition", |agent| conditions(agent, "Accepted") == "False NameConflict").await?;
         let now: Service = world.api().get("taken").await?;
         ensure!(now.metadata.resource_version == foreign.metadata.resource_version, "the other's Service was changed");
         world.delete::<Service>("taken").await?;
@@ -410,7 +410,7 @@ async fn versions(world: &World, agent: &str) -> anyhow::Result<Value> {
 /// Creates an Agent and waits until it is made, so that everything asked for before was looked at.
 async fn sentinel(world: &World, name: &str) -> anyhow::Result<()> {
     world.agent(name, json!({})).await?;
-    world.agent_is(name, "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+    world.agent_is(name, "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
     Ok(())
 }
 
@@ -425,7 +425,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
         ]);
         let resources = json!({"limits": {"cpu": "1000m", "memory": "2048Mi"}, "requests": {"cpu": "0.5"}});
         world.agent("a", json!({"contexts": contexts, "podSpec": {"resources": resources}})).await?;
-        world.agent_is("a", "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        world.agent_is("a", "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         sentinel(world, "first").await?;
         let one = controller.writes().await?;
         sentinel(world, "second").await?;

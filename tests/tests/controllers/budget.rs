@@ -35,9 +35,9 @@ fn ended_at(status: &TaskStatus) -> anyhow::Result<Timestamp> {
 async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        let words = "the Task used 21,344 of 20,000 tokens, which is all that its budget allows, and was stopped";
+        let expected = "the Task used 21,344 of 20,000 tokens, which is all that its budget allows, and was stopped";
         let report = json!({
-            "outcome": "Failed", "reason": "BudgetExceeded", "message": words, "sessionID": "ses_1",
+            "outcome": "Failed", "reason": "BudgetExceeded", "message": expected, "sessionID": "ses_1",
             "usage": {"tokens": {"input": 21_000, "output": 344}, "cost": 0.5},
         });
         world.kubelet.script("big", Act::End(End { code: 15, reason: "Error", message: report.to_string() }));
@@ -45,7 +45,7 @@ async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Resul
         let budget = json!({"maxTokens": 20_000, "maxCost": "2.5"});
         world.task("big", json!({"templateRef": {"name": "t"}, "budget": budget, "retry": retry})).await?;
         let status = world.fails("big", "BudgetExceeded").await?;
-        ensure!(message(&status) == words, "{status:?}");
+        ensure!(message(&status) == expected, "{status:?}");
         for (kind, expected) in [("Stopped", "True BudgetExceeded"), ("Ready", "False BudgetExceeded")] {
             ensure!(condition(status.conditions.as_ref(), kind) == expected, "{kind}: {status:?}");
         }
@@ -79,8 +79,8 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
         world.task("late", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("late", "BudgetExceeded").await?;
         let room = first + SignedDuration::from_hours(1);
-        let words = format!("the Tasks of Agent 'a' spent 0.75 of 0.70 in 1h; there is room again at {room}");
-        ensure!(message(&status) == words, "{words}: {status:?}");
+        let expected = format!("the Tasks of Agent 'a' spent 0.75 of 0.70 in 1h; there is room again at {room}");
+        ensure!(message(&status) == expected, "{expected}: {status:?}");
         ensure!(status.queue_position == Some(1), "{status:?}");
         ensure!(condition(status.conditions.as_ref(), "Queued") == "True BudgetExceeded", "{status:?}");
 

@@ -217,7 +217,7 @@ async fn an_object_that_cannot_be_read_affects_only_itself() -> anyhow::Result<(
                     && condition["reason"] == "Invalid"
                     && condition["message"].as_str().is_some_and(|text| text.contains("cannot be read"))
             };
-            history.until_object("odd", "its word", reported).await?;
+            history.until_object("odd", "its condition", reported).await?;
         }
         beside.task("fine", json!({"templateRef": {"name": "t"}})).await?;
         beside.succeeds("fine").await?;

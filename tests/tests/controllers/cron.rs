@@ -77,13 +77,13 @@ fn name(task: &Task) -> String {
 
 async fn trigger(world: &World, cron: &str) -> anyhow::Result<()> {
     world.annotate::<CronTask>(cron, TRIGGER, "true").await?;
-    seen(world, cron).await
+    until_trigger_is_handled(world, cron).await
 }
 
-/// Waits until a trigger was seen: pulled before that, it is pulled once.
-async fn seen(world: &World, cron: &str) -> anyhow::Result<()> {
+/// Waits until a trigger was handled: a trigger set again before that counts once.
+async fn until_trigger_is_handled(world: &World, cron: &str) -> anyhow::Result<()> {
     let pulled = |cron: &CronTask| cron.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TRIGGER));
-    world.record::<CronTask>().until_object(cron, "its trigger to be seen", |cron| !pulled(cron)).await?;
+    world.record::<CronTask>().until_object(cron, "its trigger to be handled", |cron| !pulled(cron)).await?;
     Ok(())
 }
 
@@ -239,7 +239,7 @@ async fn a_time_missed_by_more_than_its_deadline_is_skipped() -> anyhow::Result<
         let long_ago = Timestamp::now() - SignedDuration::from_hours(100);
         world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(long_ago)})).await?;
         world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
-        until(&world, "c", "its word", |status| ready(status) == "True MissedDeadline").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "True MissedDeadline").await?;
         ensure!(world.tasks.all().is_empty(), "it created a Task");
         Ok(())
     })
@@ -254,7 +254,7 @@ async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
         let first = name(&tasks(&world, 1).await?.remove(0));
         world.succeeds(&first).await?;
         refuses(&world, "c", "False MaxRetainedTasksReached").await?;
-        seen(&world, "c").await?;
+        until_trigger_is_handled(&world, "c").await?;
         tasks(&world, 1).await?;
         world.delete::<Task>(&first).await?;
         world.tasks.until_gone(&first).await?;
@@ -271,7 +271,8 @@ async fn a_schedule_that_cannot_be_read_is_said_so() -> anyhow::Result<()> {
             [("minute", "61 * * * *", "UTC"), ("day", "0 0 31 2 *", "UTC"), ("zone", "0 0 * * *", "Mars/Base")]
         {
             world.cron(cron, json!({"schedule": schedule, "timeZone": zone})).await?;
-            let status = until(&world, cron, "its word", |status| ready(status) == "False InvalidSchedule").await?;
+            let status =
+                until(&world, cron, "its condition", |status| ready(status) == "False InvalidSchedule").await?;
             ensure!(status.next_schedule_time.is_none(), "{status:?}");
         }
         world.merge::<CronTask>("minute", json!({"spec": {"schedule": "6 * * * *"}})).await?;
@@ -288,11 +289,11 @@ async fn a_task_that_the_api_server_refuses_is_said_so() -> anyhow::Result<()> {
         let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
         let cron = json!({"schedule": "0 0 1 1 *", "suspend": true, "taskTemplate": template});
         world.create::<CronTask>("c", cron).await?;
-        until(&world, "c", "its word", |status| ready(status) == "False Suspended").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "False Suspended").await?;
         let years_ago = Timestamp::now() - SignedDuration::from_hours(24 * 700);
         world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(years_ago)})).await?;
         world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
-        let status = until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
+        let status = until(&world, "c", "its condition", |status| ready(status) == "False TaskNotCreated").await?;
         let messages =
             status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
         ensure!(messages.contains("metadata.labels") && messages.contains("not a label"), "{messages}");
@@ -314,7 +315,7 @@ async fn a_trigger_whose_task_is_refused_is_tried_again() -> anyhow::Result<()> 
         let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
         world.create::<CronTask>("c", json!({"schedule": "0 0 1 1 *", "taskTemplate": template})).await?;
         world.annotate::<CronTask>("c", TRIGGER, "true").await?;
-        until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "False TaskNotCreated").await?;
         let labels = json!({"team": "a"});
         world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;
         let task = tasks(&world, 1).await?.remove(0);

@@ -47,10 +47,10 @@ pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
         let Some(status) = task.status.clone().filter(|s| s.phase.is_some_and(TaskPhase::is_finished)) else {
             continue;
         };
-        let seen = ends.entry(task.metadata.name.clone().unwrap_or_default()).or_default();
+        let statuses = ends.entry(task.metadata.name.clone().unwrap_or_default()).or_default();
         let text = serde_json::to_string(&status)?;
-        if seen.last() != Some(&text) {
-            seen.push(text);
+        if statuses.last() != Some(&text) {
+            statuses.push(text);
         }
     }
     for task in tasks {

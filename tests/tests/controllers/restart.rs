@@ -28,7 +28,7 @@ pub const CASES: &[Case] = cases![
 pub async fn pretend_ready(world: &World, agent: &str) -> anyhow::Result<Arc<Agent>> {
     let deployments = world.record::<Deployment>();
     let name = format!("{agent}-server");
-    deployments.until_object(&name, "made", |_| true).await?;
+    deployments.until_object(&name, "created", |_| true).await?;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": format!("{name}-0"), "labels": {
             "app": "kubeopencode", "kubeopencode.io/agent": agent, "app.kubernetes.io/component": "server",

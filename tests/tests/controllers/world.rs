@@ -113,13 +113,13 @@ pub struct Alone {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// A control plane for one case at a time.
-struct Lane {
+/// A control plane that one case uses at a time.
+struct ExclusiveCluster {
     turn: Mutex<()>,
     cluster: OnceCell<ControlPlane>,
 }
 
-impl Lane {
+impl ExclusiveCluster {
     const fn new() -> Self {
         Self { turn: Mutex::const_new(()), cluster: OnceCell::const_new() }
     }
@@ -128,13 +128,16 @@ impl Lane {
 impl Alone {
     /// Waits for the turn, on one of two control planes.
     pub async fn turn() -> anyhow::Result<Self> {
-        static LANES: OnEach<[Lane; 2]> = OnEach::new([Lane::new(), Lane::new()], [Lane::new(), Lane::new()]);
-        let [first, second] = LANES.here();
-        let (lane, turn) = tokio::select! {
+        static EXCLUSIVE_CLUSTERS: OnEach<[ExclusiveCluster; 2]> = OnEach::new(
+            [ExclusiveCluster::new(), ExclusiveCluster::new()],
+            [ExclusiveCluster::new(), ExclusiveCluster::new()],
+        );
+        let [first, second] = EXCLUSIVE_CLUSTERS.here();
+        let (exclusive, turn) = tokio::select! {
             turn = first.turn.lock() => (first, turn),
             turn = second.turn.lock() => (second, turn),
         };
-        let cluster = lane.cluster.get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::Nobody)).await?;
+        let cluster = exclusive.cluster.get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::None)).await?;
         let world = World::on(cluster).await?;
         let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
         configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;

@@ -102,7 +102,8 @@ pub fn update(plan: &mut Plan) -> Step {
         11 if plan.kind.name != "Service" => change["metadata"]["generation"] = json!(7),
         _ => {}
     }
-    let version = plan.dice.pick(&[Version::Seen, Version::Seen, Version::Seen, Version::None, Version::First]);
+    let version =
+        plan.dice.pick(&[Version::Observed, Version::Observed, Version::Observed, Version::None, Version::First]);
     let step = Step::new("PUT", with_part(&path, part)).about(&path);
     let mut step = plan.write(step);
     step.body = Body::Stored { change, version };

@@ -56,10 +56,10 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
     let maps: Api<ConfigMap> = Api::namespaced(world.client().await?, &world.namespace);
     let mine = "metadata.name=colours";
     let before = maps.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
-    let mut seen = pin!(watcher(maps.clone(), watcher::Config::default().fields(mine)).default_backoff());
+    let mut events = pin!(watcher(maps.clone(), watcher::Config::default().fields(mine)).default_backoff());
     let mut next = async || -> anyhow::Result<String> {
         loop {
-            let event = seen.try_next().await?.context("the watch ended")?;
+            let event = events.try_next().await?.context("the watch ended")?;
             return Ok(match event {
                 watcher::Event::Apply(map) => format!("applied {}", map.data.unwrap_or_default()["sky"]),
                 watcher::Event::InitApply(map) => format!("there {}", map.name_any()),
@@ -82,7 +82,7 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
     // Another client begins where it once was, and misses nothing.
     for (version, expected) in [(before, 3), (changed.resource_version().context("no version")?, 1)] {
         let events = maps.watch(&WatchParams::default().fields(mine), &version).await?;
-        let words = events.try_filter_map(|event| {
+        let types = events.try_filter_map(|event| {
             futures::future::ready(Ok(match event {
                 WatchEvent::Added(_) => Some("added"),
                 WatchEvent::Modified(_) => Some("modified"),
@@ -90,8 +90,8 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
                 WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
             }))
         });
-        let words: Vec<&str> = soon("the replay", async { Ok(words.take(expected).try_collect().await?) }).await?;
-        ensure!(words == ["added", "modified", "deleted"][3 - expected..], "{words:?}");
+        let types: Vec<&str> = soon("the replay", async { Ok(types.take(expected).try_collect().await?) }).await?;
+        ensure!(types == ["added", "modified", "deleted"][3 - expected..], "{types:?}");
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ pub async fn hold(world: &World) -> anyhow::Result<()> {
     let bot = Remote::new(with_token(world, Some(token)).await?);
 
     let mut wrong = String::new();
-    let mut words = String::new();
+    let mut refusals = String::new();
     for (method, path, expected) in TABLE {
         let answer = bot.send(request(method, &filled(path))?).await?;
         ensure!(answer.code != 401, "{method} {path}: the token is not accepted");
@@ -148,13 +148,13 @@ pub async fn hold(world: &World) -> anyhow::Result<()> {
         }
         if verdict == Refused {
             let reason = answer.body["reason"].as_str().unwrap_or_default();
-            writeln!(words, "{method} {path}\n  {reason}: {}", answer.message())?;
+            writeln!(refusals, "{method} {path}\n  {reason}: {}", answer.message())?;
         }
     }
     ensure!(wrong.is_empty(), "{wrong}");
-    let words = words.replace(&away, "AWAY").replace(home, "HOME");
+    let refusals = refusals.replace(&away, "AWAY").replace(home, "HOME");
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!("refusals", words);
+        insta::assert_snapshot!("refusals", refusals);
     });
 
     // A token that was changed is nobody's, and without one hardly anything is granted.

@@ -41,7 +41,7 @@ struct Terminal {
     ours: tokio::fs::File,
     raw: OwnedFd,
     child: Child,
-    seen: String,
+    output: String,
 }
 
 impl Terminal {
@@ -50,7 +50,7 @@ impl Terminal {
         world: &World,
         columns: u16,
         rows: u16,
-        words: &[&str],
+        args: &[&str],
         environment: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let ours = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
@@ -62,10 +62,10 @@ impl Terminal {
         // A session of its own, so that kubectl hears of new sizes.
         let mut command = world.program(Path::new("setsid"));
         let kubectl = world.kubectl(&[]).as_std().get_program().to_owned();
-        command.args(["--ctty", "--wait"]).arg(kubectl).args(words).envs(environment.iter().copied());
+        command.args(["--ctty", "--wait"]).arg(kubectl).args(args).envs(environment.iter().copied());
         let child = command.stdin(theirs()?).stdout(theirs()?).stderr(theirs()?).spawn()?;
         let raw = ours.try_clone()?;
-        Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, seen: String::new() })
+        Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, output: String::new() })
     }
 
     /// Types something.
@@ -78,18 +78,18 @@ impl Terminal {
     async fn shows(&mut self, text: &str) -> anyhow::Result<()> {
         let reading = async {
             let mut buffer = vec![0; 4096];
-            while !self.seen.contains(text) {
+            while !self.output.contains(text) {
                 match self.ours.read(&mut buffer).await {
                     Ok(0) => bail!("the terminal is closed"),
-                    Ok(count) => self.seen += &String::from_utf8_lossy(&buffer[..count]),
+                    Ok(count) => self.output += &String::from_utf8_lossy(&buffer[..count]),
                     Err(error) => bail!("the terminal is closed: {error}"),
                 }
             }
             Ok(())
         };
         let outcome = timeout(LIMIT, reading).await.unwrap_or_else(|_| Err(anyhow::anyhow!("it takes too long")));
-        outcome.with_context(|| format!("waiting for {text:?}; so far: {:?}", self.seen))?;
-        self.seen = self.seen.split_once(text).map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        outcome.with_context(|| format!("waiting for {text:?}; so far: {:?}", self.output))?;
+        self.output = self.output.split_once(text).map(|(_, rest)| rest.to_owned()).unwrap_or_default();
         Ok(())
     }
 

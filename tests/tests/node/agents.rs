@@ -31,7 +31,7 @@ async fn an_agents_server_serves_its_tasks() -> anyhow::Result<()> {
 async fn the_server_has_a_password(world: &World) -> anyhow::Result<()> {
     let pods = world.api::<Pod>().list(&ListParams::default().labels("kubeopencode.io/agent=a")).await?;
     let name = pods.items.first().and_then(|pod| pod.metadata.name.clone()).unwrap_or_default();
-    let ask = |words: &[&str]| world.kubectl(&[&["exec", &name, "-c", "opencode-server", "--"], words].concat());
+    let ask = |args: &[&str]| world.kubectl(&[&["exec", &name, "-c", "opencode-server", "--"], args].concat());
     ask(&["/tools/kubeopencode", "probe"])?;
     let refused = ask(&["env", "OPENCODE_SERVER_PASSWORD=wrong", "/tools/kubeopencode", "probe"]);
     ensure!(refused.is_err_and(|error| error.to_string().contains("HTTP 401")), "a wrong password is taken");

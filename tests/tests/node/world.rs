@@ -225,9 +225,9 @@ impl World {
         self.kubectl(&["logs", &format!("{task}-pod")]).unwrap_or_else(|error| format!("no log: {error:#}"))
     }
 
-    pub fn kubectl(&self, words: &[&str]) -> anyhow::Result<String> {
-        let words = [&["--namespace", &self.namespace], words].concat();
-        let output = self.shared.cluster.kubectl_command(words).output()?;
+    pub fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
+        let args = [&["--namespace", &self.namespace], args].concat();
+        let output = self.shared.cluster.kubectl_command(args).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -113,7 +113,7 @@ fn judge(kind: &Kind, probe: &Probe, position: &Position, response: &Response) -
         Expect::Accepted | Expect::Default(_) if !response.is_success() => Err(format!("refused: {}", answer())),
         Expect::Accepted | Expect::Unset => readable(&response.body).map(|()| None),
         Expect::Default(default) => {
-            let found = at_mut(&mut response.body.clone(), &position.way).map(Value::take).unwrap_or_default();
+            let found = at_mut(&mut response.body.clone(), &position.path).map(Value::take).unwrap_or_default();
             if found != *default {
                 return Err(format!("the default is {default}, but {found} is there"));
             }

@@ -124,18 +124,18 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     wait_for(&mut child, "stopping task");
     let started = std::time::Instant::now();
     while world.tasks().get("stops").await.unwrap().metadata.annotations.is_none() {
-        assert!(started.elapsed() < crate::world::LIMIT, "nobody asked for the stop");
+        assert!(started.elapsed() < crate::world::LIMIT, "no stop was requested");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     world.status("Task", "stops", ended("Completed", "UserStopped", true)).await;
     assert_eq!(finish(child).0, Some(3));
 }
 
-/// Reads the error output of a command until it contains `words`.
-fn wait_for(child: &mut Child, words: &str) {
+/// Reads the error output of a command until it contains `text`.
+fn wait_for(child: &mut Child, text: &str) {
     let mut printed = Vec::new();
     let stderr = child.stderr.as_mut().unwrap();
-    while !String::from_utf8_lossy(&printed).contains(words) {
+    while !String::from_utf8_lossy(&printed).contains(text) {
         let mut byte = [0];
         assert_eq!(stderr.read(&mut byte).unwrap(), 1, "ended after {}", String::from_utf8_lossy(&printed));
         printed.push(byte[0]);

@@ -41,8 +41,8 @@ async fn agents_are_suspended_resumed_and_shared() {
         world.status("Agent", "dev", json!({"ready": false})).await;
         world.run(&["agent", "attach", "dev", "--timeout", "1s"])
     });
-    let seen = world.api("Agent").get("dev").await.unwrap().metadata.annotations.unwrap_or_default();
-    assert!(seen.contains_key("kubeopencode.io/last-connection-active"), "{seen:?}");
+    let annotations = world.api("Agent").get("dev").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert!(annotations.contains_key("kubeopencode.io/last-connection-active"), "{annotations:?}");
 }
 
 #[tokio::test]

@@ -48,17 +48,17 @@ fn answered(up: &Up, name: &str, end: &str) {
 }
 
 /// One of our own commands, against this platform.
-fn ours(up: &Up, words: &[&str]) -> Output {
+fn ours(up: &Up, args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_kubeopencode");
-    Command::new(program).args(words).env("KUBECONFIG", &up.kubeconfig).output().unwrap()
+    Command::new(program).args(args).env("KUBECONFIG", &up.kubeconfig).output().unwrap()
 }
 
 /// Where the permissions of a Task are, and a token of an administrator.
 fn permissions(up: &Up, task: &str) -> (String, String) {
     up.kubectl(&["create", "serviceaccount", "tester"]);
-    let words =
+    let args =
         ["create", "clusterrolebinding", "tester", "--clusterrole=cluster-admin", "--serviceaccount=default:tester"];
-    up.kubectl(&words);
+    up.kubectl(&args);
     let token = up.kubectl(&["create", "token", "tester"]).trim().to_owned();
     let page = up.greeting.iter().find_map(|line| line.trim().strip_prefix("Page ")).unwrap().trim();
     let (scheme, rest) = page.split_once("://").unwrap();

@@ -5,9 +5,9 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 use crate::command::Up;
 
 /// Runs the program with only these directories to find others in, and returns its error output.
-fn refusal_with(path: &Path, words: &[&str]) -> String {
+fn refusal_with(path: &Path, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
-    let output = command.args(words).env("PATH", path).output().unwrap();
+    let output = command.args(args).env("PATH", path).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
@@ -19,14 +19,14 @@ fn a_runtime_that_is_missing_or_does_not_answer_is_named_before_anything_starts(
     let dir = tempfile::tempdir().unwrap();
     let (state, programs) = (dir.path().join("state"), dir.path().join("bin"));
     fs::create_dir(&programs).unwrap();
-    let words = ["up", "--state-dir", state.to_str().unwrap(), "--runtime"];
-    let stderr = refusal_with(&programs, &[&words[..], &["podman"]].concat());
+    let args = ["up", "--state-dir", state.to_str().unwrap(), "--runtime"];
+    let stderr = refusal_with(&programs, &[&args[..], &["podman"]].concat());
     assert!(stderr.contains("podman is not installed") && stderr.contains("--runtime"), "{stderr}");
     // As Docker's own command does it when its daemon is down.
     let docker = programs.join("docker");
     fs::write(&docker, "#!/bin/sh\necho 'Cannot connect to the Docker daemon. Is it running?' >&2; exit 1\n").unwrap();
     fs::set_permissions(&docker, fs::Permissions::from_mode(0o755)).unwrap();
-    let stderr = refusal_with(&programs, &[&words[..], &["docker"]].concat());
+    let stderr = refusal_with(&programs, &[&args[..], &["docker"]].concat());
     assert!(stderr.contains("docker does not respond (Cannot connect to the Docker daemon"), "{stderr}");
     assert!(!state.exists());
 }

@@ -75,12 +75,12 @@ impl Printing {
     }
 
     /// The log as the command line shows it.
-    fn command(&self, words: &[&str]) -> String {
+    fn command(&self, args: &[&str]) -> String {
         let kubeconfig = self.dir.join("state/kubeconfig");
         // Read while it runs: a long log does not fit into a pipe.
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
-        let output = command.args(words).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = command.args(args).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 

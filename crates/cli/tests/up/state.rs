@@ -8,10 +8,10 @@ fn it_says_what_one_needs_and_down_stops_it() {
     let state = dir.path().join("a b");
     let up = Up::start(&state, &["--kubeconfig", dir.path().join("kube").to_str().unwrap()]);
     let text = up.greeting.join("\n");
-    for word in
+    for part in
         ["Page ", "http://127.0.0.1:", "https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"]
     {
-        assert!(text.contains(word), "{text}");
+        assert!(text.contains(part), "{text}");
     }
     let output = up.kubectl(&["get", "nodes"]);
     assert!(output.contains("local") && output.contains(" Ready "), "{output}");

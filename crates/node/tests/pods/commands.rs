@@ -17,9 +17,9 @@ pub const CASES: &[Case] = cases![
     a_port_can_be_reached,
 ];
 
-async fn started(world: &World, words: &[&str], tty: bool, stdin: bool) -> anyhow::Result<Exec> {
-    let words = words.iter().map(|&word| word.to_owned()).collect();
-    Ok(world.node.exec(&world.namespace, "host", "main", words, tty, stdin).await?)
+async fn started(world: &World, args: &[&str], tty: bool, stdin: bool) -> anyhow::Result<Exec> {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect();
+    Ok(world.node.exec(&world.namespace, "host", "main", args, tty, stdin).await?)
 }
 
 async fn a_command_runs_beside_the_container() -> anyhow::Result<()> {
@@ -29,8 +29,8 @@ async fn a_command_runs_beside_the_container() -> anyhow::Result<()> {
     spec["containers"][0]["workingDir"] = json!("/usr");
     world.create("host", spec).await?;
     world.ready("host").await?;
-    let run = async |words: &[&str], input: Option<&str>| {
-        let mut exec = started(&world, words, false, input.is_some()).await?;
+    let run = async |args: &[&str], input: Option<&str>| {
+        let mut exec = started(&world, args, false, input.is_some()).await?;
         if let Some(input) = input {
             let mut stdin = exec.stdin.take().context("no standard input")?;
             stdin.write_all(input.as_bytes()).await?;
@@ -86,13 +86,13 @@ async fn a_terminal_is_a_terminal() -> anyhow::Result<()> {
         true,
     )
     .await?;
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains("ready") {
-        tokio::time::timeout(LIMIT, exec.stdout.read_buf(&mut seen)).await??;
+    let mut output = Vec::new();
+    while !String::from_utf8_lossy(&output).contains("ready") {
+        tokio::time::timeout(LIMIT, exec.stdout.read_buf(&mut output)).await??;
     }
     exec.stdin.as_mut().context("no standard input")?.write_all(&[3]).await?;
-    tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut seen)).await??;
-    assert!(String::from_utf8_lossy(&seen).contains("caught"));
+    tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut output)).await??;
+    assert!(String::from_utf8_lossy(&output).contains("caught"));
     assert_eq!(exec.status.await?, 5);
     world.end().await
 }

@@ -92,9 +92,9 @@ impl Podman {
         Ok(podman)
     }
 
-    fn run(&self, words: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(&self.program).args(words).output()?;
-        ensure!(output.status.success(), "podman {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    fn run(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.program).args(args).output()?;
+        ensure!(output.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -232,8 +232,8 @@ async fn a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it() -> an
     world.ready("gentle").await?;
     world.ready("stubborn").await?;
 
-    let words = |text: &[&str]| text.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let run = words(&["sh", "-c", "cat; id -u; echo problem >&2; exit 3"]);
+    let owned = |text: &[&str]| text.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
+    let run = owned(&["sh", "-c", "cat; id -u; echo problem >&2; exit 3"]);
     let mut exec = world.node.exec(&world.namespace, "gentle", "main", run, false, true).await?;
     let mut stdin = exec.stdin.take().context("no standard input")?;
     stdin.write_all(b"typed\n").await?;
@@ -245,7 +245,7 @@ async fn a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it() -> an
 
     // An engine sets the size of a terminal of its own, a moment later.
     let script = "read word; until [ \"$(stty size)\" = '43 132' ]; do sleep 0.1; done; echo got $word; exit 4";
-    let run = words(&["sh", "-c", script]);
+    let run = owned(&["sh", "-c", script]);
     let mut exec = world.node.exec(&world.namespace, "gentle", "main", run, true, true).await?;
     exec.resize.as_ref().context("no terminal")?.to(132, 43)?;
     exec.stdin.as_mut().context("no standard input")?.write_all(b"hello\n").await?;

@@ -77,8 +77,8 @@ async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Res
     sleeps["terminationGracePeriodSeconds"] = json!(0);
     world.create("sleeps", sleeps).await?;
     world.ready("sleeps").await?;
-    let words = ["unshare", "--user", "true"].map(str::to_owned).to_vec();
-    let exec = world.node.exec(&world.namespace, "sleeps", "main", words, false, false).await?;
+    let args = ["unshare", "--user", "true"].map(str::to_owned).to_vec();
+    let exec = world.node.exec(&world.namespace, "sleeps", "main", args, false, false).await?;
     assert_eq!(exec.status.await?, 1);
     world.end().await
 }

@@ -89,8 +89,8 @@ async fn processors_and_processes_are_limited_and_commands_share_the_limits() ->
     let times = throttled.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap_or("0");
     assert!(times.parse::<u32>()? > 0, "{throttled}");
 
-    let words = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
-    let mut exec = world.node.exec(&world.namespace, "busy", "main", words, false, false).await?;
+    let args = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
+    let mut exec = world.node.exec(&world.namespace, "busy", "main", args, false, false).await?;
     let mut stdout = String::new();
     exec.stdout.read_to_string(&mut stdout).await?;
     assert_eq!(groups(&stdout), own, "a command is limited with its container");

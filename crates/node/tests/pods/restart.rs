@@ -36,10 +36,10 @@ impl Host {
         adjust(command.stdout(Stdio::piped()));
         let mut child = command.spawn()?;
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (seen, stdout) = (Arc::clone(&lines), child.stdout.take());
+        let (sink, stdout) = (Arc::clone(&lines), child.stdout.take());
         std::thread::spawn(move || {
             for line in stdout.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
-                seen.lock().unwrap().push(line);
+                sink.lock().unwrap().push(line);
             }
         });
         let host = Self { child, lines };
@@ -62,8 +62,8 @@ pub async fn wait_for_line(host: &Host, beginning: &str) -> anyhow::Result<Strin
 }
 
 /// `host-a-node KUBECONFIG NAME ROOT NETWORK [ENGINE]`: runs a node until it is killed.
-pub fn host(words: &[String]) -> ExitCode {
-    let [config, name, root, network, engine @ ..] = words else { return ExitCode::FAILURE };
+pub fn host(args: &[String]) -> ExitCode {
+    let [config, name, root, network, engine @ ..] = args else { return ExitCode::FAILURE };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let config = kube::config::Kubeconfig::read_from(config).unwrap();

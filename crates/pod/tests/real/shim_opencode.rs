@@ -43,7 +43,7 @@ impl Pod {
         std::fs::write(&file, prompt).unwrap();
         let (file, record) = (file.display().to_string(), self.record().display().to_string());
         let program = program().display().to_string();
-        let words = [&[program.as_str(), "run", "--format", "json", "--title", "standalone"], more].concat();
+        let args = [&[program.as_str(), "run", "--format", "json", "--title", "standalone"], more].concat();
         let mut pairs = environment(self.home.path(), config);
         let workspace = self.workspace().display().to_string();
         for (name, value) in [
@@ -58,7 +58,7 @@ impl Pod {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let mut command = command("shim", &words, &pairs);
+        let mut command = command("shim", &args, &pairs);
         command.current_dir(self.workspace());
         Helper::start(command)
     }

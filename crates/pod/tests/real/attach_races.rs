@@ -1,4 +1,4 @@
-//! attach with answers that a real server gives only by bad luck: a stub server gives them in order.
+//! Races between attach and its server: a stub server returns the answers that a real one rarely gives, in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

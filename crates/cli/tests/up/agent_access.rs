@@ -1,4 +1,4 @@
-//! The ways to an Agent with a real OpenCode: terminal, proxy, link, and our own command.
+//! Access to an Agent with a real OpenCode: by terminal, proxy, share link, and our own command.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -204,7 +204,7 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
     };
     attached.kill().unwrap();
     attached.wait().unwrap();
-    // Its password is asked for: the way leads to the Agent's own server.
+    // A password is required: the URL leads to the Agent's own server.
     assert_eq!(answered, Some(401), "{url:?}");
     assert_eq!(browser.get(AGENT).await.1["serverStatus"]["ready"], true);
 }
