@@ -41,7 +41,7 @@ pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::
     Ok(count as f64 / took)
 }
 
-/// Makes the writes of `count` Tasks. `sample` is a Pod and a final status that the controller made. Answers Tasks a
+/// Sends the writes of `count` Tasks. `sample` is a Pod and a final status that the controller wrote. Returns Tasks per
 /// second.
 pub async fn rate(
     client: &Client,

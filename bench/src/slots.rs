@@ -88,7 +88,7 @@ async fn make_ready(client: &Client, namespace: &str) -> anyhow::Result<()> {
         json!({ "status": { "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
     for _ in 0..200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        // Not made yet.
+        // Not created yet.
         let _ = deployments.patch_status("bench-server", &PatchParams::default(), &Patch::Merge(&status)).await;
         if agents.get(AGENT).await?.status.is_some_and(|status| status.ready == Some(true)) {
             return Ok(());

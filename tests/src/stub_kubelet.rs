@@ -1,9 +1,9 @@
-//! A kubelet without a machine: it reports for the Pods of a namespace what the script of a case says.
+//! A kubelet without a machine: reports the statuses that the script of a case sets for the Pods of a namespace.
 //!
 //! It binds Pods to a node that exists only as an object, and writes the statuses that a kubelet would write. The
 //! script is by Task and can change while the Pod lives; without an entry a Pod
 //! runs and ends well. Pods that belong to no Task are servers: they become ready and stay, unless
-//! the script has something for `AGENT-server`.
+//! the script has an entry for `AGENT-server`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,7 +28,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// kube-controller-manager gives up on a node that it has not heard of for 50 s.
+/// kube-controller-manager gives up on a node without a heartbeat for 50 s.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The scripted behaviour of the Pod of a Task.

@@ -1,4 +1,4 @@
-//! Agents that are deleted and made again under the same name.
+//! Agents that are deleted and created again under the same name.
 
 use anyhow::ensure;
 use api::Agent;

@@ -223,7 +223,7 @@ async fn a_port_that_is_taken_is_refused_before_anything_is_made() -> anyhow::Re
         let agent = world.agent_is("a", "its condition", refused).await?;
         ensure!(condition_message(&agent, "Accepted").contains("4096"), "{:?}", agent.status);
         ensure!(conditions(&agent, "ConfigValid") == "True Valid", "what came before it: {:?}", agent.status);
-        ensure!(world.api::<ConfigMap>().get_opt("a-server-context").await?.is_none(), "something was made");
+        ensure!(world.api::<ConfigMap>().get_opt("a-server-context").await?.is_none(), "a ConfigMap was created");
         world.merge::<Agent>("a", json!({"spec": {"extraPorts": [{"name": "web", "port": 80}]}})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         Ok(())

@@ -1,5 +1,5 @@
-//! What stands at the address of an Agent's server instead of OpenCode: it answers what the controllers ask of one, over a
-//! real directory, with the real helper. How OpenCode itself answers is tried in the suites of `pod` and `cli`.
+//! A stub of an Agent's OpenCode server: answers the requests of the controllers, over a real directory, with the real
+//! helper. The suites of `pod` and `cli` test with the real OpenCode.
 
 use std::{
     collections::{BTreeSet, HashMap},

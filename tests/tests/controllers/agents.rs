@@ -202,7 +202,7 @@ async fn a_rotated_secret_rolls_out_once() -> anyhow::Result<()> {
         world.merge::<Secret>("used", json!({"stringData": {"token": "two"}})).await?;
         let deployments = world.record::<Deployment>();
         deployments.until_object("a-server", "a roll-out", |d| d.metadata.generation == Some(2)).await?;
-        // Whatever else the change causes has happened when a later one is through.
+        // All effects of the change have happened when a later change is through.
         world.merge::<Agent>("a", json!({"spec": {"executorImage": "two:2"}})).await?;
         let last = deployments.until_object("a-server", "the new image", |d| image(d) == "two:2").await?;
         ensure!(last.metadata.generation == Some(3), "it rolled out more than once: {:?}", last.metadata.generation);
@@ -256,7 +256,7 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
         world.kubelet.script("a-server", Act::Unscheduled);
         let patch = Patch::Merge(json!({"spec": {"executorImage": "another"}}));
         world.api::<Agent>().patch("a", &PatchParams::default(), &patch).await?;
-        // At once: the controller may not have seen the change yet.
+        // At once: the controller may not have observed the change yet.
         world.task("t", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("t", "AgentServerNotReady").await?;
         ensure!(status.message.as_deref().is_some_and(|message| message.contains("being replaced")), "{status:?}");
@@ -273,8 +273,8 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
     .await
 }
 
-/// Changes an Agent that rolls out when idle while Task `t` runs on it. Answers its Deployment before, and the Agent that
-/// says that the change waits.
+/// Changes an Agent that rolls out when idle while Task `t` runs on it. Returns the Deployment before, and the
+/// Agent whose condition reports that the change waits.
 async fn change_under_a_task(world: &World) -> anyhow::Result<(Deployment, Arc<Agent>)> {
     world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
     world.hold("t");
@@ -407,10 +407,10 @@ async fn versions(world: &World, agent: &str) -> anyhow::Result<Value> {
     Ok(json!([deployment.resource_version, deployment.generation, service.resource_version, secret.resource_version]))
 }
 
-/// Creates an Agent and waits until it is made, so that everything asked for before was looked at.
+/// Creates an Agent and waits until it is accepted: earlier changes have been reconciled by then.
 async fn sentinel(world: &World, name: &str) -> anyhow::Result<()> {
     world.agent(name, json!({})).await?;
-    world.agent_is(name, "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+    world.agent_is(name, "accepted", |agent| conditions(agent, "Accepted") == "True Valid").await?;
     Ok(())
 }
 
@@ -419,7 +419,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
     let world = &alone.world;
     let controller = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
-        // Amounts that the API server writes in its own way, and paths whose order is not that of the API server.
+        // Amounts that the API server writes in its own format, and paths whose order is not that of the API server.
         let contexts = json!([
             {"type": "Text", "text": "z", "mountPath": "/opt/z/a.txt"}, {"type": "Text", "text": "a", "mountPath": "/opt/a/z.txt"},
         ]);
@@ -453,7 +453,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
 
         let next = Controller::start(world.cluster, Options::default()).await?;
         let restarted = async {
-            next.says("working").await?;
+            next.wait_for_log("working").await?;
             sentinel(world, "fourth").await?;
             let writes = next.writes().await?;
             for (what, count) in writes.iter().filter(|(what, _)| of_agents(what)) {

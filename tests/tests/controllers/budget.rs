@@ -62,7 +62,7 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
     shared(async |world| {
         world.ready_agent("a", json!({"budget": {"maxCost": "0.7", "window": "1h"}})).await?;
         let mut first = None;
-        // Each costs a quarter, and may use what those before it have left, or less if it says so.
+        // Each costs a quarter, and may use the rest of the budget, or less if the Task sets a limit.
         for (name, own, left) in [("one", None, "0.70"), ("two", None, "0.45"), ("three", Some("0.1"), "0.10")] {
             let mut spec = json!({"agentRef": {"name": "a"}});
             if let Some(own) = own {
@@ -74,7 +74,7 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
             ensure!(budget == [None, Some(left.to_owned())], "{name}: {budget:?}");
             first = first.or(Some(ended_at(&status)?));
         }
-        let first = first.context("nobody ended")?;
+        let first = first.context("no Task ended")?;
 
         world.task("late", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("late", "BudgetExceeded").await?;

@@ -62,7 +62,7 @@ fn ready(status: &CronTaskStatus) -> String {
     condition(status.conditions.as_ref(), "Ready")
 }
 
-/// Waits until so many Tasks were created, and answers them by age.
+/// Waits until so many Tasks were created, and returns them by age.
 async fn tasks(world: &World, number: usize) -> anyhow::Result<Vec<Arc<Task>>> {
     let mut found =
         world.tasks.until(&format!("{number} Tasks"), |t| Some(t.all()).filter(|all| all.len() >= number)).await?;

@@ -60,7 +60,7 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
             ("exit-code", Act::exit(3, "Error"), "NonZeroExit", "exit code 3"),
             ("no-report", Act::exit(0, "Completed"), "ResultMissing", "without leaving a result"),
             ("evicted", Act::Status(evicted), "Evicted", "disk full"),
-            // Its node may be seen to take it away, or not.
+            // The controller may or may not observe that the node removes the Pod.
             ("vanished", Act::Vanish, "PodLost", "its Pod"),
             ("node-lost", Act::Status(node_lost), "NodeLost", "stopped responding"),
             ("tainted", Act::Status(disrupted("DeletionByTaintManager")), "NodeLost", "words of the cluster"),

@@ -93,7 +93,7 @@ async fn the_end_of_a_task_is_reported_once_and_without_secrets() -> anyhow::Res
             // A change of a finished Task emits no event.
             world.annotate::<Task>(name, "example.com/touched", "yes").await?;
         }
-        // Whatever a touch leads to has happened when a later Task is through.
+        // All effects of the changes have happened when a later Task is through.
         world.task("later", json!({"templateRef": {"name": "t"}})).await?;
         until_event(&world, "later", "Succeeded").await?;
         for (name, reason) in [("good", "Succeeded"), ("bad", "ModelError"), ("stopped", "UserStopped")] {
@@ -162,7 +162,7 @@ async fn events_and_traces_are_flushed_before_the_controller_ends() -> anyhow::R
         }
         // The last status is written; its event and its trace are not.
         controller.send(Signal::TERM)?;
-        controller.says("ending").await?;
+        controller.wait_for_log("ending").await?;
         answers.add_permits(Semaphore::MAX_PERMITS);
         let status = controller.exit().await?;
         ensure!(status.success(), "it ended with {status}");

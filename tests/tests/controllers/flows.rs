@@ -370,7 +370,7 @@ async fn tasks_that_wait_for_each_other_fail_and_name_the_circle() -> anyhow::Re
             ensure!(status.phase == Some(TaskPhase::Failed), "{status:?}");
             named += i32::from(reason(&status) == "Invalid" && message(&status).contains("wait for each other"));
         }
-        ensure!(named > 0, "nobody named the circle");
+        ensure!(named > 0, "no Task names the cycle");
         Ok(())
     })
     .await

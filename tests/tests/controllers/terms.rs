@@ -1,4 +1,4 @@
-//! Run terms: whatever happens to the template or the Agent, a run ends on the terms on which it was claimed.
+//! Run terms: a run ends on the terms on which it was claimed, even if the template or the Agent changes or goes.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ async fn embedded() -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// A real server without controllers: whatever it stores, it stores as it was asked to. It does not protect claims that
+/// A real server without controllers: objects are stored as they were sent. It does not protect claims that
 /// are in use, because only a controller could end that ("Claims that are in use" in docs/local-differences.md).
 async fn real() -> anyhow::Result<(Cluster, Client)> {
     let cluster = testenv::start(options()).await?;

@@ -112,7 +112,7 @@ impl Player<'_> {
 
     /// Creates the object that ends the watch, then watches from the past until it comes.
     async fn watch(&mut self, step: &Step, until: &Until) -> anyhow::Result<Exchange> {
-        // Before the end is known: what was newest then is where the watch begins.
+        // Before the end is known: the watch begins at the newest version of that moment.
         let target = self.target(step);
         let end = Step::new("POST", &until.collection).json(&until.object);
         let created = self.exchange(&end).await?;
@@ -238,7 +238,7 @@ impl Player<'_> {
     }
 }
 
-/// Whether a server made this name from that prefix.
+/// Whether a server generated this name from that prefix.
 fn is_generated(name: &str, prefix: &str) -> bool {
     name.starts_with(prefix) && name.len() == prefix.len() + 5
 }

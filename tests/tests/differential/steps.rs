@@ -2,9 +2,9 @@
 //!
 //! | placeholder | stands for |
 //! |---|---|
-//! | `<uid>`, `<version>` | of the object that the request is about, as it was seen last |
-//! | `<first-version>` | of the same object, as it was seen first |
-//! | `<latest>` | the newest version that was seen in the sequence |
+//! | `<uid>`, `<version>` | of the object that the request is about, as observed last |
+//! | `<first-version>` | of the same object, as observed first |
+//! | `<latest>` | the newest version observed in the sequence |
 //! | `<start>` | the version before the first request of the sequence |
 //! | `<continue>` | the token of the page before |
 

@@ -1,4 +1,4 @@
-//! Requests that change something, or try to.
+//! Requests that change objects, or try to.
 
 use serde_json::{Value, json};
 
@@ -245,7 +245,7 @@ pub fn apply(plan: &mut Plan, part: Option<&'static str>) -> Step {
     step
 }
 
-/// What `kubectl apply` sends.
+/// The patches that `kubectl apply` sends.
 pub fn client_side_apply(plan: &mut Plan) -> Step {
     let name = plan.name();
     let path = plan.object(&name);

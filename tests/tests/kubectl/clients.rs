@@ -1,4 +1,4 @@
-//! kube-rs: what its own tests do to a cluster.
+//! kube-rs: the scenarios of its own tests.
 
 use std::{pin::pin, time::Duration};
 
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = cases![
 /// Everything happens at once; a machine that is busy with builds needs longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Gives up on what takes too long.
+/// Fails if an operation takes too long.
 async fn soon<T>(what: &str, doing: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     timeout(LIMIT, doing).await.with_context(|| format!("{what}: it takes too long"))?.context(what.to_owned())
 }
@@ -141,10 +141,10 @@ async fn an_attached_client_hears_what_is_printed() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     let pods = running(&world, SPEAKER, "speaker").await?;
     let mut process = pods.attach("speaker", &AttachParams::default().stderr(false)).await?;
-    let mut heard = String::new();
+    let mut output = String::new();
     let mut stdout = process.stdout().context("no output")?;
-    soon("the output", async { Ok(stdout.read_to_string(&mut heard).await?) }).await?;
-    ensure!(heard.ends_with("4\n"), "{heard:?}");
+    soon("the output", async { Ok(stdout.read_to_string(&mut output).await?) }).await?;
+    ensure!(output.ends_with("4\n"), "{output:?}");
     Ok(())
 }
 
@@ -164,15 +164,15 @@ async fn a_port_carries_data_both_ways_at_once() -> anyhow::Result<()> {
     let mut forwarder = pods.portforward("echo", &[7000]).await?;
     let (mut reader, mut writer) = tokio::io::split(forwarder.take_stream(7000).context("no stream")?);
     let sent: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
-    let mut heard = vec![0; sent.len()];
+    let mut received = vec![0; sent.len()];
     soon("the echo", async {
-        let (written, read) = tokio::join!(writer.write_all(&sent), reader.read_exact(&mut heard));
+        let (written, read) = tokio::join!(writer.write_all(&sent), reader.read_exact(&mut received));
         written?;
         read?;
         Ok(())
     })
     .await?;
-    ensure!(heard == sent, "the echo is another");
+    ensure!(received == sent, "the echo is another");
 
     let mut forwarder = pods.portforward("echo", &[7]).await?;
     let problem = forwarder.take_error(7).context("no errors")?;

@@ -20,7 +20,7 @@ enum Verdict {
     Refused,
 }
 
-/// What `bot` may do; `HOME` is its namespace, `AWAY` another one.
+/// The rights of `bot`; `HOME` is its namespace, `AWAY` another one.
 const ROLES: &str = r#"[
   {"path": "HOME/roles", "body": {"metadata": {"name": "bot"}, "rules": [
     {"verbs": ["get", "list", "watch"], "apiGroups": ["kubeopencode.io"], "resources": ["tasks"]},
@@ -94,7 +94,7 @@ const TABLE: &[(&str, &str, Verdict)] = &[
     ("GET", "/api/v1/namespaces/AWAY/configmaps/m", Granted),
     ("POST", "/api/v1/namespaces/AWAY/configmaps", Refused),
     ("GET", "/api/v1/configmaps", Refused),
-    // A binding in a namespace grants nothing outside, whatever the role says.
+    // A binding in a namespace grants nothing outside, even if the role covers more.
     ("GET", "/api/v1/nodes", Refused),
     ("GET", "/never", Refused),
     // Paths.
@@ -157,7 +157,7 @@ pub async fn hold(world: &World) -> anyhow::Result<()> {
         insta::assert_snapshot!("refusals", refusals);
     });
 
-    // A token that was changed is nobody's, and without one hardly anything is granted.
+    // An altered token is refused, and without a token hardly any request is granted.
     let forged = Remote::new(with_token(world, Some(&format!("{}AAAA", &token[..token.len() - 4]))).await?);
     ensure!(forged.send(Request::get("/version")).await?.code == 401);
     let nobody = Remote::new(with_token(world, None).await?);

@@ -1,4 +1,4 @@
-//! `kubectl exec -it` in a terminal: what is typed, its size, Ctrl-C, and how it ends.
+//! `kubectl exec -it` in a terminal: input, size, Ctrl-C, and exit code.
 
 use std::{
     fs::{File, OpenOptions},
@@ -59,7 +59,7 @@ impl Terminal {
         let name = rustix::pty::ptsname(&ours, Vec::new())?.into_string()?;
         let theirs = || OpenOptions::new().read(true).write(true).open(&name);
         resize(&ours, columns, rows)?;
-        // A session of its own, so that kubectl hears of new sizes.
+        // A session of its own, so that kubectl is notified of new sizes.
         let mut command = world.program(Path::new("setsid"));
         let kubectl = world.kubectl(&[]).as_std().get_program().to_owned();
         command.args(["--ctty", "--wait"]).arg(kubectl).args(args).envs(environment.iter().copied());
@@ -68,13 +68,13 @@ impl Terminal {
         Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, output: String::new() })
     }
 
-    /// Types something.
+    /// Types keys.
     async fn type_in(&mut self, keys: &str) -> anyhow::Result<()> {
         self.ours.write_all(keys.as_bytes()).await?;
         Ok(self.ours.flush().await?)
     }
 
-    /// Waits until the screen shows something new.
+    /// Waits until new output contains `text`.
     async fn shows(&mut self, text: &str) -> anyhow::Result<()> {
         let reading = async {
             let mut buffer = vec![0; 4096];
@@ -115,7 +115,7 @@ async fn a_terminal_is_as_large_as_ones_own_and_ctrl_c_goes_to_the_command() -> 
 
 async fn try_terminal(world: &World, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let mut terminal = Terminal::start(world, 97, 31, &["exec", "-it", "p", "--", "sh"], environment)?;
-    // Marks are put together by the shell, so that what is typed is not taken for the answer.
+    // Marks are put together by the shell, so that the echoed input is not taken for the output.
     terminal.type_in("test -t 0 && test -t 1 && echo ter''minal\n").await?;
     terminal.shows("terminal").await?;
     terminal.type_in("until [ \"$(stty size)\" = '31 97' ]; do sleep 0.1; done; echo as lar''ge\n").await?;

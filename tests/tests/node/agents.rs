@@ -48,8 +48,8 @@ async fn five_at_once(world: &World) -> anyhow::Result<()> {
         );
         world.task(&name, json!({"agentRef": {"name": "a"}, "description": script})).await?;
         let status = world.succeeds(&name).await?;
-        let heard = format!("number {number} {} {token}", 40 + number);
-        ensure!(world.model_received(&heard), "the tool did not run: {}", world.logs(&name));
+        let expected = format!("number {number} {} {token}", 40 + number);
+        ensure!(world.model_received(&expected), "the tool did not run: {}", world.logs(&name));
         ensure!(status.usage.and_then(|usage| usage.tokens).is_some_and(|tokens| tokens.input > 1000), "no usage");
         let summary = status.result.and_then(|result| result.summary);
         ensure!(summary.as_deref() == Some(format!("done {number}").as_str()), "{summary:?}");

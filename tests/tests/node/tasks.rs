@@ -37,8 +37,8 @@ async fn a_task_calls_tools_and_ends_with_its_usage() -> anyhow::Result<()> {
         );
         world.task("hello", json!({"templateRef": {"name": "t"}, "description": description})).await?;
         let status = world.succeeds("hello").await?;
-        let heard = format!("hi there 42 {token} as 1000 in /workspace");
-        ensure!(world.model_received(&heard), "the tool did not run: {}", world.logs("hello"));
+        let expected = format!("hi there 42 {token} as 1000 in /workspace");
+        ensure!(world.model_received(&expected), "the tool did not run: {}", world.logs("hello"));
         ensure!(world.model_received("/tools/opencode"), "/tools is not in front of PATH");
         ensure!(!world.model_received("ripgrep execution failed"), "no ripgrep");
         ensure!(status.exit_code == Some(0), "{status:?}");
@@ -190,7 +190,7 @@ async fn other_pods_are_held_to_the_same_rules() -> anyhow::Result<()> {
             "spec": {"containers": [{"name": "c", "image": "testenv.local/busybox:1"}]},
         });
         let pod: Pod = serde_json::from_value(object)?;
-        // The rules are labels of the namespace, of which admission hears a moment later.
+        // The rules are labels of the namespace, which admission observes a moment later.
         let (pods, trial) = (world.api::<Pod>(), PostParams { dry_run: true, ..PostParams::default() });
         let refused = async || pods.create(&trial, &pod).await.is_err_and(|e| e.to_string().contains("PodSecurity"));
         let deadline = Instant::now() + Duration::from_secs(10);

@@ -58,7 +58,7 @@ struct Model {
     view: BTreeMap<String, ObjectState>,
     last_watched: u64,
     writes: u64,
-    /// How often a watch showed something.
+    /// How many watches showed at least one event.
     watches: u64,
     /// How often the watch had to begin with a list, as the first one does.
     listed_again: u64,

@@ -61,7 +61,7 @@ impl Browser {
         self.send(Method::GET, path, &Value::Null).await
     }
 
-    /// How the server answers a guest.
+    /// The status code of a request without credentials.
     async fn as_guest(&self, path: &str) -> u16 {
         self.http.get(format!("http://{}{path}", self.host)).send().await.unwrap().status().as_u16()
     }

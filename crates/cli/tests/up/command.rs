@@ -120,7 +120,7 @@ impl Up {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Waits for its end. Answers its exit code.
+    /// Waits for the end of the platform. Returns the exit code.
     pub fn ended(mut self) -> Option<i32> {
         wait(&mut self.child);
         self.child.wait().unwrap().code()

@@ -49,7 +49,7 @@ fn a_state_that_cannot_be_read_is_named() {
     Up::start(dir.path(), &[]).kill();
     let mut broken = 0;
     for entry in fs::read_dir(dir.path().join("api")).unwrap().flatten() {
-        // The objects, with what belongs to them.
+        // The objects, with the files that belong to them.
         if entry.file_name().to_string_lossy().starts_with("objects") {
             fs::write(entry.path(), "not what it was".repeat(1000)).unwrap();
             broken += 1;

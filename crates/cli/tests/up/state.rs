@@ -101,7 +101,7 @@ fn no_task_runs_twice_whenever_the_platform_is_killed() {
         up.kill();
     }
     let up = Up::start(&state, &["--host-images"]);
-    // Whatever became of the others, work goes on.
+    // Work goes on, however the other Tasks ended.
     fs::write(&manifest, diary(TASKS)).unwrap();
     up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     let ends = "jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.reason}{\"\\n\"}{end}";

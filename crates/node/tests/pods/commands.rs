@@ -108,7 +108,7 @@ async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()>
     let parents = std::fs::read_to_string(container.join("stat"))?;
     let supervisor = number(parents.rsplit(") ").next().unwrap_or_default().split(' ').nth(1).unwrap_or_default())?;
     let container = number(&container.file_name().unwrap_or_default().to_string_lossy())?;
-    // Until it goes on, the node does not hear of the end.
+    // While the supervisor is stopped, the node does not notice the end of the container.
     kill_process(supervisor, Signal::STOP)?;
     kill_process(container, Signal::KILL)?;
     let mut exec = started(&world, &["true"], true, true).await?;

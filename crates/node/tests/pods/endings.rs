@@ -117,8 +117,8 @@ async fn hooks_run_after_the_start_and_before_the_end() -> anyhow::Result<()> {
     let world = World::new().await?;
     let mut main = sh("main", "trap 'echo term >> /data/order; exit 0' TERM; while :; do sleep 0.1; done");
     main["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
-    let say = |word: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {word} >> /data/order")]}});
-    main["lifecycle"] = json!({"postStart": say("start"), "preStop": say("stop")});
+    let append = |text: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {text} >> /data/order")]}});
+    main["lifecycle"] = json!({"postStart": append("start"), "preStop": append("stop")});
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "hooks"}}]);
     world.create("hooked", json!({"volumes": volumes, "containers": [main]})).await?;
     world.ready("hooked").await?;

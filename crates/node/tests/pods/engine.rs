@@ -98,7 +98,7 @@ impl Podman {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Names of all containers, whatever they do.
+    /// Names of all containers, in any state.
     fn containers(&self) -> anyhow::Result<String> {
         self.run(&["ps", "--all", "--format", "{{.Names}}"])
     }
@@ -190,7 +190,7 @@ async fn an_engine_enforces_limits_too() -> anyhow::Result<()> {
     greedy["resources"] = json!({"limits": {"memory": "24Mi", "cpu": "500m"}});
     world.create("greedy", json!({"restartPolicy": "Never", "containers": [greedy]})).await?;
     let pod = world.phase("greedy", "Failed").await?;
-    // Podman's older monitor does not hear of it on control groups of version 1; then it is an error like any other.
+    // Podman's older monitor does not notice the kill on control groups of version 1; then the reason is a plain error.
     let why = reason(&pod, "main");
     assert!(exit_code(&pod, "main") == Some(137) && ["OOMKilled", "Error"].contains(&why.as_str()), "{why}");
     world.end().await

@@ -209,7 +209,7 @@ async fn the_identity_of_a_restricted_pod_is_in_force() -> anyhow::Result<()> {
     world.create("restricted", spec).await?;
     world.phase("restricted", "Succeeded").await?;
     let log = world.log("restricted", "main").await?;
-    // Without root there is one group, whatever the Pod asks for.
+    // Without root there is one group, even if the Pod asks for others.
     let (groups, owner) = if is_root() { ("1235 1236", "1236") } else { ("1235", "1235") };
     let expected = format!("1234\n1235\n{groups}\nCapEff:\t0000000000000000\n{owner}\nNoNewPrivs:\t1\n");
     assert_eq!(log, expected);

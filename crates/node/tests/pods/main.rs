@@ -1,5 +1,5 @@
-//! Pods on a real API server, run by the node. There is no kubelet, no scheduler and no controller: whatever happens to
-//! a Pod here, the case or the node did it.
+//! Pods on a real API server, run by the node. There is no kubelet, no scheduler and no controller: every change of
+//! a Pod comes from the case or the node.
 //!
 //! This program is more than the cases: the node starts it for containers, containers run it as a server, and a case
 //! that kills a node runs the node in a process of its own.

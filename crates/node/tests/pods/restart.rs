@@ -1,4 +1,4 @@
-//! The platform ends, in whatever way, and starts again.
+//! The platform ends, regularly or by a kill, and starts again.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -57,7 +57,7 @@ impl Drop for Host {
 
 pub async fn wait_for_line(host: &Host, beginning: &str) -> anyhow::Result<String> {
     let find = || host.lines.lock().unwrap().iter().find(|line| line.starts_with(beginning)).cloned();
-    soon(&format!("the node says {beginning}"), || find().is_some()).await?;
+    soon(&format!("the node prints {beginning}"), || find().is_some()).await?;
     Ok(find().unwrap_or_default())
 }
 

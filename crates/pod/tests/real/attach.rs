@@ -204,7 +204,7 @@ async fn check_tool_call(server: &Server) {
     assert_eq!(again.session, Some(session));
 }
 
-/// A directory of the Task's Pod is on the server before the agent starts, and the model hears nothing of how it came.
+/// A directory of the Task's Pod is on the server before the agent starts, and the model gets no trace of the transfer.
 async fn check_delivery(server: &Server, model: &ScriptedModel) {
     let here = tempfile::tempdir().unwrap();
     let tree = here.path().join(".kubeopencode/tasks/fix");

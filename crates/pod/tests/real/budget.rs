@@ -55,7 +55,7 @@ async fn a_run_on_a_server_ends_when_its_budget_is_used_up() {
     let session = stopped.session.unwrap();
     until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await).then_some(()) }).await;
 
-    // Who did not hear the events counts the same.
+    // A meter that missed the events counts the same.
     let settings = Settings::from_env(&lookup(&[])).unwrap();
     let arguments = Arguments::parse(&["--attach", &server.url(), "x"]).unwrap();
     let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();

@@ -55,7 +55,7 @@ async fn a_forged_token_opens_nothing() {
     assert_eq!(basic.status(), 401);
 }
 
-/// Logs in; answers with the cookie and the token against forgery.
+/// Logs in; returns the cookie and the CSRF token.
 async fn log_in(it: &Harness, token: &str) -> (String, String) {
     let response = it.http.post(it.path("/login")).json(&json!({ "token": token })).send().await.unwrap();
     assert_eq!(response.status(), 200);

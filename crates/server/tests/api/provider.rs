@@ -1,5 +1,5 @@
-//! An OpenID Connect provider on loopback: it speaks the real protocol, checks what a real one checks, and can be told
-//! to misbehave.
+//! An OpenID Connect provider on loopback: it speaks the real protocol, checks requests as a real provider does, and
+//! misbehaves on request.
 
 use std::{
     collections::HashMap,
@@ -102,7 +102,7 @@ pub enum Manners {
     Denies,
     /// Its tokens are for another login.
     ForgetsNonce,
-    /// It names itself wrongly on the way back.
+    /// The callback names the wrong issuer.
     NamesAnother,
 }
 

@@ -10,7 +10,7 @@ fn link(it: &Harness) -> String {
     format!("token-of-{}", it.namespace)
 }
 
-/// A shared Agent that is ready; its Secret is made as the controller makes it.
+/// A shared Agent that is ready, with the Secret that the controller would create.
 async fn shared(it: &Harness, token: &str, request: Value) -> String {
     let (_, agent) = it.post(&it.here("/agents"), token, &json!({ "name": "dev", "profile": "helps" })).await;
     it.set_status("agents", "dev", json!({ "ready": true, "share": { "active": true } })).await;
