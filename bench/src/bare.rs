@@ -41,7 +41,7 @@ pub async fn creates(client: &Client, namespace: &str, count: usize) -> anyhow::
     Ok(count as f64 / took)
 }
 
-/// Makes the writes of `count` Tasks. `sample` is a Pod and a final status that the controller made. Answers Tasks a
+/// Sends the writes of `count` Tasks. `sample` is a Pod and a final status that the controller wrote. Returns Tasks per
 /// second.
 pub async fn rate(
     client: &Client,
@@ -53,11 +53,11 @@ pub async fn rate(
     let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let begin = Instant::now();
-    let lives = (0..count).map(|number| {
+    let sequences = (0..count).map(|number| {
         let (tasks, pods) = (tasks.clone(), pods.clone());
         async move { live(&tasks, &pods, &format!("bare-{number}"), sample, which).await }
     });
-    stream::iter(lives).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    stream::iter(sequences).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let took = begin.elapsed().as_secs_f64();
     if which == Life::Barest {
         // To a controller they are Tasks that wait.

@@ -79,7 +79,7 @@ impl Platform {
         let dir = tempfile::tempdir()?;
         let (state, kubeconfig) = (dir.path().join("state"), dir.path().join("kubeconfig"));
         let begin = Instant::now();
-        let words = |path: &Path| path.display().to_string();
+        let text = |path: &Path| path.display().to_string();
         let program = Program::start(
             &[
                 "up",
@@ -87,9 +87,9 @@ impl Platform {
                 "--api-port=0",
                 "--port=0",
                 "--state-dir",
-                &words(&state),
+                &text(&state),
                 "--kubeconfig",
-                &words(&kubeconfig),
+                &text(&kubeconfig),
             ],
             None,
         )?;

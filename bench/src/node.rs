@@ -19,21 +19,22 @@ use tokio::task::JoinHandle;
 /// The report of a Pod that succeeded, as the controller reads it.
 const REPORT: &str = r#"{"outcome":"Succeeded","reason":"Succeeded","message":"done","usage":{"tokens":{"input":1,"output":1},"cost":0.0},"summary":"hello"}"#;
 
-/// When each Pod was seen and when it ended, by our own clock.
+/// When each Pod was first observed and when it ended, by our own clock.
 #[derive(Clone, Default)]
 pub struct Times(Arc<Mutex<HashMap<String, Run>>>);
 
-/// When a Pod was seen, and when it ended.
+/// When a Pod was first observed, and when it ended.
 type Run = (Instant, Option<Instant>);
 
 impl Times {
-    /// Seen and ended, for every Pod that ended.
+    /// Both times of every Pod that ended.
     pub fn all(&self) -> Vec<(Instant, Instant)> {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.values().filter_map(|(seen, ended)| Some((*seen, (*ended)?))).collect()
+        times.values().filter_map(|(observed, ended)| Some((*observed, (*ended)?))).collect()
     }
 
-    fn seen(&self, pod: &str) -> bool {
+    /// Records a Pod. Returns whether it is new.
+    fn record_observed(&self, pod: &str) -> bool {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = !times.contains_key(pod);
         times.entry(pod.to_owned()).or_insert_with(|| (Instant::now(), None));
@@ -51,7 +52,7 @@ impl Times {
 pub fn start(client: Client, namespace: &str, length: Duration) -> (Times, JoinHandle<()>) {
     let pods: Api<Pod> = Api::namespaced(client, namespace);
     let times = Times::default();
-    let told = times.clone();
+    let run_times = times.clone();
     let node = tokio::spawn(async move {
         let mut version = "0".to_owned();
         loop {
@@ -61,8 +62,8 @@ pub fn start(client: Client, namespace: &str, length: Duration) -> (Times, JoinH
                 if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event {
                     version = pod.resource_version().unwrap_or_default();
                     let name = pod.name_any();
-                    if pod.metadata.deletion_timestamp.is_none() && told.seen(&name) {
-                        tokio::spawn(run(pods.clone(), name, length, told.clone()));
+                    if pod.metadata.deletion_timestamp.is_none() && run_times.record_observed(&name) {
+                        tokio::spawn(run(pods.clone(), name, length, run_times.clone()));
                     }
                 }
             }

@@ -27,14 +27,14 @@ pub async fn run() -> anyhow::Result<()> {
     finished_tasks(&client, &namespace, TASKS).await?;
 
     let port = free_port()?;
-    let words = [
+    let args = [
         "server".to_owned(),
         format!("--address=127.0.0.1:{port}"),
         "--anonymous".to_owned(),
         "--requests-per-second=0".to_owned(),
         "--log=warn".to_owned(),
     ];
-    let server = Program::start(&words, Some(cluster.kubeconfig_path()))?;
+    let server = Program::start(&args, Some(cluster.kubeconfig_path()))?;
     let base = format!("http://127.0.0.1:{port}");
     let list = format!("{base}/api/v1/namespaces/{namespace}/tasks?limit=50");
     let http = Client::new();

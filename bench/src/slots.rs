@@ -47,7 +47,7 @@ pub async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all Tasks on the Agent. Answers when each Pod was seen, and when it ended.
+/// Runs all Tasks on the Agent. Returns when each Pod was first observed, and when it ended.
 async fn round(client: &Client, namespace: &str) -> anyhow::Result<Vec<(Instant, Instant)>> {
     let (times, node) = node::start(client.clone(), namespace, LENGTH);
     let spec = TaskSpec { agent_ref: Some(LocalRef::new(AGENT)), ..TaskSpec::default() };
@@ -62,9 +62,9 @@ async fn round(client: &Client, namespace: &str) -> anyhow::Result<Vec<(Instant,
 
 /// The share of slot time that was used between the first start and the last end, in percent.
 fn share(runs: &[(Instant, Instant)]) -> f64 {
-    let begin = runs.iter().map(|(seen, _)| *seen).min().unwrap_or_else(Instant::now);
+    let begin = runs.iter().map(|(observed, _)| *observed).min().unwrap_or_else(Instant::now);
     let end = runs.iter().map(|(_, ended)| *ended).max().unwrap_or_else(Instant::now);
-    let used: f64 = runs.iter().map(|(seen, ended)| (*ended - *seen).as_secs_f64()).sum();
+    let used: f64 = runs.iter().map(|(observed, ended)| (*ended - *observed).as_secs_f64()).sum();
     #[expect(clippy::cast_precision_loss, reason = "a few")]
     let slots = SLOTS as f64;
     100.0 * used / (slots * (end - begin).as_secs_f64())
@@ -88,7 +88,7 @@ async fn make_ready(client: &Client, namespace: &str) -> anyhow::Result<()> {
         json!({ "status": { "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
     for _ in 0..200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        // Not made yet.
+        // Not created yet.
         let _ = deployments.patch_status("bench-server", &PatchParams::default(), &Patch::Merge(&status)).await;
         if agents.get(AGENT).await?.status.is_some_and(|status| status.ready == Some(true)) {
             return Ok(());

@@ -135,7 +135,7 @@ impl Round {
     }
 }
 
-/// Waits until `count` Tasks of a namespace have completed. Answers when each did.
+/// Waits until `count` Tasks of a namespace have completed. Returns when each did.
 pub async fn finished(client: &Client, namespace: &str, count: usize) -> anyhow::Result<Vec<Instant>> {
     let tasks: Api<Task> = Api::namespaced(client.clone(), namespace);
     let mut ends: HashMap<String, Instant> = HashMap::new();

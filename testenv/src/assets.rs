@@ -12,7 +12,7 @@ use crate::tool;
 /// The Kubernetes version that is built; also the name of the cache directory.
 pub const VERSION: &str = "v1.34.4";
 
-/// A binary could not be found or made.
+/// A binary could not be found or built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `go` or a package tool is missing or failed.

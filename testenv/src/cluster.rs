@@ -50,7 +50,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Only the API server and its store: whatever happens to an object, the test did it.
+    /// Only the API server and its store: every change of an object comes from the test.
     pub fn api_only() -> Self {
         Self { controller_manager: false, scheduler: false, ..Self::default() }
     }

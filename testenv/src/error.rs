@@ -17,13 +17,13 @@ pub enum Error {
     /// A component of the cluster failed or was late.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// The node could not be made.
+    /// The node could not be created.
     #[error(transparent)]
     Node(#[from] node::Error),
     /// An image could not be written.
     #[error(transparent)]
     Image(#[from] image::Error),
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
     /// The address for the API server cannot be used.
@@ -40,14 +40,14 @@ pub enum Error {
     /// The API server refused a request or did not answer.
     #[error("the API server did not do what the harness asked")]
     Api(#[from] kube::Error),
-    /// A namespace was made but stayed without its ServiceAccount.
+    /// A namespace was created but stayed without its ServiceAccount.
     #[error("namespace {namespace} had no `default` ServiceAccount after {seconds} s; {explanation}")]
     NoServiceAccount {
         /// Which.
         namespace: String,
         /// How long it was waited for.
         seconds: u64,
-        /// The log of the controller that should have made it.
+        /// The log of the controller that should have created the ServiceAccount.
         explanation: String,
     },
     /// The work was cut short because the runtime shuts down.

@@ -4,7 +4,7 @@
 //! # async fn example() -> Result<(), testenv::Error> {
 //! let cluster = testenv::shared().await?; // one for all tests of this binary
 //! let namespace = cluster.namespace().await?; // one for each test
-//! let client = cluster.client().await?; // made on the runtime of this test
+//! let client = cluster.client().await?; // created on the runtime of this test
 //! # let _ = (namespace, client); Ok(()) }
 //! ```
 //!
@@ -25,7 +25,7 @@
 //! skipped.
 //!
 //! # Guarantees
-//! - When the process that started a cluster ends, in whatever way, its processes end too, and its directory, mounts,
+//! - When the process that started a cluster ends, even by a kill, its processes end too, and its directory, mounts,
 //!   routes and network interfaces are gone a moment later.
 //! - No packet of a cluster leaves the machine.
 //! - Every wait has a limit; its error names the component and shows the end of its log.

@@ -60,7 +60,7 @@ const SYSCTLS: [&str; 6] = [
 /// A Ready node takes 6 to 14 s on two cores.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A node could not be made or used.
+/// A node could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user may not make namespaces, mounts and cgroups.
@@ -169,7 +169,7 @@ pub(crate) fn import(dir: &Path, archive: &Path) -> Result<(), crate::Error> {
         Ok::<_, crate::Error>(tool::run(&mut command)?)
     };
     ctr(&["import"], Some(archive))?;
-    // The kubelet's view follows the store by events; its label on an image shows that it has seen it.
+    // The kubelet's view follows the store by events; its label on an image shows that it has observed the image.
     let mut images = String::new();
     for _ in 0..300 {
         images = ctr(&["list"], None)?;

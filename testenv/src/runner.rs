@@ -46,7 +46,7 @@ pub fn run(cases: Vec<Case>, at_once: usize) -> ExitCode {
 
 /// As [`run`], for cases with names made at run time.
 pub fn run_ready(cases: Vec<Ready>, at_once: usize) -> ExitCode {
-    let (times_flags, others): (Vec<_>, Vec<_>) = std::env::args().partition(|word| word == "--report-time");
+    let (times_flags, others): (Vec<_>, Vec<_>) = std::env::args().partition(|arg| arg == "--report-time");
     let mut arguments = Arguments::from_iter(others);
     arguments.test_threads.get_or_insert(at_once);
     let runtime = match Builder::new_multi_thread().enable_all().build() {

@@ -40,11 +40,11 @@ pub(crate) fn run(command: &mut Command) -> Result<String, Error> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     Err(Error::Failed {
         command: line(command),
         status: output.status,
-        output: last_lines(&String::from_utf8_lossy(&said), 20),
+        output: last_lines(&String::from_utf8_lossy(&printed), 20),
     })
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn last_lines(text: &str, count: usize) -> String {
 }
 
 fn line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let args = std::iter::once(command.get_program()).chain(command.get_args());
+    args.map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -32,13 +32,13 @@ async fn objects_can_be_created_and_read() {
 async fn kubectl_talks_to_the_cluster() {
     let cluster = testenv::shared().await.unwrap();
     let namespace = cluster.namespace().await.unwrap();
-    let says = |args: &[&str]| {
+    let kubectl = |args: &[&str]| {
         let output = cluster.kubectl_command(args).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(says(&["version"]).contains("Server Version: v1."));
-    assert!(says(&["get", "namespaces"]).contains(&namespace));
+    assert!(kubectl(&["version"]).contains("Server Version: v1."));
+    assert!(kubectl(&["get", "namespaces"]).contains(&namespace));
 }
 
 #[tokio::test]

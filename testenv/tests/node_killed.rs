@@ -12,15 +12,15 @@ use up::Up;
 
 /// Everything that a node changes outside its namespaces.
 fn machine() -> String {
-    let says = |program: &str, args: &[&str]| {
+    let stdout_of = |program: &str, args: &[&str]| {
         String::from_utf8(Command::new(program).args(args).output().unwrap().stdout).unwrap()
     };
     let sysctls = ["kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory"];
     [
-        says("ip", &["-oneline", "link", "show", "type", "veth"]),
-        says("ip", &["route"]),
+        stdout_of("ip", &["-oneline", "link", "show", "type", "veth"]),
+        stdout_of("ip", &["route"]),
         // Its own, and the kubelet's defaults. A platform on the same machine has others.
-        says("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", "testenv-*", "-o", "-name", "kubepods*"]),
+        stdout_of("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", "testenv-*", "-o", "-name", "kubepods*"]),
         sysctls.map(|name| fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap()).concat(),
     ]
     .join("\n")
@@ -46,6 +46,6 @@ fn without_root_the_error_says_so() {
     let mut unshare = Command::new("unshare");
     let output = unshare.args(["--user", env!("CARGO_BIN_EXE_testenv"), "up", "--node"]).output().unwrap();
     assert!(!output.status.success());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("Error: a node needs root"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("Error: a node needs root"), "{stderr}");
 }

@@ -41,7 +41,7 @@ pub enum Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
     /// None: every write is the case's or our controllers'.
-    Nobody,
+    None,
     /// kube-controller-manager, or the workload controllers of `kubeopencode up`.
     Workloads,
 }
@@ -76,7 +76,7 @@ impl ControlPlane {
             }
             Server::Embedded => {
                 let embedded = match others {
-                    Others::Nobody => Embedded::start().await?,
+                    Others::None => Embedded::start().await?,
                     Others::Workloads => Embedded::start_with_workloads().await?,
                 };
                 Self {

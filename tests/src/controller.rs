@@ -130,15 +130,15 @@ impl Controller {
         }
     }
 
-    /// Returns when the log has a message.
-    pub async fn says(&self, message: &str) -> anyhow::Result<()> {
+    /// Waits until the log has a line with this message.
+    pub async fn wait_for_log(&self, message: &str) -> anyhow::Result<()> {
         let path = self.dir.path().join("log");
         find(&path, |line| (line["fields"]["message"] == message).then_some(()))
             .await
-            .with_context(|| format!("the controller does not say '{message}'"))
+            .with_context(|| format!("the controller does not log '{message}'"))
     }
 
-    /// Those lines of its log that have `part` in them; all of them for an empty one.
+    /// The lines of the log that contain `part`.
     pub fn log(&self, part: &str) -> String {
         let all = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         all.lines().filter(|line| line.contains(part)).collect::<Vec<_>>().join("\n")
@@ -155,7 +155,7 @@ impl Controller {
         Ok(answer.split_whitespace().nth(1).context("no answer")?.to_owned())
     }
 
-    /// How many writes it made so far, by verb and resource. Events about objects are not counted.
+    /// How many writes the controller sent so far, by verb and resource. Events about objects are not counted.
     pub async fn writes(&self) -> anyhow::Result<BTreeMap<String, u64>> {
         let page = self.numbers().await?;
         let mut writes = BTreeMap::new();

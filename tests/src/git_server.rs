@@ -122,7 +122,7 @@ impl GitServer {
         self.authority.as_deref().unwrap_or_default()
     }
 
-    /// How often it was asked for something.
+    /// The number of requests so far.
     pub fn requests(&self) -> u32 {
         self.served.requests.load(Ordering::SeqCst)
     }
@@ -133,7 +133,7 @@ impl GitServer {
         git(&work, &["branch", name]).await.map(drop)
     }
 
-    /// Commits a file to the repository of [`GitServer::start`], and answers the commit.
+    /// Commits a file to the repository of [`GitServer::start`], and returns the commit.
     pub async fn commit(&self, file: &str, content: &str) -> anyhow::Result<String> {
         let work = self.own.as_ref().context("the repositories are somebody else's")?.path().join("repo.git");
         fs::write(work.join(file), content)?;
@@ -187,9 +187,9 @@ fn certified(address: IpAddr) -> anyhow::Result<(TlsAcceptor, String)> {
     Ok((TlsAcceptor::from(Arc::new(config)), signed.cert.pem()))
 }
 
-async fn git(dir: &Path, words: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("git").args(words).current_dir(dir).output().await.context("git cannot be run")?;
-    ensure!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+async fn git(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").args(args).current_dir(dir).output().await.context("git cannot be run")?;
+    ensure!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 

@@ -41,9 +41,9 @@ pub async fn install(server: &dyn ApiServer) -> anyhow::Result<()> {
 /// Makes one definition as it is given, whatever is stored now. It is not applied: comparing the owners of a thousand
 /// fields takes longer than everything else.
 async fn define(server: &dyn ApiServer, crd: &Value) -> anyhow::Result<()> {
-    let made = server.send(Request::create_at(COLLECTION, crd)).await?;
-    if made.code != 409 {
-        made.granted().with_context(|| path(crd))?;
+    let response = server.send(Request::create_at(COLLECTION, crd)).await?;
+    if response.code != 409 {
+        response.granted().with_context(|| path(crd))?;
         return Ok(());
     }
     let stored = server.send(Request::get(path(crd))).await?.granted()?;

@@ -57,7 +57,7 @@ pub struct Probe {
     pub expect: Expect,
 }
 
-/// A way into an object.
+/// One step of the path to a value in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A field of a struct, or a key of a map.
@@ -71,13 +71,13 @@ pub enum Step {
 pub struct Position {
     /// Which manifest.
     pub manifest: usize,
-    /// Where in it.
-    pub way: Vec<Step>,
+    /// The path of the field in the manifest.
+    pub path: Vec<Step>,
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, step) in self.way.iter().enumerate() {
+        for (index, step) in self.path.iter().enumerate() {
             match step {
                 Step::Field(name) if index == 0 => f.write_str(name)?,
                 Step::Field(name) => write!(f, ".{name}")?,
@@ -110,10 +110,10 @@ impl Places {
 
     /// Where the fields of `kind` occur in these manifests.
     pub fn among(kind: &Kind, manifests: Vec<Value>) -> Self {
-        let mut positions = BTreeMap::from([(String::new(), vec![Position { manifest: 0, way: Vec::new() }])]);
+        let mut positions = BTreeMap::from([(String::new(), vec![Position { manifest: 0, path: Vec::new() }])]);
         for (manifest, object) in manifests.iter().enumerate() {
             for part in ["spec", "status"] {
-                let here = Position { manifest, way: vec![Step::Field(part.to_owned())] };
+                let here = Position { manifest, path: vec![Step::Field(part.to_owned())] };
                 locate(&kind.schema["properties"][part], &object[part], part, here, &mut positions);
             }
         }
@@ -135,19 +135,19 @@ impl Places {
         let mut object = self.manifests[position.manifest].clone();
         match change {
             Change::Set(value) => {
-                if let Some(place) = at_mut(&mut object, &position.way) {
+                if let Some(place) = at_mut(&mut object, &position.path) {
                     place.clone_from(value);
                 }
             }
             Change::Remove => {
-                if let Some((Step::Field(name), parent)) = position.way.split_last()
+                if let Some((Step::Field(name), parent)) = position.path.split_last()
                     && let Some(Value::Object(fields)) = at_mut(&mut object, parent)
                 {
                     fields.remove(name);
                 }
             }
             Change::AddUnknownField => {
-                if let Some(place) = at_mut(&mut object, &position.way) {
+                if let Some(place) = at_mut(&mut object, &position.path) {
                     place["surprise"] = json!(1);
                 }
             }
@@ -158,7 +158,7 @@ impl Places {
     /// The current value.
     pub fn value(&self, position: &Position) -> Value {
         let mut object = self.manifests[position.manifest].clone();
-        at_mut(&mut object, &position.way).map(Value::take).unwrap_or_default()
+        at_mut(&mut object, &position.path).map(Value::take).unwrap_or_default()
     }
 }
 
@@ -178,9 +178,9 @@ fn with_one_field(kind: &Kind, manifest: &Value) -> Vec<Value> {
     spec.keys().map(|field| with(field)).collect()
 }
 
-/// The value at the end of `way`.
-pub fn at_mut<'a>(object: &'a mut Value, way: &[Step]) -> Option<&'a mut Value> {
-    way.iter().try_fold(object, |value, step| match step {
+/// The value at the end of `path`.
+pub fn at_mut<'a>(object: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+    path.iter().try_fold(object, |value, step| match step {
         Step::Field(name) => value.get_mut(name.as_str()),
         Step::Item(index) => value.get_mut(*index),
     })
@@ -191,8 +191,8 @@ fn locate(schema: &Value, value: &Value, path: &str, here: Position, found: &mut
         return;
     }
     let below = |step: Step| {
-        let way = here.way.iter().cloned().chain([step]).collect();
-        Position { manifest: here.manifest, way }
+        let path = here.path.iter().cloned().chain([step]).collect();
+        Position { manifest: here.manifest, path }
     };
     let field = path.rsplit('.').next().unwrap_or_default();
     if !is_kubernetes_type(field, schema) {

@@ -1,4 +1,4 @@
-//! An API server as the cases see it: it takes requests and answers them.
+//! The API server of a case: takes requests and returns responses.
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
@@ -33,12 +33,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads something.
+    /// Reads an object or a list.
     pub fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), content_type: "application/json", body: Vec::new() }
     }
 
-    /// Deletes something.
+    /// Deletes an object.
     pub fn delete(path: impl Into<String>) -> Self {
         Self { method: Method::DELETE, ..Self::get(path) }
     }
@@ -53,7 +53,7 @@ impl Request {
         Self::try_create_text(kind, namespace, object.to_string())
     }
 
-    /// The same with a body that may be anything.
+    /// The same with any body, valid or not.
     pub fn try_create_text(kind: &Kind, namespace: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::post(format!("{}?{STRICT_DRY_RUN}", kind.path(namespace)), body)
     }

@@ -1,9 +1,9 @@
-//! A kubelet without a machine: it reports for the Pods of a namespace what the script of a case says.
+//! A kubelet without a machine: reports the statuses that the script of a case sets for the Pods of a namespace.
 //!
 //! It binds Pods to a node that exists only as an object, and writes the statuses that a kubelet would write. The
 //! script is by Task and can change while the Pod lives; without an entry a Pod
 //! runs and ends well. Pods that belong to no Task are servers: they become ready and stay, unless
-//! the script has something for `AGENT-server`.
+//! the script has an entry for `AGENT-server`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,7 +28,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// kube-controller-manager gives up on a node that it has not heard of for 50 s.
+/// kube-controller-manager gives up on a node without a heartbeat for 50 s.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The scripted behaviour of the Pod of a Task.
@@ -145,7 +145,7 @@ async fn work(shared: Arc<Shared>) {
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &shared.namespace);
     let events = watcher::watcher(pods, watcher::Config::default());
     pin_mut!(events);
-    let mut lives: HashMap<String, watch::Sender<Pod>> = HashMap::new();
+    let mut senders: HashMap<String, watch::Sender<Pod>> = HashMap::new();
     // They end with this set, which ends with the node.
     let mut tasks = JoinSet::new();
     let mut beat = tokio::time::interval(HEARTBEAT);
@@ -154,17 +154,17 @@ async fn work(shared: Arc<Shared>) {
             event = events.next() => match event {
                 Some(Ok(Event::Apply(pod) | Event::InitApply(pod))) => {
                     let uid = pod.uid().unwrap_or_default();
-                    if let Some(life) = lives.get(&uid) {
-                        life.send_replace(pod);
+                    if let Some(sender) = senders.get(&uid) {
+                        sender.send_replace(pod);
                         continue;
                     }
-                    let (life, seen) = watch::channel(pod);
-                    lives.insert(uid, life);
+                    let (sender, updates) = watch::channel(pod);
+                    senders.insert(uid, sender);
                     let shared = Arc::clone(&shared);
-                    tasks.spawn(async move { shared.live(seen).await });
+                    tasks.spawn(async move { shared.run_pod(updates).await });
                 }
-                // Dropping the sender ends the life.
-                Some(Ok(Event::Delete(pod))) => drop(lives.remove(&pod.uid().unwrap_or_default())),
+                // Dropping the sender ends the lifecycle.
+                Some(Ok(Event::Delete(pod))) => drop(senders.remove(&pod.uid().unwrap_or_default())),
                 Some(Ok(Event::Init | Event::InitDone)) => {}
                 Some(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,
                 None => return,
@@ -205,8 +205,8 @@ impl Shared {
         }
     }
 
-    async fn live(&self, seen: watch::Receiver<Pod>) {
-        let outcome = Life { node: self, seen, started: None, last: None }.go().await;
+    async fn run_pod(&self, updates: watch::Receiver<Pod>) {
+        let outcome = PodLifecycle { node: self, updates, started: None, last: None }.go().await;
         match outcome {
             // The Pod is gone, or was written meanwhile.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
@@ -215,19 +215,19 @@ impl Shared {
     }
 }
 
-/// The life of one Pod.
-struct Life<'a> {
+/// The lifecycle of one Pod.
+struct PodLifecycle<'a> {
     node: &'a Shared,
-    seen: watch::Receiver<Pod>,
+    updates: watch::Receiver<Pod>,
     started: Option<Timestamp>,
     /// The last behaviour applied.
     last: Option<Act>,
 }
 
-impl Life<'_> {
+impl PodLifecycle<'_> {
     async fn go(mut self) -> Result<(), kube::Error> {
         let mut script = self.node.script.subscribe();
-        let first = self.seen.borrow_and_update().clone();
+        let first = self.updates.borrow_and_update().clone();
         let task = first.labels().get("kubeopencode.io/task").cloned();
         if task.is_some() {
             let owner = first.owner_references().first().map(|owner| owner.uid.clone()).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Life<'_> {
             runs.entry((owner, epoch)).or_default().insert(first.uid().unwrap_or_default());
         }
         loop {
-            let pod = self.seen.borrow_and_update().clone();
+            let pod = self.updates.borrow_and_update().clone();
             let act = {
                 let script = script.borrow_and_update();
                 if let Some(task) = &task {
@@ -261,7 +261,7 @@ impl Life<'_> {
             }
             let wait = deadline.filter(|_| !over).map(|at| at.duration_since(Timestamp::now()));
             tokio::select! {
-                changed = self.seen.changed() => if changed.is_err() { return Ok(()) },
+                changed = self.updates.changed() => if changed.is_err() { return Ok(()) },
                 changed = script.changed() => if changed.is_err() { return Ok(()) },
                 () = pause(wait) => {}
             }

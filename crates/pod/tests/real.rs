@@ -15,6 +15,8 @@ mod support;
 mod attach;
 #[path = "real/attach_person.rs"]
 mod attach_person;
+#[path = "real/attach_races.rs"]
+mod attach_races;
 #[path = "real/budget.rs"]
 mod budget;
 #[path = "real/git.rs"]
@@ -27,8 +29,6 @@ mod plugins;
 mod shim;
 #[path = "real/shim_opencode.rs"]
 mod shim_opencode;
-#[path = "real/unlucky.rs"]
-mod unlucky;
 #[path = "real/url.rs"]
 mod url;
 

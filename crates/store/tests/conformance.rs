@@ -131,7 +131,7 @@ async fn a_closed_log_says_how_it_ended_and_does_not_grow() {
     // The first write wins.
     let other = End { complete: false, ..whole };
     assert_eq!(case.archive.close(&run, other).await.unwrap(), whole);
-    // A log that lost something since is not whole, whatever its end says.
+    // A log that lost lines since is incomplete, even if its end is recorded as complete.
     let file = OpenOptions::new().write(true).open(case.file(&run)).unwrap();
     file.set_len(whole.bytes - 3).unwrap();
     assert!(!case.archive.find(&run).await.unwrap().unwrap().is_complete());

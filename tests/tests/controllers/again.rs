@@ -1,4 +1,4 @@
-//! Agents that are deleted and made again under the same name.
+//! Agents that are deleted and created again under the same name.
 
 use anyhow::ensure;
 use api::Agent;
@@ -29,8 +29,8 @@ async fn an_agent_that_is_made_again_at_once_has_a_server_of_its_own() -> anyhow
                 agent.metadata.uid == uid && agent.status.as_ref().and_then(|status| status.ready) == Some(true)
             };
             agents.until_object("a", "ready", ready).await?;
-            deployments.until_object("a-server", "that of the Agent", |made| owner(made) == uid).await?;
-            services.until_object("a", "that of the Agent", |made| owner(made) == uid).await?;
+            deployments.until_object("a-server", "that of the Agent", |object| owner(object) == uid).await?;
+            services.until_object("a", "that of the Agent", |object| owner(object) == uid).await?;
             let task = format!("task-{round}");
             world.task(&task, json!({"agentRef": {"name": "a"}})).await?;
             world.succeeds(&task).await?;

@@ -19,7 +19,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{conditions, said},
+    agents::{condition_message, conditions},
     world::{Alone, World, explain, shared},
 };
 
@@ -54,12 +54,12 @@ async fn what_is_removed_from_an_agent_goes() -> anyhow::Result<()> {
         let contexts = json!([{"type": "Text", "text": "old words", "mountPath": "old.md"}]);
         world.ready_agent("a", json!({"podSpec": pod, "contexts": contexts})).await?;
         let before = world.deployment("a").await?;
-        let told = serde_json::to_string(&template(&before))?;
-        ensure!(["ssd", "blue", "cost", "2Gi"].iter().all(|word| told.contains(word)), "{told}");
+        let text = serde_json::to_string(&template(&before))?;
+        ensure!(["ssd", "blue", "cost", "2Gi"].iter().all(|part| text.contains(part)), "{text}");
         world.merge::<Agent>("a", json!({"spec": {"podSpec": null, "contexts": null}})).await?;
         let plain = |now: &Deployment| {
-            let told = serde_json::to_string(&template(now)).unwrap_or_default();
-            !["ssd", "blue", "cost", "2Gi"].iter().any(|word| told.contains(word))
+            let text = serde_json::to_string(&template(now)).unwrap_or_default();
+            !["ssd", "blue", "cost", "2Gi"].iter().any(|part| text.contains(part))
         };
         let after = world.record::<Deployment>().until_object("a-server", "nothing of it", plain).await?;
         ensure!(after.metadata.generation == before.metadata.generation.map(|n| n + 1), "it rolled out more than once");
@@ -99,8 +99,12 @@ async fn a_changed_config_map_rolls_out() -> anyhow::Result<()> {
         let bundle = json!({"configMapRef": {"name": "ca"}});
         world.agent("a", json!({"contexts": contexts, "caBundle": bundle})).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
-        ensure!(said(&agent, "ReferencesResolved").contains("ConfigMap 'ca' does not exist"), "{:?}", agent.status);
+        let agent = world.agent_is("a", "its condition", missing).await?;
+        ensure!(
+            condition_message(&agent, "ReferencesResolved").contains("ConfigMap 'ca' does not exist"),
+            "{:?}",
+            agent.status
+        );
         world.config_map("ca", json!({"ca-bundle.crt": "one"})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "ServerReady").starts_with("True")).await?;
         let first = world.deployment("a").await?;
@@ -129,8 +133,8 @@ async fn an_agent_does_not_take_the_claim_of_somebody_else() -> anyhow::Result<(
         claims.create(&PostParams::default(), &claim("a-server-sessions")?).await?;
         world.agent("a", json!({"persistence": {"sessions": {}}})).await?;
         let conflict = |agent: &Agent| conditions(agent, "Accepted") == "False NameConflict";
-        let agent = world.agent_is("a", "its word", conflict).await?;
-        ensure!(said(&agent, "Accepted").contains("PersistentVolumeClaim"), "{:?}", agent.status);
+        let agent = world.agent_is("a", "its condition", conflict).await?;
+        ensure!(condition_message(&agent, "Accepted").contains("PersistentVolumeClaim"), "{:?}", agent.status);
         ensure!(world.api::<Deployment>().get_opt("a-server").await?.is_none(), "a server would write to it");
         world.delete::<PersistentVolumeClaim>("a-server-sessions").await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
@@ -144,9 +148,9 @@ async fn a_claim_that_cannot_change_says_so() -> anyhow::Result<()> {
         world.ready_agent("a", json!({"persistence": {"sessions": {"size": "2Gi"}}})).await?;
         world.merge::<Agent>("a", json!({"spec": {"persistence": {"sessions": {"size": "1Gi"}}}})).await?;
         let kept = |agent: &Agent| conditions(agent, "PersistenceApplied") == "False ClaimKept";
-        let agent = world.agent_is("a", "its word", kept).await?;
-        let told = said(&agent, "PersistenceApplied");
-        ensure!(told.contains("claim 'a-server-sessions'") && told.contains("cannot shrink to 1Gi"), "{told}");
+        let agent = world.agent_is("a", "its condition", kept).await?;
+        let message = condition_message(&agent, "PersistenceApplied");
+        ensure!(message.contains("claim 'a-server-sessions'") && message.contains("cannot shrink to 1Gi"), "{message}");
         ensure!(conditions(&agent, "Accepted") == "True Valid", "the rest goes on: {:?}", agent.status);
         world.merge::<Agent>("a", json!({"spec": {"persistence": {"sessions": {"size": "2048Mi"}}}})).await?;
         world.agent_is("a", "nothing of it", |agent| conditions(agent, "PersistenceApplied").is_empty()).await?;
@@ -216,10 +220,10 @@ async fn a_port_that_is_taken_is_refused_before_anything_is_made() -> anyhow::Re
     shared(async |world| {
         world.agent("a", json!({"extraPorts": [{"name": "web", "port": 4096}]})).await?;
         let refused = |agent: &Agent| conditions(agent, "Accepted") == "False PodCreationError";
-        let agent = world.agent_is("a", "its word", refused).await?;
-        ensure!(said(&agent, "Accepted").contains("4096"), "{:?}", agent.status);
+        let agent = world.agent_is("a", "its condition", refused).await?;
+        ensure!(condition_message(&agent, "Accepted").contains("4096"), "{:?}", agent.status);
         ensure!(conditions(&agent, "ConfigValid") == "True Valid", "what came before it: {:?}", agent.status);
-        ensure!(world.api::<ConfigMap>().get_opt("a-server-context").await?.is_none(), "something was made");
+        ensure!(world.api::<ConfigMap>().get_opt("a-server-context").await?.is_none(), "a ConfigMap was created");
         world.merge::<Agent>("a", json!({"spec": {"extraPorts": [{"name": "web", "port": 80}]}})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         Ok(())

@@ -1,5 +1,5 @@
-//! What stands at the address of an Agent's server instead of OpenCode: it answers what the controllers ask of one, over a
-//! real directory, with the real helper. How OpenCode itself answers is tried in the suites of `pod` and `cli`.
+//! A stub of an Agent's OpenCode server: answers the requests of the controllers, over a real directory, with the real
+//! helper. The suites of `pod` and `cli` test with the real OpenCode.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,11 +30,11 @@ use crate::world::World;
 /// A server. It ends with this value.
 pub struct AgentServer {
     pub port: u16,
-    seen: Arc<Seen>,
+    state: Arc<ServerState>,
     worker: JoinHandle<()>,
 }
 
-struct Seen {
+struct ServerState {
     workspace: TempDir,
     /// As it comes in a request.
     authorization: Mutex<Option<String>>,
@@ -53,7 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl AgentServer {
     /// Listens on a free port.
     pub async fn start() -> anyhow::Result<Self> {
-        let seen = Arc::new(Seen {
+        let state = Arc::new(ServerState {
             workspace: tempfile::tempdir()?,
             authorization: Mutex::default(),
             asked: Mutex::default(),
@@ -62,7 +62,7 @@ impl AgentServer {
             requests: Mutex::default(),
         });
         let router = Router::new()
-            .route("/permission", get(async |State(seen): State<Arc<Seen>>| Json(lock(&seen.asked).clone())))
+            .route("/permission", get(async |State(state): State<Arc<ServerState>>| Json(lock(&state.asked).clone())))
             .route("/question", get(async || Json(json!([]))))
             .route("/agent", get(async || Json(json!([{"name": "build", "mode": "primary"}]))))
             .route("/session", post(async || Json(json!({"id": "ses_helper"}))))
@@ -72,20 +72,20 @@ impl AgentServer {
             .route("/session/status", get(status))
             .route("/session/{id}/abort", post(abort))
             .route("/file", get(list))
-            .layer(middleware::from_fn_with_state(Arc::clone(&seen), note))
-            .with_state(Arc::clone(&seen));
+            .layer(middleware::from_fn_with_state(Arc::clone(&state), note))
+            .with_state(Arc::clone(&state));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let worker = tokio::spawn(async move {
             // The only error is a broken listener; clients then see a refused connection.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { port, seen, worker })
+        Ok(Self { port, state, worker })
     }
 
     /// Where its agent works.
     pub fn workspace(&self) -> &FilePath {
-        self.seen.workspace.path()
+        self.state.workspace.path()
     }
 
     /// Stands at the address of the Agent's Pod, once that is ready, and takes only the Agent's password.
@@ -94,7 +94,7 @@ impl AgentServer {
         let password = secret.data.and_then(|mut data| data.remove("password")).context("no password")?;
         let pair = [b"opencode:".to_vec(), password.0].concat();
         let pair = serde_json::to_value(ByteString(pair))?;
-        *lock(&self.seen.authorization) = Some(format!("Basic {}", pair.as_str().unwrap_or_default()));
+        *lock(&self.state.authorization) = Some(format!("Basic {}", pair.as_str().unwrap_or_default()));
         let of_agent = |pod: &Pod| {
             let labels = pod.metadata.labels.clone().unwrap_or_default();
             let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -114,36 +114,36 @@ impl AgentServer {
     pub fn session(&self, id: &str, task: Option<&str>, parent: Option<&str>) {
         let metadata = task.map(|uid| json!({"task": {"uid": uid}}));
         let about = json!({"id": id, "metadata": metadata, "parentID": parent});
-        lock(&self.seen.sessions).insert(id.to_owned(), about);
+        lock(&self.state.sessions).insert(id.to_owned(), about);
     }
 
     /// A session that it works for, of a run of the Task with this UID.
     pub fn works_for(&self, id: &str, task: &str, epoch: i64) {
         let metadata = json!({"task": {"uid": task, "epoch": epoch.to_string()}});
-        lock(&self.seen.sessions).insert(id.to_owned(), json!({"id": id, "metadata": metadata}));
+        lock(&self.state.sessions).insert(id.to_owned(), json!({"id": id, "metadata": metadata}));
         self.works_on(id);
     }
 
     /// It works for a session that is there.
     pub fn works_on(&self, id: &str) {
-        lock(&self.seen.busy).insert(id.to_owned());
+        lock(&self.state.busy).insert(id.to_owned());
     }
 
     /// Waits until it works for these sessions only.
     pub async fn until_busy(&self, wanted: &[&str]) -> anyhow::Result<()> {
         let wanted: BTreeSet<String> = wanted.iter().map(|&id| id.to_owned()).collect();
         for _ in 0..1200 {
-            if *lock(&self.seen.busy) == wanted {
+            if *lock(&self.state.busy) == wanted {
                 return Ok(());
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        anyhow::bail!("it works not for {wanted:?} but {:?}; it was asked {:?}", self.seen.busy, self.requests())
+        anyhow::bail!("it works not for {wanted:?} but {:?}; it was asked {:?}", self.state.busy, self.requests())
     }
 
     /// Sets the pending permission requests: session, permission, pattern.
     pub fn ask(&self, asked: &[(&str, &str, &str)]) {
-        *lock(&self.seen.asked) = asked
+        *lock(&self.state.asked) = asked
             .iter()
             .map(|(session, permission, pattern)| {
                 json!({"id": "per_1", "sessionID": session, "permission": permission, "patterns": [pattern]})
@@ -179,7 +179,7 @@ impl AgentServer {
 
     /// Method and path of each request so far.
     pub fn requests(&self) -> Vec<String> {
-        lock(&self.seen.requests).clone()
+        lock(&self.state.requests).clone()
     }
 
     fn tasks(&self) -> PathBuf {
@@ -193,33 +193,33 @@ impl Drop for AgentServer {
     }
 }
 
-async fn note(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
-    lock(&seen.requests).push(format!("{} {}", request.method(), request.uri().path()));
+async fn note(State(state): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
+    lock(&state.requests).push(format!("{} {}", request.method(), request.uri().path()));
     let given = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-    if given != lock(&seen.authorization).as_deref() {
+    if given != lock(&state.authorization).as_deref() {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     next.run(request).await
 }
 
-async fn session(State(seen): State<Arc<Seen>>, Path(id): Path<String>) -> Response {
-    match lock(&seen.sessions).get(&id) {
+async fn session(State(state): State<Arc<ServerState>>, Path(id): Path<String>) -> Response {
+    match lock(&state.sessions).get(&id) {
         Some(about) => Json(about.clone()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-async fn status(State(seen): State<Arc<Seen>>) -> Json<Value> {
-    let busy = lock(&seen.busy);
+async fn status(State(state): State<Arc<ServerState>>) -> Json<Value> {
+    let busy = lock(&state.busy);
     Json(busy.iter().map(|id| (id.clone(), json!({"type": "busy"}))).collect::<serde_json::Map<_, _>>().into())
 }
 
-async fn abort(State(seen): State<Arc<Seen>>, Path(id): Path<String>) -> Json<bool> {
-    Json(lock(&seen.busy).remove(&id))
+async fn abort(State(state): State<Arc<ServerState>>, Path(id): Path<String>) -> Json<bool> {
+    Json(lock(&state.busy).remove(&id))
 }
 
-async fn list(State(seen): State<Arc<Seen>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
-    let place = seen.workspace.path().join(query.get("path").cloned().unwrap_or_default());
+async fn list(State(state): State<Arc<ServerState>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
+    let place = state.workspace.path().join(query.get("path").cloned().unwrap_or_default());
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     let nodes = entries.map(|entry| {
         let kind = if entry.path().is_dir() { "directory" } else { "file" };
@@ -234,8 +234,8 @@ async fn shell(Json(body): Json<Value>) -> Result<Json<Value>, StatusCode> {
     let command = body["command"].as_str().unwrap_or_default().replace("/tools/kubeopencode", &program);
     let output = Command::new("sh").args(["-c", &command]).output().await;
     let output = output.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&said)}}]})))
+    let printed = [output.stdout, output.stderr].concat();
+    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&printed)}}]})))
 }
 
 /// The program that the controllers of this suite are.

@@ -23,7 +23,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{conditions, said},
+    agents::{condition_message, conditions},
     config::{create_once_served, dynamic, loosen},
     world::{Alone, condition, explain, shared},
 };
@@ -110,19 +110,23 @@ async fn an_agent_says_what_is_wrong_with_its_pod() -> anyhow::Result<()> {
     shared(async |world| {
         world.kubelet.script("a-server", Act::Unscheduled);
         world.agent("a", json!({})).await?;
-        let says = |words: &'static str| move |agent: &Agent| said(agent, "ServerReady").contains(words);
-        world.agent_is("a", "that no node takes it", says("0/1 nodes are available")).await?;
+        let reports = |text: &'static str| move |agent: &Agent| condition_message(agent, "ServerReady").contains(text);
+        world.agent_is("a", "that no node takes it", reports("0/1 nodes are available")).await?;
         world.kubelet.script("a-server", waiting("ImagePullBackOff", "no such image"));
-        let agent = world.agent_is("a", "that there is no image", says("cannot start: no such image")).await?;
+        let agent = world.agent_is("a", "that there is no image", reports("cannot start: no such image")).await?;
         ensure!(conditions(&agent, "ServerReady") == "False DeploymentNotReady", "{:?}", agent.status);
-        ensure!(said(&agent, "ServerHealthy") == said(&agent, "ServerReady"), "{:?}", agent.status);
+        ensure!(
+            condition_message(&agent, "ServerHealthy") == condition_message(&agent, "ServerReady"),
+            "{:?}",
+            agent.status
+        );
         world.kubelet.script("a-server", Act::Hold);
-        world.agent_is("a", "ready", |agent| said(agent, "ServerReady") == "the server is ready").await?;
-        // One that serves goes on, and it is told what keeps the changed one from taking over.
+        world.agent_is("a", "ready", |agent| condition_message(agent, "ServerReady") == "the server is ready").await?;
+        // A server that works goes on, and a condition reports the reason why the changed one does not take over.
         world.kubelet.script("a-server", waiting("ErrImagePull", "not this one"));
         world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
-        let told = |agent: &Agent| said(agent, "Progressing").contains("cannot start: not this one");
-        let agent = world.agent_is("a", "what keeps it", told).await?;
+        let blocked = |agent: &Agent| condition_message(agent, "Progressing").contains("cannot start: not this one");
+        let agent = world.agent_is("a", "what keeps it", blocked).await?;
         ensure!(conditions(&agent, "ServerReady").starts_with("True"), "{:?}", agent.status);
         Ok(())
     })
@@ -135,12 +139,13 @@ async fn an_agent_says_that_its_pods_are_refused() -> anyhow::Result<()> {
     let controller = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
         world.agent("a", json!({"serviceAccountName": "typo"})).await?;
-        world.agent_is("a", "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        world.agent_is("a", "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         let refused = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
             "message": "serviceaccount \"typo\" not found"});
         world.merge_status::<Deployment>("a-server", json!({ "conditions": [refused] })).await?;
-        let told = |agent: &Agent| said(agent, "ServerReady").contains("serviceaccount \"typo\" not found");
-        world.agent_is("a", "why", told).await?;
+        let refusal_shown =
+            |agent: &Agent| condition_message(agent, "ServerReady").contains("serviceaccount \"typo\" not found");
+        world.agent_is("a", "why", refusal_shown).await?;
         controller.terminate().await
     };
     explain(outcome.await, world, &[&controller])
@@ -161,7 +166,7 @@ async fn an_agent_whose_template_cannot_be_named_says_so() -> anyhow::Result<()>
         create_once_served(&dynamic(world, "Agent"), &agent).await?;
         install::install(&Remote::new(world.client.clone())).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False TemplateNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         ensure!(conditions(&agent, "ConfigValid") == "Unknown NotChecked", "{:?}", agent.status);
         controller.terminate().await
     };
@@ -230,7 +235,7 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
             let history = History::record(objects.clone());
             create_once_served(&objects, &object(&bad)).await?;
             let unreadable = |one: &DynamicObject| dynamic_condition(one, "Accepted") == "False Invalid";
-            history.until_object("odd", "its word", unreadable).await?;
+            history.until_object("odd", "its condition", unreadable).await?;
             let patch = Patch::Merge(json!({"spec": {field: good}}));
             objects.patch("odd", &PatchParams::default(), &patch).await?;
             let fine = |one: &DynamicObject| {
@@ -259,7 +264,7 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
         let unreadable = |one: &DynamicObject| dynamic_condition(one, "Applied") == "False Invalid";
-        history.until_object("cluster", "its word", unreadable).await?;
+        history.until_object("cluster", "its condition", unreadable).await?;
         configs.patch("cluster", &PatchParams::default(), &Patch::Merge(json!({"spec": {"cleanup": null}}))).await?;
         history.until_object("cluster", "its use again", applied).await?;
         install::install(&Remote::new(world.client.clone())).await?;

@@ -115,7 +115,7 @@ async fn an_agent_whose_template_is_missing_says_so_and_heals() -> anyhow::Resul
     shared(async |world| {
         world.agent("a", json!({"templateRef": {"name": "later"}})).await?;
         let agent = world
-            .agent_is("a", "its word", |agent| conditions(agent, "ReferencesResolved").starts_with("False"))
+            .agent_is("a", "its condition", |agent| conditions(agent, "ReferencesResolved").starts_with("False"))
             .await?;
         let phase = agent.status.as_ref().and_then(|status| status.phase);
         ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
@@ -130,7 +130,7 @@ async fn an_agent_whose_context_is_missing_says_so_and_heals() -> anyhow::Result
     shared(async |world| {
         let contexts = json!([{"type": "ConfigMap", "configMap": {"name": "later", "key": "a"}, "mountPath": "a.txt"}]);
         world.agent("a", json!({"contexts": contexts})).await?;
-        world.agent_is("a", "its word", |agent| conditions(agent, "Accepted") == "False ContextError").await?;
+        world.agent_is("a", "its condition", |agent| conditions(agent, "Accepted") == "False ContextError").await?;
         world.config_map("later", json!({"a": "text"})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         let map: ConfigMap = world.api().get("a-server-context").await?;
@@ -144,7 +144,7 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
     shared(async |world| {
         world.agent("a", json!({"modelRef": {"name": "later"}})).await?;
         let missing = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False ReferenceNotFound";
-        let agent = world.agent_is("a", "its word", missing).await?;
+        let agent = world.agent_is("a", "its condition", missing).await?;
         let phase = agent.status.as_ref().and_then(|status| status.phase);
         ensure!(format!("{phase:?}") == "Some(Pending)", "{phase:?}");
         let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
@@ -159,7 +159,7 @@ async fn an_agent_whose_model_is_missing_says_so_and_heals() -> anyhow::Result<(
 }
 
 /// The message of a condition.
-pub fn said(agent: &Agent, kind: &str) -> String {
+pub fn condition_message(agent: &Agent, kind: &str) -> String {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_ref());
     let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind);
     found.map(|condition| condition.message.clone()).unwrap_or_default()
@@ -176,10 +176,10 @@ async fn an_agent_says_which_secret_is_missing_and_heals() -> anyhow::Result<()>
         let credentials = json!([{"name": "token", "secretRef": {"name": "later", "key": "token"}, "env": "TOKEN"}]);
         world.agent("a", json!({"credentials": credentials})).await?;
         let missing = |agent: &Agent| conditions(agent, "SecretsReady") == "False SecretMissing";
-        let agent = world.agent_is("a", "its word", missing).await?;
-        ensure!(said(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
+        let agent = world.agent_is("a", "its condition", missing).await?;
+        ensure!(condition_message(&agent, "SecretsReady") == "Secret 'later' does not exist", "{:?}", agent.status);
         secret(&world, "later", "other", "x").await?;
-        let no_key = |agent: &Agent| said(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
+        let no_key = |agent: &Agent| condition_message(agent, "SecretsReady") == "Secret 'later' has no key 'token'";
         world.agent_is("a", "the key that is missing", no_key).await?;
         world.merge::<Secret>("later", json!({"stringData": {"token": "y"}})).await?;
         world.agent_is("a", "its health", |agent| conditions(agent, "SecretsReady") == "True Resolved").await?;
@@ -202,7 +202,7 @@ async fn a_rotated_secret_rolls_out_once() -> anyhow::Result<()> {
         world.merge::<Secret>("used", json!({"stringData": {"token": "two"}})).await?;
         let deployments = world.record::<Deployment>();
         deployments.until_object("a-server", "a roll-out", |d| d.metadata.generation == Some(2)).await?;
-        // Whatever else the change causes has happened when a later one is through.
+        // All effects of the change have happened when a later change is through.
         world.merge::<Agent>("a", json!({"spec": {"executorImage": "two:2"}})).await?;
         let last = deployments.until_object("a-server", "the new image", |d| image(d) == "two:2").await?;
         ensure!(last.metadata.generation == Some(3), "it rolled out more than once: {:?}", last.metadata.generation);
@@ -236,8 +236,8 @@ async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
         let link: Secret = world.api().get(&name).await?;
         let token = link.data.clone().unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
         ensure!(token.len() >= 32, "the token is short");
-        let told = serde_json::to_string(&agent.status)?;
-        ensure!(!told.contains(std::str::from_utf8(&token)?), "the token is in the status");
+        let status = serde_json::to_string(&agent.status)?;
+        ensure!(!status.contains(std::str::from_utf8(&token)?), "the token is in the status");
         ensure!(share.url.as_deref() == Some("/s/"), "{:?}", share.url);
         world.delete::<Secret>(&name).await?;
         let another = |now: &Secret| now.metadata.uid != link.metadata.uid;
@@ -256,10 +256,10 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
         world.kubelet.script("a-server", Act::Unscheduled);
         let patch = Patch::Merge(json!({"spec": {"executorImage": "another"}}));
         world.api::<Agent>().patch("a", &PatchParams::default(), &patch).await?;
-        // At once: the controller may not have seen the change yet.
+        // At once: the controller may not have observed the change yet.
         world.task("t", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("t", "AgentServerNotReady").await?;
-        ensure!(status.message.as_deref().is_some_and(|told| told.contains("being replaced")), "{status:?}");
+        ensure!(status.message.as_deref().is_some_and(|message| message.contains("being replaced")), "{status:?}");
         let agent = world.agent_is("a", "rolling out", |agent| conditions(agent, "Progressing") == "True RollingOut");
         ensure!(
             agent.await?.status.as_ref().and_then(|status| status.ready) == Some(true),
@@ -273,8 +273,8 @@ async fn tasks_wait_while_a_changed_server_takes_over() -> anyhow::Result<()> {
     .await
 }
 
-/// Changes an Agent that rolls out when idle while Task `t` runs on it. Answers its Deployment before, and the Agent that
-/// says that the change waits.
+/// Changes an Agent that rolls out when idle while Task `t` runs on it. Returns the Deployment before, and the
+/// Agent whose condition reports that the change waits.
 async fn change_under_a_task(world: &World) -> anyhow::Result<(Deployment, Arc<Agent>)> {
     world.ready_agent("a", json!({"rollout": "WhenIdle"})).await?;
     world.hold("t");
@@ -283,7 +283,7 @@ async fn change_under_a_task(world: &World) -> anyhow::Result<(Deployment, Arc<A
     let before = world.deployment("a").await?;
     world.merge::<Agent>("a", json!({"spec": {"executorImage": "another"}})).await?;
     let held = |agent: &Agent| conditions(agent, "Progressing") == "False RolloutHeld";
-    Ok((before, world.agent_is("a", "word", held).await?))
+    Ok((before, world.agent_is("a", "its condition", held).await?))
 }
 
 async fn a_server_that_rolls_out_when_idle_does_not_restart_under_a_task() -> anyhow::Result<()> {
@@ -313,7 +313,7 @@ async fn a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming()
             condition["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
         }
         world.merge_status::<Agent>("a", json!({"conditions": status["conditions"]})).await?;
-        world.agent_is("a", "word", |agent| conditions(agent, "Progressing") == "False Draining").await?;
+        world.agent_is("a", "its condition", |agent| conditions(agent, "Progressing") == "False Draining").await?;
         world.task("u", json!({"agentRef": {"name": "a"}})).await?;
         world.waits("u", "AgentServerNotReady").await?;
         ensure!(world.deployment("a").await?.metadata.generation == before.metadata.generation, "under a Task");
@@ -331,7 +331,7 @@ async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running()
         let before = world.deployment("a").await?;
         world.merge::<Agent>("a", json!({"spec": {"config": "{ this is no JSON"}})).await?;
         let agent =
-            world.agent_is("a", "its word", |agent| conditions(agent, "ConfigValid").starts_with("False")).await?;
+            world.agent_is("a", "its condition", |agent| conditions(agent, "ConfigValid").starts_with("False")).await?;
         let ready = agent.status.as_ref().and_then(|status| status.ready);
         ensure!(ready == Some(true), "its server was stopped: {:?}", agent.status);
         let now = world.deployment("a").await?;
@@ -389,7 +389,7 @@ async fn a_service_of_that_name_that_belongs_to_somebody_else_is_left_alone() ->
             json!({"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}}});
         let foreign = world.api::<Service>().create(&PostParams::default(), &serde_json::from_value(foreign)?).await?;
         world.agent("taken", json!({})).await?;
-        world.agent_is("taken", "its word", |agent| conditions(agent, "Accepted") == "False NameConflict").await?;
+        world.agent_is("taken", "its condition", |agent| conditions(agent, "Accepted") == "False NameConflict").await?;
         let now: Service = world.api().get("taken").await?;
         ensure!(now.metadata.resource_version == foreign.metadata.resource_version, "the other's Service was changed");
         world.delete::<Service>("taken").await?;
@@ -407,10 +407,10 @@ async fn versions(world: &World, agent: &str) -> anyhow::Result<Value> {
     Ok(json!([deployment.resource_version, deployment.generation, service.resource_version, secret.resource_version]))
 }
 
-/// Creates an Agent and waits until it is made, so that everything asked for before was looked at.
+/// Creates an Agent and waits until it is accepted: earlier changes have been reconciled by then.
 async fn sentinel(world: &World, name: &str) -> anyhow::Result<()> {
     world.agent(name, json!({})).await?;
-    world.agent_is(name, "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+    world.agent_is(name, "accepted", |agent| conditions(agent, "Accepted") == "True Valid").await?;
     Ok(())
 }
 
@@ -419,13 +419,13 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
     let world = &alone.world;
     let controller = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
-        // Amounts that the API server writes in its own way, and paths whose order is not that of the API server.
+        // Amounts that the API server writes in its own format, and paths whose order is not that of the API server.
         let contexts = json!([
             {"type": "Text", "text": "z", "mountPath": "/opt/z/a.txt"}, {"type": "Text", "text": "a", "mountPath": "/opt/a/z.txt"},
         ]);
         let resources = json!({"limits": {"cpu": "1000m", "memory": "2048Mi"}, "requests": {"cpu": "0.5"}});
         world.agent("a", json!({"contexts": contexts, "podSpec": {"resources": resources}})).await?;
-        world.agent_is("a", "made", |agent| conditions(agent, "Accepted") == "True Valid").await?;
+        world.agent_is("a", "created", |agent| conditions(agent, "Accepted") == "True Valid").await?;
         sentinel(world, "first").await?;
         let one = controller.writes().await?;
         sentinel(world, "second").await?;
@@ -453,7 +453,7 @@ async fn touching_an_agent_writes_nothing() -> anyhow::Result<()> {
 
         let next = Controller::start(world.cluster, Options::default()).await?;
         let restarted = async {
-            next.says("working").await?;
+            next.wait_for_log("working").await?;
             sentinel(world, "fourth").await?;
             let writes = next.writes().await?;
             for (what, count) in writes.iter().filter(|(what, _)| of_agents(what)) {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     agent_server::AgentServer,
-    events::until_told,
+    events::until_event,
     world::{condition, shared},
 };
 
@@ -40,7 +40,7 @@ async fn a_task_says_what_its_agent_asks_a_person() -> anyhow::Result<()> {
         let asked = status.conditions.iter().flatten().find(|one| one.type_ == "AwaitingApproval").cloned();
         ensure!(asked.is_some_and(|asked| asked.message == "bash (git push)"), "{status:?}");
 
-        // What a subagent asks belongs to the Task whose session started it.
+        // The requests of a subagent belong to the Task whose session started the subagent.
         server.ask(&[("ses_1", "bash", "git push"), ("ses_child", "edit", "b.rs")]);
         let both = |status: &TaskStatus| {
             status.conditions.iter().flatten().any(|one| one.message == "bash (git push) and 1 more")
@@ -56,7 +56,7 @@ async fn a_task_says_what_its_agent_asks_a_person() -> anyhow::Result<()> {
         ensure!(awaiting(&status) == "False Answered", "it asks although it ended: {status:?}");
         let other = world.runs("works").await?;
         ensure!(awaiting(&other).is_empty(), "{other:?}");
-        let (_, note) = until_told(&world, "asks", "AwaitingApproval").await?;
+        let (_, note) = until_event(&world, "asks", "AwaitingApproval").await?;
         ensure!(note == "the agent asks a person: bash (git push)", "{note}");
         Ok(())
     })
@@ -73,7 +73,7 @@ async fn a_task_that_never_asks_costs_no_look() -> anyhow::Result<()> {
         world.works("quiet").await?;
         server.session("ses_1", quiet.metadata.uid.as_deref(), None);
         server.ask(&[("ses_1", "bash", "git push")]);
-        // A Task may ask where its Agent does not. When that is seen, the other would have been, too.
+        // A Task may ask where its Agent does not. When its request is reported, the other would have been, too.
         world.hold("asks");
         let spec = json!({"agentRef": {"name": "a"}, "approval": {"mode": "Ask"}});
         let asks = world.task("asks", spec).await?;

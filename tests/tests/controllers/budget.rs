@@ -19,7 +19,7 @@ pub const CASES: &[Case] = cases![
 ];
 
 /// The budget in the environment of the Pod of a Task.
-async fn told(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
+async fn budget_of_pod(world: &World, task: &str) -> anyhow::Result<[Option<String>; 2]> {
     let pod: Pod = world.api().get(&format!("{task}-pod")).await?;
     let spec = pod.spec.context("a Pod without a spec")?;
     let env = spec.containers.into_iter().flat_map(|container| container.env.unwrap_or_default());
@@ -35,9 +35,9 @@ fn ended_at(status: &TaskStatus) -> anyhow::Result<Timestamp> {
 async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        let words = "the Task used 21,344 of 20,000 tokens, which is all that its budget allows, and was stopped";
+        let expected = "the Task used 21,344 of 20,000 tokens, which is all that its budget allows, and was stopped";
         let report = json!({
-            "outcome": "Failed", "reason": "BudgetExceeded", "message": words, "sessionID": "ses_1",
+            "outcome": "Failed", "reason": "BudgetExceeded", "message": expected, "sessionID": "ses_1",
             "usage": {"tokens": {"input": 21_000, "output": 344}, "cost": 0.5},
         });
         world.kubelet.script("big", Act::End(End { code: 15, reason: "Error", message: report.to_string() }));
@@ -45,14 +45,14 @@ async fn a_run_that_used_its_budget_up_is_stopped_and_says_so() -> anyhow::Resul
         let budget = json!({"maxTokens": 20_000, "maxCost": "2.5"});
         world.task("big", json!({"templateRef": {"name": "t"}, "budget": budget, "retry": retry})).await?;
         let status = world.fails("big", "BudgetExceeded").await?;
-        ensure!(message(&status) == words, "{status:?}");
+        ensure!(message(&status) == expected, "{status:?}");
         for (kind, expected) in [("Stopped", "True BudgetExceeded"), ("Ready", "False BudgetExceeded")] {
             ensure!(condition(status.conditions.as_ref(), kind) == expected, "{kind}: {status:?}");
         }
         let tokens = status.usage.as_ref().and_then(|usage| usage.tokens).unwrap_or_default();
         ensure!((tokens.input, tokens.output, status.attempt) == (21_000, 344, Some(1)), "{status:?}");
-        let told = told(&world, "big").await?;
-        ensure!(told == [Some("20000".to_owned()), Some("2.50".to_owned())], "{told:?}");
+        let budget = budget_of_pod(&world, "big").await?;
+        ensure!(budget == [Some("20000".to_owned()), Some("2.50".to_owned())], "{budget:?}");
         Ok(())
     })
     .await
@@ -62,7 +62,7 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
     shared(async |world| {
         world.ready_agent("a", json!({"budget": {"maxCost": "0.7", "window": "1h"}})).await?;
         let mut first = None;
-        // Each costs a quarter, and may use what those before it have left, or less if it says so.
+        // Each costs a quarter, and may use the rest of the budget, or less if the Task sets a limit.
         for (name, own, left) in [("one", None, "0.70"), ("two", None, "0.45"), ("three", Some("0.1"), "0.10")] {
             let mut spec = json!({"agentRef": {"name": "a"}});
             if let Some(own) = own {
@@ -70,17 +70,17 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
             }
             world.task(name, spec).await?;
             let status = world.succeeds(name).await?;
-            let told = told(&world, name).await?;
-            ensure!(told == [None, Some(left.to_owned())], "{name}: {told:?}");
+            let budget = budget_of_pod(&world, name).await?;
+            ensure!(budget == [None, Some(left.to_owned())], "{name}: {budget:?}");
             first = first.or(Some(ended_at(&status)?));
         }
-        let first = first.context("nobody ended")?;
+        let first = first.context("no Task ended")?;
 
         world.task("late", json!({"agentRef": {"name": "a"}})).await?;
         let status = world.waits("late", "BudgetExceeded").await?;
         let room = first + SignedDuration::from_hours(1);
-        let words = format!("the Tasks of Agent 'a' spent 0.75 of 0.70 in 1h; there is room again at {room}");
-        ensure!(message(&status) == words, "{words}: {status:?}");
+        let expected = format!("the Tasks of Agent 'a' spent 0.75 of 0.70 in 1h; there is room again at {room}");
+        ensure!(message(&status) == expected, "{expected}: {status:?}");
         ensure!(status.queue_position == Some(1), "{status:?}");
         ensure!(condition(status.conditions.as_ref(), "Queued") == "True BudgetExceeded", "{status:?}");
 

@@ -34,7 +34,7 @@ pub const CASES: &[Case] = cases![
     no_more_finished_tasks_stay_than_are_retained,
     an_object_that_cannot_be_read_affects_only_itself,
     an_agent_that_nests_too_deeply_affects_only_itself,
-    a_run_is_told_to_the_collector,
+    a_run_is_exported_to_the_collector,
 ];
 
 /// Runs a case with a controller and the configuration of its own.
@@ -211,13 +211,13 @@ async fn an_object_that_cannot_be_read_affects_only_itself() -> anyhow::Result<(
             let object = json!({"metadata": {"name": "odd"}, "spec": spec, "apiVersion": "kubeopencode.io/v1alpha1", "kind": kind});
             let history = History::record(objects.clone());
             create_once_served(&objects, &object).await?;
-            let told = |object: &DynamicObject| {
+            let reported = |object: &DynamicObject| {
                 let condition = &object.data["status"]["conditions"][0];
                 condition["type"] == "Accepted"
                     && condition["reason"] == "Invalid"
                     && condition["message"].as_str().is_some_and(|text| text.contains("cannot be read"))
             };
-            history.until_object("odd", "its word", told).await?;
+            history.until_object("odd", "its condition", reported).await?;
         }
         beside.task("fine", json!({"templateRef": {"name": "t"}})).await?;
         beside.succeeds("fine").await?;
@@ -284,14 +284,14 @@ async fn an_agent_that_nests_too_deeply_affects_only_itself() -> anyhow::Result<
         beside.agent("fine", json!({})).await?;
         beside.agent_is("fine", "a look at it", |agent| agent.status.is_some()).await?;
         let path = "jsonpath={.status.conditions[?(@.type=='ConfigValid')].message}";
-        let told = async || -> anyhow::Result<String> {
+        let message = async || -> anyhow::Result<String> {
             let kubectl = world.cluster.kubectl_command(["get", "agent", "deep", "-n", &world.namespace, "-o", path]);
             let output = tokio::process::Command::from(kubectl).output().await?;
             Ok(String::from_utf8([output.stdout, output.stderr].concat())?)
         };
         let patience = tokio::time::Instant::now() + Duration::from_secs(30);
-        while !told().await?.contains("nests deeper than 64 levels") {
-            ensure!(tokio::time::Instant::now() < patience, "its status says: {}", told().await?);
+        while !message().await?.contains("nests deeper than 64 levels") {
+            ensure!(tokio::time::Instant::now() < patience, "its status says: {}", message().await?);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         controller.terminate().await
@@ -302,9 +302,9 @@ async fn an_agent_that_nests_too_deeply_affects_only_itself() -> anyhow::Result<
     outcome
 }
 
-async fn a_run_is_told_to_the_collector() -> anyhow::Result<()> {
-    let (told, mut exports) = tokio::sync::mpsc::unbounded_channel::<Value>();
-    let collect = move |Json(export): Json<Value>| async move { drop(told.send(export)) };
+async fn a_run_is_exported_to_the_collector() -> anyhow::Result<()> {
+    let (sender, mut exports) = tokio::sync::mpsc::unbounded_channel::<Value>();
+    let collect = move |Json(export): Json<Value>| async move { drop(sender.send(export)) };
     let collector = Router::new().route("/v1/traces", post(collect));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", listener.local_addr()?);

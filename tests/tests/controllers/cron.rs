@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
-    events::until_told,
+    events::until_event,
     world::{Alone, World, condition, explain, reason, shared},
 };
 
@@ -54,15 +54,15 @@ async fn refuses(world: &World, name: &str, why: &str) -> anyhow::Result<()> {
     let crons = world.record::<CronTask>();
     crons.until_object(name, "there", |_| true).await?;
     world.annotate::<CronTask>(name, TRIGGER, "true").await?;
-    let said = |cron: &Arc<CronTask>| cron.status.as_ref().is_some_and(|status| ready(status) == why);
-    crons.until(why, |crons| crons.versions().iter().any(said).then_some(())).await
+    let reported = |cron: &Arc<CronTask>| cron.status.as_ref().is_some_and(|status| ready(status) == why);
+    crons.until(why, |crons| crons.versions().iter().any(reported).then_some(())).await
 }
 
 fn ready(status: &CronTaskStatus) -> String {
     condition(status.conditions.as_ref(), "Ready")
 }
 
-/// Waits until so many Tasks were created, and answers them by age.
+/// Waits until so many Tasks were created, and returns them by age.
 async fn tasks(world: &World, number: usize) -> anyhow::Result<Vec<Arc<Task>>> {
     let mut found =
         world.tasks.until(&format!("{number} Tasks"), |t| Some(t.all()).filter(|all| all.len() >= number)).await?;
@@ -77,13 +77,13 @@ fn name(task: &Task) -> String {
 
 async fn trigger(world: &World, cron: &str) -> anyhow::Result<()> {
     world.annotate::<CronTask>(cron, TRIGGER, "true").await?;
-    seen(world, cron).await
+    until_trigger_is_handled(world, cron).await
 }
 
-/// Waits until a trigger was seen: pulled before that, it is pulled once.
-async fn seen(world: &World, cron: &str) -> anyhow::Result<()> {
+/// Waits until a trigger was handled: a trigger set again before that counts once.
+async fn until_trigger_is_handled(world: &World, cron: &str) -> anyhow::Result<()> {
     let pulled = |cron: &CronTask| cron.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TRIGGER));
-    world.record::<CronTask>().until_object(cron, "its trigger to be seen", |cron| !pulled(cron)).await?;
+    world.record::<CronTask>().until_object(cron, "its trigger to be handled", |cron| !pulled(cron)).await?;
     Ok(())
 }
 
@@ -146,7 +146,7 @@ async fn forbid_lets_a_running_task_be() -> anyhow::Result<()> {
     shared(async |world| {
         let first = occupied(&world, "Forbid").await?;
         refuses(&world, "c", "True ActiveTaskExists").await?;
-        let (kind, note) = until_told(&world, "c", "ActiveTaskExists").await?;
+        let (kind, note) = until_event(&world, "c", "ActiveTaskExists").await?;
         ensure!(kind == "Warning" && note.starts_with("the trigger created no Task: Task 'c-"), "{kind} {note}");
         // And the reason stays as long as it holds.
         let status = world.api::<CronTask>().get("c").await?.status.unwrap_or_default();
@@ -239,7 +239,7 @@ async fn a_time_missed_by_more_than_its_deadline_is_skipped() -> anyhow::Result<
         let long_ago = Timestamp::now() - SignedDuration::from_hours(100);
         world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(long_ago)})).await?;
         world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
-        until(&world, "c", "its word", |status| ready(status) == "True MissedDeadline").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "True MissedDeadline").await?;
         ensure!(world.tasks.all().is_empty(), "it created a Task");
         Ok(())
     })
@@ -254,7 +254,7 @@ async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
         let first = name(&tasks(&world, 1).await?.remove(0));
         world.succeeds(&first).await?;
         refuses(&world, "c", "False MaxRetainedTasksReached").await?;
-        seen(&world, "c").await?;
+        until_trigger_is_handled(&world, "c").await?;
         tasks(&world, 1).await?;
         world.delete::<Task>(&first).await?;
         world.tasks.until_gone(&first).await?;
@@ -271,7 +271,8 @@ async fn a_schedule_that_cannot_be_read_is_said_so() -> anyhow::Result<()> {
             [("minute", "61 * * * *", "UTC"), ("day", "0 0 31 2 *", "UTC"), ("zone", "0 0 * * *", "Mars/Base")]
         {
             world.cron(cron, json!({"schedule": schedule, "timeZone": zone})).await?;
-            let status = until(&world, cron, "its word", |status| ready(status) == "False InvalidSchedule").await?;
+            let status =
+                until(&world, cron, "its condition", |status| ready(status) == "False InvalidSchedule").await?;
             ensure!(status.next_schedule_time.is_none(), "{status:?}");
         }
         world.merge::<CronTask>("minute", json!({"spec": {"schedule": "6 * * * *"}})).await?;
@@ -288,13 +289,14 @@ async fn a_task_that_the_api_server_refuses_is_said_so() -> anyhow::Result<()> {
         let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
         let cron = json!({"schedule": "0 0 1 1 *", "suspend": true, "taskTemplate": template});
         world.create::<CronTask>("c", cron).await?;
-        until(&world, "c", "its word", |status| ready(status) == "False Suspended").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "False Suspended").await?;
         let years_ago = Timestamp::now() - SignedDuration::from_hours(24 * 700);
         world.merge_status::<CronTask>("c", json!({"lastScheduleTime": moment(years_ago)})).await?;
         world.merge::<CronTask>("c", json!({"spec": {"suspend": false}})).await?;
-        let status = until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
-        let said = status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
-        ensure!(said.contains("metadata.labels") && said.contains("not a label"), "{said}");
+        let status = until(&world, "c", "its condition", |status| ready(status) == "False TaskNotCreated").await?;
+        let messages =
+            status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect::<String>();
+        ensure!(messages.contains("metadata.labels") && messages.contains("not a label"), "{messages}");
         ensure!(status.total_executions == Some(0), "{status:?}");
         let labels = json!({"team": "a"});
         world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;
@@ -313,7 +315,7 @@ async fn a_trigger_whose_task_is_refused_is_tried_again() -> anyhow::Result<()> 
         let template = json!({"metadata": {"labels": {"team": "not a label"}}, "spec": spec});
         world.create::<CronTask>("c", json!({"schedule": "0 0 1 1 *", "taskTemplate": template})).await?;
         world.annotate::<CronTask>("c", TRIGGER, "true").await?;
-        until(&world, "c", "its word", |status| ready(status) == "False TaskNotCreated").await?;
+        until(&world, "c", "its condition", |status| ready(status) == "False TaskNotCreated").await?;
         let labels = json!({"team": "a"});
         world.merge::<CronTask>("c", json!({"spec": {"taskTemplate": {"metadata": {"labels": labels}}}})).await?;
         let task = tasks(&world, 1).await?.remove(0);

@@ -51,7 +51,7 @@ async fn a_start_that_is_on_record_and_did_not_happen_never_lets_more_start_than
         world.succeeds("a").await?;
         world.succeeds("b").await?;
         ensure!(most_running(world) <= 1, "{} ran at once", most_running(world));
-        // Whatever becomes of those that wait has become of them when a Task that came later is through.
+        // A waiting Task that could start has started when a Task that came later is through.
         world.template("u", json!({})).await?;
         world.task("later", json!({"templateRef": {"name": "u"}})).await?;
         world.succeeds("later").await?;

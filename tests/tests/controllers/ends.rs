@@ -32,9 +32,9 @@ fn container(name: &str, state: &Value) -> Value {
 }
 
 /// The status of a Pod that a node took two minutes ago.
-fn waiting(why: &str, words: &str) -> Value {
+fn waiting(why: &str, message: &str) -> Value {
     let long_ago = moment(Timestamp::now() - SignedDuration::from_mins(2));
-    let state = json!({"waiting": {"reason": why, "message": words}});
+    let state = json!({"waiting": {"reason": why, "message": message}});
     json!({
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": long_ago}],
@@ -60,7 +60,7 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
             ("exit-code", Act::exit(3, "Error"), "NonZeroExit", "exit code 3"),
             ("no-report", Act::exit(0, "Completed"), "ResultMissing", "without leaving a result"),
             ("evicted", Act::Status(evicted), "Evicted", "disk full"),
-            // Its node may be seen to take it away, or not.
+            // The controller may or may not observe that the node removes the Pod.
             ("vanished", Act::Vanish, "PodLost", "its Pod"),
             ("node-lost", Act::Status(node_lost), "NodeLost", "stopped responding"),
             ("tainted", Act::Status(disrupted("DeletionByTaintManager")), "NodeLost", "words of the cluster"),
@@ -74,9 +74,9 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
             world.kubelet.script(task, act.clone());
             world.task(task, json!({"templateRef": {"name": "t"}})).await?;
         }
-        for (task, _, why, words) in &cases {
+        for (task, _, why, text) in &cases {
             let status = world.fails(task, why).await?;
-            ensure!(message(&status).contains(words), "{task}: {status:?}");
+            ensure!(message(&status).contains(text), "{task}: {status:?}");
             ensure!(condition(status.conditions.as_ref(), "Ready") == format!("False {why}"), "{status:?}");
             let by_cluster = ["Evicted", "PodLost", "NodeLost", "Preempted"].contains(why);
             let disrupted = condition(status.conditions.as_ref(), "Disrupted");
@@ -91,7 +91,7 @@ async fn every_end_of_a_pod_has_a_reason() -> anyhow::Result<()> {
 async fn every_word_of_a_report_becomes_a_reason() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
-        let words = [
+        let reasons = [
             ("PermissionRejected", "PermissionRejected"),
             ("LengthLimit", "LengthLimit"),
             ("ContentFiltered", "ContentFiltered"),
@@ -103,13 +103,13 @@ async fn every_word_of_a_report_becomes_a_reason() -> anyhow::Result<()> {
             ("UserStopped", "NonZeroExit"),
             ("Nonsense", "NonZeroExit"),
         ];
-        for (word, _) in words {
-            let task = word.to_lowercase();
-            world.kubelet.script(&task, Act::fail(word, "in its own words"));
+        for (reported, _) in reasons {
+            let task = reported.to_lowercase();
+            world.kubelet.script(&task, Act::fail(reported, "in its own words"));
             world.task(&task, json!({"templateRef": {"name": "t"}})).await?;
         }
-        for (word, why) in words {
-            let status = world.fails(&word.to_lowercase(), why).await?;
+        for (reported, why) in reasons {
+            let status = world.fails(&reported.to_lowercase(), why).await?;
             ensure!(message(&status) == "in its own words", "{status:?}");
         }
         Ok(())
@@ -132,9 +132,9 @@ async fn a_task_that_cannot_start_says_what_holds_it_up_and_ends() -> anyhow::Re
             world.task(task, json!({"templateRef": {"name": "t"}, "startupTimeout": "10s"})).await?;
         }
         world.until("no-node", "its trouble", |s| s.phase == Some(TaskPhase::Running) && reason(s) == "Unschedulable").await?;
-        for (task, _, why, words) in &cases {
+        for (task, _, why, text) in &cases {
             let status = world.fails(task, why).await?;
-            ensure!(message(&status).contains(words), "{task}: {status:?}");
+            ensure!(message(&status).contains(text), "{task}: {status:?}");
             world.pods.until_gone(&format!("{task}-pod")).await?;
         }
         Ok(())
@@ -187,8 +187,8 @@ pub async fn make_claim_of(world: &World, pod: &Pod) -> anyhow::Result<()> {
         let owner =
             json!({"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true});
         let metadata = json!({"ownerReferences": [owner]});
-        let made = world.create_with::<PersistentVolumeClaim>(&name, metadata, claim_spec()).await;
-        ensure!(made.is_ok() || claims.get_opt(&name).await?.is_some(), "{made:?}");
+        let created = world.create_with::<PersistentVolumeClaim>(&name, metadata, claim_spec()).await;
+        ensure!(created.is_ok() || claims.get_opt(&name).await?.is_some(), "{created:?}");
     }
     Ok(())
 }

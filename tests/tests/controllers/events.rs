@@ -29,13 +29,13 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use crate::world::{Alone, World, condition, explain, shared};
 
 pub const CASES: &[Case] = cases![
-    the_end_of_a_task_is_told_once_and_without_secrets,
-    an_agent_that_stays_wrong_is_told_once,
-    what_is_left_to_tell_is_told_before_the_controller_ends,
+    the_end_of_a_task_is_reported_once_and_without_secrets,
+    an_agent_that_stays_wrong_is_reported_once,
+    events_and_traces_are_flushed_before_the_controller_ends,
 ];
 
 /// Type and note of the events about an object with this reason.
-async fn told(world: &World, name: &str, reason: &str) -> anyhow::Result<Vec<(String, String)>> {
+async fn events_about(world: &World, name: &str, reason: &str) -> anyhow::Result<Vec<(String, String)>> {
     let events = world.api::<Event>().list(&ListParams::default()).await?;
     let about = |event: &Event| {
         let object = event.regarding.as_ref().and_then(|object| object.name.as_deref());
@@ -45,8 +45,9 @@ async fn told(world: &World, name: &str, reason: &str) -> anyhow::Result<Vec<(St
     Ok(found.map(|event| (event.type_.unwrap_or_default(), event.note.unwrap_or_default())).collect())
 }
 
-/// Type and note of the first event with this reason about an object. Events are written aside, so this waits for it.
-pub async fn until_told(world: &World, name: &str, reason: &str) -> anyhow::Result<(String, String)> {
+/// Waits for the first event with this reason about an object: events are written in the background. Returns its type
+/// and note.
+pub async fn until_event(world: &World, name: &str, reason: &str) -> anyhow::Result<(String, String)> {
     let events = world.record::<Event>();
     let wanted = format!("{reason} of {name}");
     let first = events.until(&wanted, |events| {
@@ -59,7 +60,7 @@ pub async fn until_told(world: &World, name: &str, reason: &str) -> anyhow::Resu
     Ok((first.type_.clone().unwrap_or_default(), first.note.clone().unwrap_or_default()))
 }
 
-async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<()> {
+async fn the_end_of_a_task_is_reported_once_and_without_secrets() -> anyhow::Result<()> {
     shared(async |world| {
         const VALUE: &str = "heliotrope-42-is-the-key";
         let secret: Secret = serde_json::from_value(json!({
@@ -80,23 +81,23 @@ async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<
         world.task("stuck", json!({"templateRef": {"name": "t"}, "contexts": contexts})).await?;
         world.works("stopped").await?;
         world.stop("stopped").await?;
-        for (name, kind, reason, words) in [
+        for (name, kind, reason, text) in [
             ("good", "Warning", "NotSupported", "outputs are not checked yet"),
             ("good", "Normal", "Succeeded", ""),
             ("bad", "Warning", "ModelError", "the model is down"),
             ("stopped", "Normal", "UserStopped", ""),
             ("stuck", "Warning", "ContextError", "missing"),
         ] {
-            let (type_, note) = until_told(&world, name, reason).await?;
-            ensure!(type_ == kind && note.contains(words), "{name}: {type_} {note}");
+            let (type_, note) = until_event(&world, name, reason).await?;
+            ensure!(type_ == kind && note.contains(text), "{name}: {type_} {note}");
             // A change of a finished Task emits no event.
             world.annotate::<Task>(name, "example.com/touched", "yes").await?;
         }
-        // Whatever a touch leads to has happened when a later Task is through.
+        // All effects of the changes have happened when a later Task is through.
         world.task("later", json!({"templateRef": {"name": "t"}})).await?;
-        until_told(&world, "later", "Succeeded").await?;
+        until_event(&world, "later", "Succeeded").await?;
         for (name, reason) in [("good", "Succeeded"), ("bad", "ModelError"), ("stopped", "UserStopped")] {
-            let all = told(&world, name, reason).await?;
+            let all = events_about(&world, name, reason).await?;
             ensure!(all.len() == 1, "{name}: {all:?}");
         }
         let events = world.api::<Event>().list(&ListParams::default()).await?;
@@ -106,10 +107,10 @@ async fn the_end_of_a_task_is_told_once_and_without_secrets() -> anyhow::Result<
     .await
 }
 
-async fn an_agent_that_stays_wrong_is_told_once() -> anyhow::Result<()> {
+async fn an_agent_that_stays_wrong_is_reported_once() -> anyhow::Result<()> {
     shared(async |world| {
         world.agent("a", json!({"modelRef": {"name": "nothing"}})).await?;
-        let (kind, note) = until_told(&world, "a", "ReferenceNotFound").await?;
+        let (kind, note) = until_event(&world, "a", "ReferenceNotFound").await?;
         ensure!(kind == "Warning" && note.contains("nothing"), "{kind} {note}");
         for number in 0..5 {
             let port = 4100 + number;
@@ -124,7 +125,7 @@ async fn an_agent_that_stays_wrong_is_told_once() -> anyhow::Result<()> {
         }
         // Events are written in order: when this one is there, so would be any before it.
         world.ready_agent("b", json!({})).await?;
-        until_told(&world, "b", "Ready").await?;
+        until_event(&world, "b", "Ready").await?;
         let events = world.api::<Event>().list(&ListParams::default()).await?;
         let about = |event: &&Event| event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some("a");
         let all: Vec<&Event> = events.items.iter().filter(about).collect();
@@ -135,7 +136,7 @@ async fn an_agent_that_stays_wrong_is_told_once() -> anyhow::Result<()> {
     .await
 }
 
-async fn what_is_left_to_tell_is_told_before_the_controller_ends() -> anyhow::Result<()> {
+async fn events_and_traces_are_flushed_before_the_controller_ends() -> anyhow::Result<()> {
     let alone = Alone::turn().await?;
     let world = &alone.world;
     // A collector that takes its time with the first run, so that the second waits.
@@ -161,11 +162,11 @@ async fn what_is_left_to_tell_is_told_before_the_controller_ends() -> anyhow::Re
         }
         // The last status is written; its event and its trace are not.
         controller.send(Signal::TERM)?;
-        controller.says("ending").await?;
+        controller.wait_for_log("ending").await?;
         answers.add_permits(Semaphore::MAX_PERMITS);
         let status = controller.exit().await?;
         ensure!(status.success(), "it ended with {status}");
-        let found = told(world, "second", "Succeeded").await?;
+        let found = events_about(world, "second", "Succeeded").await?;
         ensure!(found.len() == 1, "the event: {found:?}");
         ensure!(exports.load(Ordering::SeqCst) == 2, "{} runs were exported", exports.load(Ordering::SeqCst));
         // Everything was written while it led, and then it gave the lease back.

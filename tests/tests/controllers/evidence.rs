@@ -35,8 +35,8 @@ async fn a_run_that_timed_out_on_a_node_that_does_not_answer_is_not_lost() -> an
         world.kubelet.script("mute", Act::Deaf);
         let retry = json!({"maxRetries": 1, "backoff": "1s"});
         world.task("mute", json!({"templateRef": {"name": "t"}, "timeout": "1s", "retry": retry})).await?;
-        let told = |pod: &Pod| pod.annotations().get("kubeopencode.io/ended-for").is_some_and(|why| why == "Timeout");
-        world.pods.until_object("mute-pod", "told to end", told).await?;
+        let ended = |pod: &Pod| pod.annotations().get("kubeopencode.io/ended-for").is_some_and(|why| why == "Timeout");
+        world.pods.until_object("mute-pod", "asked to end", ended).await?;
         vanishes(&world, "mute-pod").await?;
         let status = world.ended("mute").await?;
         ensure!(status.phase == Some(TaskPhase::Completed) && reason(&status) == "Timeout", "{status:?}");
@@ -105,8 +105,8 @@ async fn what_a_run_was_made_with_is_kept_when_its_template_changes() -> anyhow:
         let task = world.task("kept", json!({"templateRef": {"name": "t"}})).await?;
         let status = world.runs("kept").await?;
         let place = format!("{}/{}/k8s-1.settings.json", world.namespace, task.metadata.uid.context("no UID")?);
-        let told = status.resolved.and_then(|resolved| resolved.reference);
-        ensure!(told.as_ref() == Some(&place), "{told:?}");
+        let reference = status.resolved.and_then(|resolved| resolved.reference);
+        ensure!(reference.as_ref() == Some(&place), "{reference:?}");
         world.merge::<AgentTemplate>("t", json!({"spec": {"executorImage": "two:2"}})).await?;
         world.works("kept").await?;
         let file = archive.path().join(&place);

@@ -1,4 +1,4 @@
-//! Under fire: whatever dies, freezes or gets in the way, every Task ends once, and no run has two Pods.
+//! Fault injection: every Task ends once and no run has two Pods, even if processes die or connections break.
 
 use std::{
     collections::BTreeMap,
@@ -47,10 +47,10 @@ pub fn everything_once(world: &World, tasks: &[String]) -> anyhow::Result<()> {
         let Some(status) = task.status.clone().filter(|s| s.phase.is_some_and(TaskPhase::is_finished)) else {
             continue;
         };
-        let seen = ends.entry(task.metadata.name.clone().unwrap_or_default()).or_default();
+        let statuses = ends.entry(task.metadata.name.clone().unwrap_or_default()).or_default();
         let text = serde_json::to_string(&status)?;
-        if seen.last() != Some(&text) {
-            seen.push(text);
+        if statuses.last() != Some(&text) {
+            statuses.push(text);
         }
     }
     for task in tasks {
@@ -261,7 +261,7 @@ async fn connections_that_break_are_taken_up_again() -> anyhow::Result<()> {
         let names = burst(world, &json!({"templateRef": {"name": "t"}}), "cut", 12).await?;
         for name in names.iter().take(6) {
             world.succeeds(name).await?;
-            // Whatever is under way is lost, answers to writes included.
+            // Requests in flight are lost, and so are the responses to writes.
             proxy.cut();
         }
         for name in &names {

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::world::{condition, message, reason, shared};
 
 pub const CASES: &[Case] = cases![
-    a_task_on_a_template_runs_in_its_own_pod_and_tells_all_in_its_final_status,
+    a_task_on_a_template_runs_in_its_own_pod_and_reports_all_in_its_final_status,
     a_task_on_an_agent_waits_for_its_server_and_runs,
     a_task_created_before_its_agent_runs_once_the_agent_is_there,
     a_task_created_before_its_template_runs_once_the_template_is_there,
@@ -29,7 +29,7 @@ pub const CASES: &[Case] = cases![
     tasks_that_wait_for_each_other_fail_and_name_the_circle,
 ];
 
-async fn a_task_on_a_template_runs_in_its_own_pod_and_tells_all_in_its_final_status() -> anyhow::Result<()> {
+async fn a_task_on_a_template_runs_in_its_own_pod_and_reports_all_in_its_final_status() -> anyhow::Result<()> {
     shared(async |world| {
         world.template("t", json!({})).await?;
         let task = world.task("hello", json!({"templateRef": {"name": "t"}})).await?;
@@ -370,7 +370,7 @@ async fn tasks_that_wait_for_each_other_fail_and_name_the_circle() -> anyhow::Re
             ensure!(status.phase == Some(TaskPhase::Failed), "{status:?}");
             named += i32::from(reason(&status) == "Invalid" && message(&status).contains("wait for each other"));
         }
-        ensure!(named > 0, "nobody named the circle");
+        ensure!(named > 0, "no Task names the cycle");
         Ok(())
     })
     .await

@@ -42,11 +42,11 @@ fn commit(deployment: &Deployment) -> Option<String> {
     metadata.annotations.as_ref()?.get("kubeopencode.io/git-hash-docs").cloned()
 }
 
-/// Changes an Agent, and waits until a pass has seen it.
+/// Changes an Agent, and waits until a reconciliation has observed the change.
 async fn change(world: &World, agents: &History<Agent>, patch: Value) -> anyhow::Result<Arc<Agent>> {
     let changed = world.merge::<Agent>("a", patch).await?.metadata.generation;
-    let seen = |agent: &Agent| agent.status.as_ref().and_then(|status| status.observed_generation) >= changed;
-    agents.until_object("a", "seen", seen).await
+    let observed = |agent: &Agent| agent.status.as_ref().and_then(|status| status.observed_generation) >= changed;
+    agents.until_object("a", "observed", observed).await
 }
 
 async fn a_new_commit_is_rolled_out_as_soon_as_no_task_runs() -> anyhow::Result<()> {
@@ -69,7 +69,7 @@ async fn a_new_commit_is_rolled_out_as_soon_as_no_task_runs() -> anyhow::Result<
         world.works("busy").await?;
         let second = server.commit("README.md", "two").await?;
         let waits = |agent: &Agent| pending(agent).0 == "True WaitingForTasks";
-        agents.until_object("a", "word of the new commit", waits).await?;
+        agents.until_object("a", "the new commit", waits).await?;
         // The next poll is in an hour, and a pass without a poll keeps the result.
         let asked = server.requests();
         let agent = change(&world, &agents, json!({"spec": {"contexts": follows(&server.url(), "1h")}})).await?;
@@ -91,9 +91,9 @@ async fn a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again
         let agents = world.record::<Agent>();
         world.agent("a", json!({"contexts": follows(&server.url(), "1h")})).await?;
         let failed = |agent: &Agent| pending(agent).0 == "True ReferenceNotFound";
-        let agent = agents.until_object("a", "its word", failed).await?;
-        let said = "context 'docs': 127.0.0.1 answered 500 Internal Server Error";
-        ensure!(pending(&agent).1 == said, "{:?}", pending(&agent));
+        let agent = agents.until_object("a", "its condition", failed).await?;
+        let expected = "context 'docs': 127.0.0.1 answered 500 Internal Server Error";
+        ensure!(pending(&agent).1 == expected, "{:?}", pending(&agent));
         for number in 0..3 {
             let agent = change(&world, &agents, json!({"spec": {"profile": format!("p{number}")}})).await?;
             ensure!(failed(&agent), "{:?}", pending(&agent));
@@ -105,7 +105,7 @@ async fn a_repository_that_cannot_be_read_is_named_and_not_asked_again_and_again
         world.merge::<Agent>("a", json!({"spec": {"contexts": null}})).await?;
         agents.until_object("a", "nothing to follow", |agent| pending(agent).0.is_empty()).await?;
         world.merge::<Agent>("a", json!({"spec": {"contexts": metadata}})).await?;
-        let agent = agents.until_object("a", "its word", failed).await?;
+        let agent = agents.until_object("a", "its condition", failed).await?;
         ensure!(pending(&agent).1.contains("169.254.169.254 is a link-local or metadata address"), "{agent:?}");
         Ok(())
     })
@@ -157,7 +157,7 @@ async fn a_repository_over_ssh_is_asked_too() -> anyhow::Result<()> {
         // The port is closed, and there may be no ssh here; either way it was tried.
         world.agent("a", json!({"contexts": follows("ssh://git@127.0.0.1:9/repo.git", "1h")})).await?;
         let failed = |agent: &Agent| pending(agent).0 == "True ReferenceNotFound";
-        let agent = agents.until_object("a", "its word", failed).await?;
+        let agent = agents.until_object("a", "its condition", failed).await?;
         let tried = [
             "context 'docs': no answer from 127.0.0.1: it cannot be reached",
             "context 'docs': the controller has no ssh; use an https repository",

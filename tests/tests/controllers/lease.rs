@@ -44,7 +44,7 @@ async fn another_controller_takes_over_when_the_leader_is_killed() -> anyhow::Re
     let alone = Alone::turn().await?;
     let world = &alone.world;
     let leader = contender(world, "leader").await?;
-    leader.says("working").await?;
+    leader.wait_for_log("working").await?;
     let other = contender(world, "other").await?;
     let outcome = async {
         world.template("t", json!({})).await?;
@@ -60,12 +60,12 @@ async fn another_controller_takes_over_when_the_leader_is_killed() -> anyhow::Re
         world.task("third", json!({"templateRef": {"name": "t"}})).await?;
         world.succeeds("second").await?;
         world.succeeds("third").await?;
-        ensure!(other.leads().await?, "nobody leads");
+        ensure!(other.leads().await?, "no process leads");
         world.each_run_has_one_pod()?;
         // One that ends well gives the lease back: the next need not wait.
         other.terminate().await?;
         let next = contender(world, "next").await?;
-        next.says("working").await?;
+        next.wait_for_log("working").await?;
         next.terminate().await
     };
     explain(outcome.await, world, &[&leader, &other])
@@ -75,7 +75,7 @@ async fn a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends() -> any
     let alone = Alone::turn().await?;
     let world = &alone.world;
     let leader = contender(world, "frozen").await?;
-    leader.says("working").await?;
+    leader.wait_for_log("working").await?;
     let other = contender(world, "other").await?;
     let outcome = async {
         world.template("t", json!({"maxConcurrentTasks": 1})).await?;
@@ -96,7 +96,7 @@ async fn a_leader_that_was_frozen_too_long_writes_nothing_more_and_ends() -> any
         leader.send(Signal::CONT)?;
         let status = leader.exit().await?;
         ensure!(!status.success(), "it ended as if nothing had happened");
-        // Nothing is asked of the other one meanwhile, so whatever is written now is written by the frozen one.
+        // The other process has no work meanwhile, so every write now comes from the frozen one.
         ensure!(world.tasks.versions().len() == before, "it wrote after it had woken up");
         for name in ["b", "c", "d"] {
             world.finish(name);
@@ -113,7 +113,7 @@ async fn a_leader_that_slept_through_the_turn_of_another_one_ends_although_the_l
     let alone = Alone::turn().await?;
     let world = &alone.world;
     let leader = contender(world, "asleep").await?;
-    leader.says("working").await?;
+    leader.wait_for_log("working").await?;
     let outcome = async {
         leader.send(Signal::STOP)?;
         hand_over(world, Some("other")).await?;
@@ -125,7 +125,7 @@ async fn a_leader_that_slept_through_the_turn_of_another_one_ends_although_the_l
         let holder = leases(world).get(LEASE).await?.spec.and_then(|spec| spec.holder_identity);
         ensure!(holder.is_none(), "{holder:?} holds the lease");
         let next = contender(world, "next").await?;
-        next.says("working").await?;
+        next.wait_for_log("working").await?;
         next.terminate().await
     };
     explain(outcome.await, world, &[&leader])
@@ -143,12 +143,12 @@ async fn a_lease_whose_holder_has_a_clock_far_behind_is_left_to_it() -> anyhow::
     leases(world).patch(LEASE, &PatchParams::apply("blackbox").force(), &Patch::Apply(lease)).await?;
     let other = contender(world, "other").await?;
     let outcome = async {
-        other.says("another process leads").await?;
+        other.wait_for_log("another process leads").await?;
         let holder = leases(world).get(LEASE).await?.spec.and_then(|spec| spec.holder_identity);
         ensure!(holder.as_deref() == Some("behind"), "{holder:?} holds the lease");
         ensure!(other.writes().await?.is_empty(), "it wrote: {:?}", other.writes().await?);
         hand_over(world, None).await?;
-        other.says("working").await?;
+        other.wait_for_log("working").await?;
         other.terminate().await
     };
     explain(outcome.await, world, &[&other])

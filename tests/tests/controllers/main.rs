@@ -85,10 +85,10 @@ fn main() -> ExitCode {
 
 /// A case on one of the servers, such as `embedded::queue::a_raised_limit_lets_waiting_tasks_start_at_once`.
 fn on(server: Server, (name, case): &Case) -> Ready {
-    let word = match server {
+    let prefix = match server {
         Server::Real => "real",
         Server::Embedded => "embedded",
     };
     let name = name.strip_prefix(concat!(module_path!(), "::")).unwrap_or(name);
-    (format!("{word}::{name}"), Box::pin(world::SERVER.scope(server, case())))
+    (format!("{prefix}::{name}"), Box::pin(world::SERVER.scope(server, case())))
 }

@@ -46,7 +46,7 @@ async fn a_controller_says_whether_it_is_ready_and_what_it_did() -> anyhow::Resu
         ensure!(controller.probe("/healthz").await? == "200", "it is not well");
         ensure!(controller.probe("/readyz").await? == "503", "it is ready before it knows anything");
         gateway.answer_lists();
-        controller.says("working").await?;
+        controller.wait_for_log("working").await?;
         for path in ["/healthz", "/readyz"] {
             ensure!(controller.probe(path).await? == "200", "{path}");
         }

@@ -1,4 +1,4 @@
-//! A way to the API server that can be cut.
+//! A proxy to the API server whose connections can be cut.
 
 use std::{fs, path::PathBuf};
 
@@ -14,14 +14,14 @@ use tokio::{
 
 /// Whether connections get through, and how often all of them were cut.
 #[derive(Clone, Copy)]
-struct Way {
+struct ConnectionState {
     open: bool,
     cuts: u64,
 }
 
 /// Forwards connections to an API server until it is stopped.
 pub struct Proxy {
-    way: watch::Sender<Way>,
+    state: watch::Sender<ConnectionState>,
     worker: JoinHandle<()>,
     dir: TempDir,
 }
@@ -35,36 +35,36 @@ impl Proxy {
         let dir = tempfile::tempdir()?;
         let config = fs::read_to_string(cluster.kubeconfig_path())?.replace(&server, &address.to_string());
         fs::write(dir.path().join("kubeconfig"), config)?;
-        let way = watch::Sender::new(Way { open: true, cuts: 0 });
-        let seen = way.subscribe();
+        let state = watch::Sender::new(ConnectionState { open: true, cuts: 0 });
+        let updates = state.subscribe();
         let worker = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(forward(client, server.clone(), seen.clone()));
+                connections.spawn(forward(client, server.clone(), updates.clone()));
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { way, worker, dir })
+        Ok(Self { state, worker, dir })
     }
 
-    /// A kubeconfig that leads through here.
+    /// A kubeconfig that leads through this proxy.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")
     }
 
     /// Cuts every connection. New ones get through.
     pub fn cut(&self) {
-        self.way.send_modify(|way| way.cuts += 1);
+        self.state.send_modify(|state| state.cuts += 1);
     }
 
     /// Cuts every connection, and lets none through.
     pub fn close(&self) {
-        self.way.send_modify(|way| *way = Way { open: false, cuts: way.cuts + 1 });
+        self.state.send_modify(|state| *state = ConnectionState { open: false, cuts: state.cuts + 1 });
     }
 
     /// Lets new connections through.
     pub fn open(&self) {
-        self.way.send_modify(|way| way.open = true);
+        self.state.send_modify(|state| state.open = true);
     }
 }
 
@@ -74,14 +74,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(mut client: TcpStream, server: String, mut way: watch::Receiver<Way>) {
-    let Way { open, cuts } = *way.borrow();
+async fn forward(mut client: TcpStream, server: String, mut state: watch::Receiver<ConnectionState>) {
+    let ConnectionState { open, cuts } = *state.borrow();
     if !open {
         return;
     }
     let Ok(mut server) = TcpStream::connect(server).await else { return };
     tokio::select! {
         _ = copy_bidirectional(&mut client, &mut server) => {}
-        _ = way.wait_for(|way| way.cuts > cuts) => {}
+        _ = state.wait_for(|state| state.cuts > cuts) => {}
     }
 }

@@ -304,7 +304,7 @@ async fn a_deleted_task_keeps_its_slot_until_its_pod_has_stopped() -> anyhow::Re
         world.waits("next", "TemplateAtCapacity").await?;
         world.delete::<Task>("leaving").await?;
         world.tasks.until_gone("leaving").await?;
-        // Whatever the controller does about the deletion, it has done it when a Task that came later is through.
+        // The controller has handled the deletion when a Task that came later is through.
         world.task("later", json!({"templateRef": {"name": "u"}})).await?;
         world.succeeds("later").await?;
         world.waits("next", "TemplateAtCapacity").await?;

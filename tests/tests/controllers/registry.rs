@@ -26,7 +26,7 @@ use tokio::{net::TcpListener, process::Command, task::JoinHandle};
 use crate::world::{World, condition, shared};
 
 pub const CASES: &[Case] = cases![
-    a_registry_tells_digests_commits_and_versions_and_what_is_missing,
+    a_registry_reports_digests_commits_and_versions_and_missing_ones,
     a_registry_is_looked_at_as_often_as_was_asked_and_no_oftener,
     logins_and_ranges_of_versions_are_read_as_docker_and_npm_do,
 ];
@@ -170,7 +170,7 @@ async fn looked_at(world: &World, registry: &History<Registry>, wanted: &str) ->
     Ok(found.status.clone().unwrap_or_default())
 }
 
-async fn a_registry_tells_digests_commits_and_versions_and_what_is_missing() -> anyhow::Result<()> {
+async fn a_registry_reports_digests_commits_and_versions_and_missing_ones() -> anyhow::Result<()> {
     shared(async |world| {
         let shops = Shops::start().await?;
         let (shop, npm) = (&shops.address, format!("http://{}/npm", shops.address));

@@ -28,7 +28,7 @@ pub const CASES: &[Case] = cases![
 pub async fn pretend_ready(world: &World, agent: &str) -> anyhow::Result<Arc<Agent>> {
     let deployments = world.record::<Deployment>();
     let name = format!("{agent}-server");
-    deployments.until_object(&name, "made", |_| true).await?;
+    deployments.until_object(&name, "created", |_| true).await?;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": format!("{name}-0"), "labels": {
             "app": "kubeopencode", "kubeopencode.io/agent": agent, "app.kubernetes.io/component": "server",
@@ -64,12 +64,12 @@ async fn a_deleted_task_keeps_its_slot_over_a_restart_until_its_pod_has_stopped(
     world.task("next", json!({"templateRef": {"name": "t"}})).await?;
     world.waits("next", "TemplateAtCapacity").await?;
     first.kill().await?;
-    // Its Pod is on a node that does not hear: it stays when the Task is gone.
+    // The Pod is on a node that does not respond: the Pod stays when the Task is gone.
     world.delete::<Task>("leaving").await?;
     world.tasks.until_gone("leaving").await?;
     let second = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
-        // Whatever it does about those that wait, it has done it when a Task that came later is through.
+        // The controller has handled the waiting Tasks when a Task that came later is through.
         world.task("later", json!({"templateRef": {"name": "u"}})).await?;
         world.succeeds("later").await?;
         ensure!(world.api::<Pod>().get_opt("next-pod").await?.is_none(), "the slot was given away");

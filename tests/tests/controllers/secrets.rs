@@ -60,7 +60,7 @@ async fn what_a_pod_cannot_start_without_may_come_late() -> anyhow::Result<()> {
         world.template("plain", json!({})).await?;
         let url = json!({"source": "https://docs.example/x", "secretRef": {"name": "wiki"}});
         let document = json!([{"type": "URL", "mountPath": "x.md", "url": url}]);
-        for (task, spec, why, words) in [
+        for (task, spec, why, text) in [
             ("credential", json!({}), "SecretMissing", "Secret 'token' does not exist"),
             ("bundle", json!({}), "ReferenceNotFound", "ConfigMap 'authorities' does not exist"),
             ("plain", json!({ "contexts": document }), "SecretMissing", "Secret 'wiki' does not exist"),
@@ -69,7 +69,7 @@ async fn what_a_pod_cannot_start_without_may_come_late() -> anyhow::Result<()> {
             spec["templateRef"] = json!({"name": task});
             world.task(task, spec).await?;
             let status = world.waits(task, why).await?;
-            ensure!(message(&status).contains(words), "{status:?}");
+            ensure!(message(&status).contains(text), "{status:?}");
         }
         secret(&world, "token", "b").await?;
         let no_key = |status: &TaskStatus| message(status).contains("Secret 'token' has no key 'a'");

@@ -1,4 +1,4 @@
-//! Run terms: whatever happens to the template or the Agent, a run ends on the terms on which it was claimed.
+//! Run terms: a run ends on the terms on which it was claimed, even if the template or the Agent changes or goes.
 
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ async fn all_work(world: &World, tasks: &[(&str, Value)]) -> anyhow::Result<()> 
 /// Edits a template and waits until the controller knows the edit.
 async fn edit_template(world: &World, name: &str, spec: Value) -> anyhow::Result<()> {
     let edited: AgentTemplate = world.merge(name, json!({ "spec": spec })).await?;
-    let seen = |template: &AgentTemplate| {
+    let observed = |template: &AgentTemplate| {
         template.status.as_ref().and_then(|status| status.observed_generation) >= edited.metadata.generation
     };
-    world.record::<AgentTemplate>().until_object(name, "its edit", seen).await.map(drop)
+    world.record::<AgentTemplate>().until_object(name, "its edit", observed).await.map(drop)
 }
 
 fn retry() -> Value {
@@ -110,8 +110,8 @@ async fn an_agent_that_is_edited_changes_nothing_for_a_run() -> anyhow::Result<(
         let edit = json!({"spec": {"attachImage": null, "approval": {"mode": "Never"}}});
         let edited: Agent = world.merge("a", edit).await?;
         let generation = edited.metadata.generation;
-        let seen = |agent: &Agent| agent.status.as_ref().is_some_and(|s| s.observed_generation >= generation);
-        world.agent_is("a", "its edit", seen).await?;
+        let observed = |agent: &Agent| agent.status.as_ref().is_some_and(|s| s.observed_generation >= generation);
+        world.agent_is("a", "its edit", observed).await?;
         server.session("ses_1", task.metadata.uid.as_deref(), None);
         server.ask(&[("ses_1", "bash", "git push")]);
         let asked = |status: &TaskStatus| condition(status.conditions.as_ref(), "AwaitingApproval") == "True Asked";

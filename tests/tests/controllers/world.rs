@@ -113,13 +113,13 @@ pub struct Alone {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// A control plane for one case at a time.
-struct Lane {
+/// A control plane that one case uses at a time.
+struct ExclusiveCluster {
     turn: Mutex<()>,
     cluster: OnceCell<ControlPlane>,
 }
 
-impl Lane {
+impl ExclusiveCluster {
     const fn new() -> Self {
         Self { turn: Mutex::const_new(()), cluster: OnceCell::const_new() }
     }
@@ -128,13 +128,16 @@ impl Lane {
 impl Alone {
     /// Waits for the turn, on one of two control planes.
     pub async fn turn() -> anyhow::Result<Self> {
-        static LANES: OnEach<[Lane; 2]> = OnEach::new([Lane::new(), Lane::new()], [Lane::new(), Lane::new()]);
-        let [first, second] = LANES.here();
-        let (lane, turn) = tokio::select! {
+        static EXCLUSIVE_CLUSTERS: OnEach<[ExclusiveCluster; 2]> = OnEach::new(
+            [ExclusiveCluster::new(), ExclusiveCluster::new()],
+            [ExclusiveCluster::new(), ExclusiveCluster::new()],
+        );
+        let [first, second] = EXCLUSIVE_CLUSTERS.here();
+        let (exclusive, turn) = tokio::select! {
             turn = first.turn.lock() => (first, turn),
             turn = second.turn.lock() => (second, turn),
         };
-        let cluster = lane.cluster.get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::Nobody)).await?;
+        let cluster = exclusive.cluster.get_or_try_init(|| ControlPlane::start(SERVER.get(), Others::None)).await?;
         let world = World::on(cluster).await?;
         let configs: Api<KubeOpenCodeConfig> = Api::all(world.client.clone());
         configs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
@@ -150,10 +153,10 @@ impl Alone {
 
 /// Adds the controllers' log lines about the namespace to the error of a case.
 pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Controller]) -> anyhow::Result<()> {
-    let said = || {
+    let details = || {
         let logs: Vec<String> = controllers.iter().map(|controller| controller.log(&world.namespace)).collect();
         format!(
-            "the controller said of {}:\n{}\nthe node: {:?}",
+            "log of the controller about {}:\n{}\nthe node: {:?}",
             world.namespace,
             logs.join("\n--\n"),
             world.kubelet.trouble()
@@ -163,7 +166,7 @@ pub fn explain(outcome: anyhow::Result<()>, world: &World, controllers: &[&Contr
         ensure!(world.kubelet.trouble().is_empty(), "the node had trouble");
         Ok(())
     });
-    outcome.map_err(|error| anyhow::anyhow!("{error:#}\n{}", said()))
+    outcome.map_err(|error| anyhow::anyhow!("{error:#}\n{}", details()))
 }
 
 impl World {

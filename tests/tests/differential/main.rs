@@ -50,7 +50,7 @@ async fn embedded() -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// A real server without controllers: whatever it stores, it stores as it was asked to. It does not protect claims that
+/// A real server without controllers: objects are stored as they were sent. It does not protect claims that
 /// are in use, because only a controller could end that ("Claims that are in use" in docs/local-differences.md).
 async fn real() -> anyhow::Result<(Cluster, Client)> {
     let cluster = testenv::start(options()).await?;
@@ -154,7 +154,7 @@ fn check_variety(plays: &[(u64, Vec<Exchange>)]) -> anyhow::Result<()> {
         .map(|exchange| exchange.request.as_str())
         .collect();
     anyhow::ensure!(granted.len() * 2 > exchanges.len(), "{} of {} are granted", granted.len(), exchanges.len());
-    for (method, word) in [
+    for (method, text) in [
         ("POST", ""),
         ("PUT", ""),
         ("PATCH", "/json-patch"),
@@ -169,8 +169,8 @@ fn check_variety(plays: &[(u64, Vec<Exchange>)]) -> anyhow::Result<()> {
         ("", "dryRun=All"),
         ("", "generateName"),
     ] {
-        let count = granted.iter().filter(|request| request.starts_with(method) && request.contains(word)).count();
-        anyhow::ensure!(count >= 5, "{method} {word}: {count} granted");
+        let count = granted.iter().filter(|request| request.starts_with(method) && request.contains(text)).count();
+        anyhow::ensure!(count >= 5, "{method} {text}: {count} granted");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Clients of the sequences write times of this year; all others are a server's.
 const OUR_YEAR: &str = "2020-";
 
-/// What stands before a version in the sentences of a server.
+/// The texts before a version in the messages of a server.
 const VERSIONS: [&str; 4] = [
     "ResourceVersion in the precondition (",
     "ResourceVersion in record (",
@@ -21,7 +21,7 @@ const VERSIONS: [&str; 4] = [
 /// How a sentence begins that shows a whole object.
 const SHOWN: &str = "Invalid value: \"{\\\"";
 
-/// Values seen in one sequence so far.
+/// Values observed in one sequence so far.
 #[derive(Default)]
 pub struct Plain {
     uids: HashMap<String, usize>,
@@ -30,7 +30,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A name that the server made up.
+    /// A name that the server generated.
     pub fn learn_name(&mut self, name: &str) {
         if !self.generated.iter().any(|known| known == name) {
             self.generated.push(name.to_owned());

@@ -40,9 +40,9 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// State of an object.
+/// The observed states of an object.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     first_version: String,
     last: Value,
 }
@@ -50,7 +50,7 @@ struct Seen {
 struct Player<'a> {
     client: &'a Client,
     plain: Plain,
-    seen: HashMap<String, Seen>,
+    observed: HashMap<String, Observed>,
     start: String,
     latest: u64,
     token: String,
@@ -61,14 +61,14 @@ pub async fn play(client: &Client, sequence: &Sequence) -> anyhow::Result<Vec<Ex
     let mut player = Player {
         client,
         plain: Plain::default(),
-        seen: HashMap::new(),
+        observed: HashMap::new(),
         start: String::new(),
         latest: 0,
         token: String::new(),
     };
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": sequence.namespace}});
-    let made = player.exchange(&Step::new("POST", "/api/v1/namespaces").json(&namespace)).await?;
-    anyhow::ensure!(made.answer.code == 201, "namespace {}: {}", sequence.namespace, made.answer);
+    let created = player.exchange(&Step::new("POST", "/api/v1/namespaces").json(&namespace)).await?;
+    anyhow::ensure!(created.answer.code == 201, "namespace {}: {}", sequence.namespace, created.answer);
     player.start = player.latest.to_string();
     let mut exchanges = Vec::with_capacity(sequence.steps.len());
     for step in &sequence.steps {
@@ -112,12 +112,12 @@ impl Player<'_> {
 
     /// Creates the object that ends the watch, then watches from the past until it comes.
     async fn watch(&mut self, step: &Step, until: &Until) -> anyhow::Result<Exchange> {
-        // Before the end is known: what was newest then is where the watch begins.
+        // Before the end is known: the watch begins at the newest version of that moment.
         let target = self.target(step);
         let end = Step::new("POST", &until.collection).json(&until.object);
-        let made = self.exchange(&end).await?;
-        if made.answer.code != 201 {
-            return Ok(made);
+        let created = self.exchange(&end).await?;
+        if created.answer.code != 201 {
+            return Ok(created);
         }
         let wire = http::Request::get(&target).header("accept", step.accept).body(Vec::new())?;
         let mut answer = Answer { code: 200, warnings: Vec::new(), bodies: Vec::new() };
@@ -185,11 +185,11 @@ impl Player<'_> {
         if name.is_empty() || metadata["uid"].is_null() || matches!(body["kind"].as_str(), Some("Status" | "Scale")) {
             return;
         }
-        let seen = self.seen.entry(path.clone()).or_default();
-        if seen.first_version.is_empty() {
-            version.clone_into(&mut seen.first_version);
+        let observed = self.observed.entry(path.clone()).or_default();
+        if observed.first_version.is_empty() {
+            version.clone_into(&mut observed.first_version);
         }
-        seen.last = body.clone();
+        observed.last = body.clone();
     }
 
     fn target(&self, step: &Step) -> String {
@@ -202,14 +202,14 @@ impl Player<'_> {
             Body::Nothing => String::new(),
             Body::Text(text) => self.filled(step, text),
             Body::Stored { change, version } => {
-                let seen = step.object.as_ref().and_then(|path| self.seen.get(path));
-                let mut object = seen.map_or_else(|| json!({}), |seen| seen.last.clone());
+                let observed = step.object.as_ref().and_then(|path| self.observed.get(path));
+                let mut object = observed.map_or_else(|| json!({}), |observed| observed.last.clone());
                 merge(&mut object, change);
                 match version {
-                    Version::Seen => {}
+                    Version::Observed => {}
                     Version::None => merge(&mut object, &json!({"metadata": {"resourceVersion": null}})),
                     Version::First => {
-                        let first = seen.map(|seen| seen.first_version.as_str()).unwrap_or_default();
+                        let first = observed.map(|observed| observed.first_version.as_str()).unwrap_or_default();
                         merge(&mut object, &json!({"metadata": {"resourceVersion": first}}));
                     }
                 }
@@ -218,17 +218,17 @@ impl Player<'_> {
         }
     }
 
-    /// A text with the words replaced that only the server could know.
+    /// A text with its placeholders replaced by the values that only the server knows.
     fn filled(&self, step: &Step, text: &str) -> String {
         if !text.contains('<') {
             return text.to_owned();
         }
-        let seen = step.object.as_ref().and_then(|path| self.seen.get(path));
+        let observed = step.object.as_ref().and_then(|path| self.observed.get(path));
         let metadata = |field: &str| {
-            let value = seen.and_then(|seen| seen.last["metadata"][field].as_str());
+            let value = observed.and_then(|observed| observed.last["metadata"][field].as_str());
             value.unwrap_or_default().to_owned()
         };
-        let first = seen.map(|seen| seen.first_version.clone()).unwrap_or_default();
+        let first = observed.map(|observed| observed.first_version.clone()).unwrap_or_default();
         text.replace("<uid>", &metadata("uid"))
             .replace("<version>", &metadata("resourceVersion"))
             .replace("<first-version>", &first)
@@ -238,7 +238,7 @@ impl Player<'_> {
     }
 }
 
-/// Whether a server made this name from that prefix.
+/// Whether a server generated this name from that prefix.
 fn is_generated(name: &str, prefix: &str) -> bool {
     name.starts_with(prefix) && name.len() == prefix.len() + 5
 }

@@ -1,10 +1,10 @@
-//! Requests before they are sent. What only the server knows is written as a word in brackets:
+//! Requests before they are sent. Values that only the server knows are placeholders in brackets:
 //!
-//! | word | stands for |
+//! | placeholder | stands for |
 //! |---|---|
-//! | `<uid>`, `<version>` | of the object that the request is about, as it was seen last |
-//! | `<first-version>` | of the same object, as it was seen first |
-//! | `<latest>` | the newest version that was seen in the sequence |
+//! | `<uid>`, `<version>` | of the object that the request is about, as observed last |
+//! | `<first-version>` | of the same object, as observed first |
+//! | `<latest>` | the newest version observed in the sequence |
 //! | `<start>` | the version before the first request of the sequence |
 //! | `<continue>` | the token of the page before |
 
@@ -40,7 +40,7 @@ pub enum Body {
     Nothing,
     /// Whatever it is.
     Text(String),
-    /// The object as it was seen last, with a change.
+    /// The last observed state of the object, with a change.
     Stored {
         change: Value,
         version: Version,
@@ -50,7 +50,7 @@ pub enum Body {
 /// Which version an update names.
 #[derive(Clone, Copy)]
 pub enum Version {
-    Seen,
+    Observed,
     None,
     First,
 }

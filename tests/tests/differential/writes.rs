@@ -1,4 +1,4 @@
-//! Requests that change something, or try to.
+//! Requests that change objects, or try to.
 
 use serde_json::{Value, json};
 
@@ -102,7 +102,8 @@ pub fn update(plan: &mut Plan) -> Step {
         11 if plan.kind.name != "Service" => change["metadata"]["generation"] = json!(7),
         _ => {}
     }
-    let version = plan.dice.pick(&[Version::Seen, Version::Seen, Version::Seen, Version::None, Version::First]);
+    let version =
+        plan.dice.pick(&[Version::Observed, Version::Observed, Version::Observed, Version::None, Version::First]);
     let step = Step::new("PUT", with_part(&path, part)).about(&path);
     let mut step = plan.write(step);
     step.body = Body::Stored { change, version };
@@ -244,7 +245,7 @@ pub fn apply(plan: &mut Plan, part: Option<&'static str>) -> Step {
     step
 }
 
-/// What `kubectl apply` sends.
+/// The patches that `kubectl apply` sends.
 pub fn client_side_apply(plan: &mut Plan) -> Step {
     let name = plan.name();
     let path = plan.object(&name);

@@ -31,8 +31,8 @@ def task(name, **spec):
 def custom_objects():
     api = client.CustomObjectsApi()
     where = (GROUP, VERSION, NAMESPACE, TASKS)
-    made = api.create_namespaced_custom_object(*where, task("one"))
-    assert made["metadata"]["generation"] == 1, made
+    created = api.create_namespaced_custom_object(*where, task("one"))
+    assert created["metadata"]["generation"] == 1, created
     refused(409, "Conflict", api.create_namespaced_custom_object, *where, task("one"))
     refused(422, "Unprocessable Entity", api.create_namespaced_custom_object, *where, task("two", timeout="soon"))
     changed = api.patch_namespaced_custom_object(*where, "one", {"spec": {"timeout": "5m"}})
@@ -41,7 +41,7 @@ def custom_objects():
     stored = api.get_namespaced_custom_object(*where, "one")
     assert stored["status"]["phase"] == "Running", stored
     # Another client was faster.
-    refused(409, "Conflict", api.replace_namespaced_custom_object, *where, "one", made)
+    refused(409, "Conflict", api.replace_namespaced_custom_object, *where, "one", created)
     stored["spec"]["description"] = "Say bye"
     assert api.replace_namespaced_custom_object(*where, "one", stored)["spec"]["description"] == "Say bye"
     for name in ("two", "three", "four", "five"):
@@ -102,7 +102,7 @@ def watches():
         api.patch_namespaced_config_map("watched", NAMESPACE, {"data": {"n": "2"}})
         api.delete_namespaced_config_map("watched", NAMESPACE)
 
-    def seen(count, start):
+    def observed(count, start):
         events = watch.Watch()
         found = []
         wanted = {"field_selector": "metadata.name=watched", "timeout_seconds": LIMIT, "resource_version": start}
@@ -114,15 +114,15 @@ def watches():
 
     changing = threading.Thread(target=change)
     changing.start()
-    first = seen(3, version)
+    first = observed(3, version)
     changing.join()
     assert [kind for kind, _ in first] == ["ADDED", "MODIFIED", "DELETED"], first
     # What happened after one of them can be had again.
-    assert seen(2, first[0][1]) == first[1:]
+    assert observed(2, first[0][1]) == first[1:]
 
 
 def forgetting():
-    """What is too long ago cannot be watched, and the client is told so. Large objects make our server forget."""
+    """A version that is too old cannot be watched, and the server reports it. Large objects make our server forget."""
     api = client.CoreV1Api()
     large = {"data": {"much": "x" * 900_000}}
     api.create_namespaced_config_map(NAMESPACE, client.V1ConfigMap(metadata=client.V1ObjectMeta(name="large")))
@@ -145,8 +145,8 @@ def forgetting():
 def commands():
     api = client.CoreV1Api()
     run = {"stderr": True, "stdin": False, "stdout": True, "tty": False, "_request_timeout": LIMIT}
-    said = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh", "-c", "echo hello"], **run)
-    assert said == "hello\n", said
+    output = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh", "-c", "echo hello"], **run)
+    assert output == "hello\n", output
     run = {**run, "stdin": True, "_preload_content": False}
     shell = stream(api.connect_get_namespaced_pod_exec, "p", NAMESPACE, command=["sh"], **run)
     shell.write_stdin("echo to you; echo and you >&2; exit 5\n")

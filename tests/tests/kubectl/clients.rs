@@ -1,4 +1,4 @@
-//! kube-rs: what its own tests do to a cluster.
+//! kube-rs: the scenarios of its own tests.
 
 use std::{pin::pin, time::Duration};
 
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = cases![
 /// Everything happens at once; a machine that is busy with builds needs longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Gives up on what takes too long.
+/// Fails if an operation takes too long.
 async fn soon<T>(what: &str, doing: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     timeout(LIMIT, doing).await.with_context(|| format!("{what}: it takes too long"))?.context(what.to_owned())
 }
@@ -56,10 +56,10 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
     let maps: Api<ConfigMap> = Api::namespaced(world.client().await?, &world.namespace);
     let mine = "metadata.name=colours";
     let before = maps.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
-    let mut seen = pin!(watcher(maps.clone(), watcher::Config::default().fields(mine)).default_backoff());
+    let mut events = pin!(watcher(maps.clone(), watcher::Config::default().fields(mine)).default_backoff());
     let mut next = async || -> anyhow::Result<String> {
         loop {
-            let event = seen.try_next().await?.context("the watch ended")?;
+            let event = events.try_next().await?.context("the watch ended")?;
             return Ok(match event {
                 watcher::Event::Apply(map) => format!("applied {}", map.data.unwrap_or_default()["sky"]),
                 watcher::Event::InitApply(map) => format!("there {}", map.name_any()),
@@ -82,7 +82,7 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
     // Another client begins where it once was, and misses nothing.
     for (version, expected) in [(before, 3), (changed.resource_version().context("no version")?, 1)] {
         let events = maps.watch(&WatchParams::default().fields(mine), &version).await?;
-        let words = events.try_filter_map(|event| {
+        let types = events.try_filter_map(|event| {
             futures::future::ready(Ok(match event {
                 WatchEvent::Added(_) => Some("added"),
                 WatchEvent::Modified(_) => Some("modified"),
@@ -90,8 +90,8 @@ async fn a_watch_sees_every_change_and_goes_on_where_another_ended() -> anyhow::
                 WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
             }))
         });
-        let words: Vec<&str> = soon("the replay", async { Ok(words.take(expected).try_collect().await?) }).await?;
-        ensure!(words == ["added", "modified", "deleted"][3 - expected..], "{words:?}");
+        let types: Vec<&str> = soon("the replay", async { Ok(types.take(expected).try_collect().await?) }).await?;
+        ensure!(types == ["added", "modified", "deleted"][3 - expected..], "{types:?}");
     }
     Ok(())
 }
@@ -141,10 +141,10 @@ async fn an_attached_client_hears_what_is_printed() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     let pods = running(&world, SPEAKER, "speaker").await?;
     let mut process = pods.attach("speaker", &AttachParams::default().stderr(false)).await?;
-    let mut heard = String::new();
+    let mut output = String::new();
     let mut stdout = process.stdout().context("no output")?;
-    soon("the output", async { Ok(stdout.read_to_string(&mut heard).await?) }).await?;
-    ensure!(heard.ends_with("4\n"), "{heard:?}");
+    soon("the output", async { Ok(stdout.read_to_string(&mut output).await?) }).await?;
+    ensure!(output.ends_with("4\n"), "{output:?}");
     Ok(())
 }
 
@@ -164,15 +164,15 @@ async fn a_port_carries_data_both_ways_at_once() -> anyhow::Result<()> {
     let mut forwarder = pods.portforward("echo", &[7000]).await?;
     let (mut reader, mut writer) = tokio::io::split(forwarder.take_stream(7000).context("no stream")?);
     let sent: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
-    let mut heard = vec![0; sent.len()];
+    let mut received = vec![0; sent.len()];
     soon("the echo", async {
-        let (written, read) = tokio::join!(writer.write_all(&sent), reader.read_exact(&mut heard));
+        let (written, read) = tokio::join!(writer.write_all(&sent), reader.read_exact(&mut received));
         written?;
         read?;
         Ok(())
     })
     .await?;
-    ensure!(heard == sent, "the echo is another");
+    ensure!(received == sent, "the echo is another");
 
     let mut forwarder = pods.portforward("echo", &[7]).await?;
     let problem = forwarder.take_error(7).context("no errors")?;

@@ -68,7 +68,7 @@ impl Forwarding {
     async fn run(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
-        let first = timeout(LIMIT, lines.next_line()).await.context("kubectl says nothing")??;
+        let first = timeout(LIMIT, lines.next_line()).await.context("kubectl prints nothing")??;
         let Some(first) = first else {
             let output = child.wait_with_output().await?;
             anyhow::bail!("kubectl port-forward: {}", String::from_utf8_lossy(&output.stderr));
@@ -83,7 +83,7 @@ impl Forwarding {
     }
 }
 
-/// Sends much, and more, and hears it all again.
+/// Sends `MUCH` bytes, and reads all of them back, followed by the text of the server.
 async fn converse(mut connection: TcpStream, number: u8) -> anyhow::Result<()> {
     let sent: Vec<u8> = (0..MUCH).map(|index| number.wrapping_add((index % 251).to_le_bytes()[0])).collect();
     let (mut reader, mut writer) = connection.split();
@@ -92,13 +92,13 @@ async fn converse(mut connection: TcpStream, number: u8) -> anyhow::Result<()> {
         // The other side learns that there is no more, and may still speak.
         writer.shutdown().await
     };
-    let mut heard = Vec::new();
-    let (written, read) = timeout(LIMIT, async { tokio::join!(writing, reader.read_to_end(&mut heard)) })
+    let mut received = Vec::new();
+    let (written, read) = timeout(LIMIT, async { tokio::join!(writing, reader.read_to_end(&mut received)) })
         .await
         .with_context(|| format!("connection {number} hangs"))?;
     written.with_context(|| format!("connection {number}"))?;
     read.with_context(|| format!("connection {number}"))?;
-    let (echo, end) = heard.split_at(heard.len().min(MUCH));
+    let (echo, end) = received.split_at(received.len().min(MUCH));
     ensure!(echo == sent, "connection {number}: {} of {MUCH} bytes came back", echo.len());
     ensure!(end == b"the end", "connection {number}: {:?}", String::from_utf8_lossy(end));
     Ok(())
@@ -107,7 +107,7 @@ async fn converse(mut connection: TcpStream, number: u8) -> anyhow::Result<()> {
 async fn ports_are_forwarded_in_both_directions_at_once() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(ECHO).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/echo", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/echo", "--timeout=60s"]).await?;
     try_forwarding(Forwarding::older(&world, "pod/echo", 7000).await?).await.context("without a WebSocket")?;
     try_forwarding(Forwarding::start(&world, "pod/echo", 7000).await?).await
 }
@@ -130,15 +130,15 @@ async fn try_forwarding(mut forwarding: Forwarding) -> anyhow::Result<()> {
 async fn a_closed_port_is_named() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(crate::terminal::POD).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
     let forwarding = Forwarding::start(&world, "p", 7).await?;
     let mut nothing = Vec::new();
     timeout(LIMIT, forwarding.connect().await?.read_to_end(&mut nothing)).await.context("it hangs")??;
     ensure!(nothing.is_empty());
     let output = timeout(LIMIT, forwarding.child.wait_with_output()).await.context("kubectl goes on")??;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(said.contains("error forwarding port 7 to pod p"), "{said}");
-    ensure!(said.contains("refused"), "{said}");
-    ensure!(said.trim_end().ends_with("error: lost connection to pod"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(stderr.contains("error forwarding port 7 to pod p"), "{stderr}");
+    ensure!(stderr.contains("refused"), "{stderr}");
+    ensure!(stderr.trim_end().ends_with("error: lost connection to pod"), "{stderr}");
     Ok(())
 }

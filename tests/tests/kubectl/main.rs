@@ -33,14 +33,17 @@ fn main() -> ExitCode {
     let mut ready = Vec::new();
     // Each case first waits for its server: those whose server takes longest to start come first.
     for server in [Server::Real, Server::Embedded] {
-        let word = if server == Server::Real { "real" } else { "embedded" };
+        let prefix = if server == Server::Real { "real" } else { "embedded" };
         ready.extend(sessions("everywhere").into_iter().map(|(name, file)| -> Ready {
             let run = async move { Session::read(&file)?.hold(&World::on(server).await?).await };
-            (format!("{word}::{name}"), Box::pin(run))
+            (format!("{prefix}::{name}"), Box::pin(run))
         }));
-        ready.push((format!("{word}::rights"), Box::pin(async move { rights::hold(&World::on(server).await?).await })));
         ready.push((
-            format!("{word}::python"),
+            format!("{prefix}::rights"),
+            Box::pin(async move { rights::hold(&World::on(server).await?).await }),
+        ));
+        ready.push((
+            format!("{prefix}::python"),
             Box::pin(async move { python::objects(&World::on(server).await?).await }),
         ));
     }

@@ -26,7 +26,7 @@ pub async fn forgetting(world: &World) -> anyhow::Result<()> {
 async fn a_python_client_runs_commands_and_follows_logs() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(POD).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
     run(&world, "pods").await
 }
 

@@ -20,7 +20,7 @@ enum Verdict {
     Refused,
 }
 
-/// What `bot` may do; `HOME` is its namespace, `AWAY` another one.
+/// The rights of `bot`; `HOME` is its namespace, `AWAY` another one.
 const ROLES: &str = r#"[
   {"path": "HOME/roles", "body": {"metadata": {"name": "bot"}, "rules": [
     {"verbs": ["get", "list", "watch"], "apiGroups": ["kubeopencode.io"], "resources": ["tasks"]},
@@ -94,7 +94,7 @@ const TABLE: &[(&str, &str, Verdict)] = &[
     ("GET", "/api/v1/namespaces/AWAY/configmaps/m", Granted),
     ("POST", "/api/v1/namespaces/AWAY/configmaps", Refused),
     ("GET", "/api/v1/configmaps", Refused),
-    // A binding in a namespace grants nothing outside, whatever the role says.
+    // A binding in a namespace grants nothing outside, even if the role covers more.
     ("GET", "/api/v1/nodes", Refused),
     ("GET", "/never", Refused),
     // Paths.
@@ -138,7 +138,7 @@ pub async fn hold(world: &World) -> anyhow::Result<()> {
     let bot = Remote::new(with_token(world, Some(token)).await?);
 
     let mut wrong = String::new();
-    let mut words = String::new();
+    let mut refusals = String::new();
     for (method, path, expected) in TABLE {
         let answer = bot.send(request(method, &filled(path))?).await?;
         ensure!(answer.code != 401, "{method} {path}: the token is not accepted");
@@ -148,16 +148,16 @@ pub async fn hold(world: &World) -> anyhow::Result<()> {
         }
         if verdict == Refused {
             let reason = answer.body["reason"].as_str().unwrap_or_default();
-            writeln!(words, "{method} {path}\n  {reason}: {}", answer.message())?;
+            writeln!(refusals, "{method} {path}\n  {reason}: {}", answer.message())?;
         }
     }
     ensure!(wrong.is_empty(), "{wrong}");
-    let words = words.replace(&away, "AWAY").replace(home, "HOME");
+    let refusals = refusals.replace(&away, "AWAY").replace(home, "HOME");
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!("refusals", words);
+        insta::assert_snapshot!("refusals", refusals);
     });
 
-    // A token that was changed is nobody's, and without one hardly anything is granted.
+    // An altered token is refused, and without a token hardly any request is granted.
     let forged = Remote::new(with_token(world, Some(&format!("{}AAAA", &token[..token.len() - 4]))).await?);
     ensure!(forged.send(Request::get("/version")).await?.code == 401);
     let nobody = Remote::new(with_token(world, None).await?);

@@ -1,4 +1,4 @@
-//! `kubectl exec -it` in a terminal: what is typed, its size, Ctrl-C, and how it ends.
+//! `kubectl exec -it` in a terminal: input, size, Ctrl-C, and exit code.
 
 use std::{
     fs::{File, OpenOptions},
@@ -41,7 +41,7 @@ struct Terminal {
     ours: tokio::fs::File,
     raw: OwnedFd,
     child: Child,
-    seen: String,
+    output: String,
 }
 
 impl Terminal {
@@ -50,7 +50,7 @@ impl Terminal {
         world: &World,
         columns: u16,
         rows: u16,
-        words: &[&str],
+        args: &[&str],
         environment: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let ours = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
@@ -59,37 +59,37 @@ impl Terminal {
         let name = rustix::pty::ptsname(&ours, Vec::new())?.into_string()?;
         let theirs = || OpenOptions::new().read(true).write(true).open(&name);
         resize(&ours, columns, rows)?;
-        // A session of its own, so that kubectl hears of new sizes.
+        // A session of its own, so that kubectl is notified of new sizes.
         let mut command = world.program(Path::new("setsid"));
         let kubectl = world.kubectl(&[]).as_std().get_program().to_owned();
-        command.args(["--ctty", "--wait"]).arg(kubectl).args(words).envs(environment.iter().copied());
+        command.args(["--ctty", "--wait"]).arg(kubectl).args(args).envs(environment.iter().copied());
         let child = command.stdin(theirs()?).stdout(theirs()?).stderr(theirs()?).spawn()?;
         let raw = ours.try_clone()?;
-        Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, seen: String::new() })
+        Ok(Self { ours: tokio::fs::File::from_std(File::from(ours)), raw, child, output: String::new() })
     }
 
-    /// Types something.
+    /// Types keys.
     async fn type_in(&mut self, keys: &str) -> anyhow::Result<()> {
         self.ours.write_all(keys.as_bytes()).await?;
         Ok(self.ours.flush().await?)
     }
 
-    /// Waits until the screen shows something new.
+    /// Waits until new output contains `text`.
     async fn shows(&mut self, text: &str) -> anyhow::Result<()> {
         let reading = async {
             let mut buffer = vec![0; 4096];
-            while !self.seen.contains(text) {
+            while !self.output.contains(text) {
                 match self.ours.read(&mut buffer).await {
                     Ok(0) => bail!("the terminal is closed"),
-                    Ok(count) => self.seen += &String::from_utf8_lossy(&buffer[..count]),
+                    Ok(count) => self.output += &String::from_utf8_lossy(&buffer[..count]),
                     Err(error) => bail!("the terminal is closed: {error}"),
                 }
             }
             Ok(())
         };
         let outcome = timeout(LIMIT, reading).await.unwrap_or_else(|_| Err(anyhow::anyhow!("it takes too long")));
-        outcome.with_context(|| format!("waiting for {text:?}; so far: {:?}", self.seen))?;
-        self.seen = self.seen.split_once(text).map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        outcome.with_context(|| format!("waiting for {text:?}; so far: {:?}", self.output))?;
+        self.output = self.output.split_once(text).map(|(_, rest)| rest.to_owned()).unwrap_or_default();
         Ok(())
     }
 
@@ -107,7 +107,7 @@ fn resize(terminal: &OwnedFd, columns: u16, rows: u16) -> io::Result<()> {
 async fn a_terminal_is_as_large_as_ones_own_and_ctrl_c_goes_to_the_command() -> anyhow::Result<()> {
     let world = World::on_a_platform().await?;
     world.create(POD).await?;
-    world.said(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
+    world.kubectl_output(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]).await?;
     try_terminal(&world, &[]).await?;
     // As kubectl spoke before 1.31.
     try_terminal(&world, &[("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")]).await.context("over SPDY")
@@ -115,7 +115,7 @@ async fn a_terminal_is_as_large_as_ones_own_and_ctrl_c_goes_to_the_command() -> 
 
 async fn try_terminal(world: &World, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let mut terminal = Terminal::start(world, 97, 31, &["exec", "-it", "p", "--", "sh"], environment)?;
-    // Marks are put together by the shell, so that what is typed is not taken for the answer.
+    // Marks are put together by the shell, so that the echoed input is not taken for the output.
     terminal.type_in("test -t 0 && test -t 1 && echo ter''minal\n").await?;
     terminal.shows("terminal").await?;
     terminal.type_in("until [ \"$(stty size)\" = '31 97' ]; do sleep 0.1; done; echo as lar''ge\n").await?;

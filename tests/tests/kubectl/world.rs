@@ -69,17 +69,17 @@ impl World {
     }
 
     /// kubectl in this namespace.
-    pub fn kubectl(&self, words: &[&str]) -> Command {
+    pub fn kubectl(&self, args: &[&str]) -> Command {
         let mut command = self.program(&self.kubectl);
-        command.args(words);
+        command.args(args);
         command
     }
 
     /// The output of kubectl, if it succeeds.
-    pub async fn said(&self, words: &[&str]) -> anyhow::Result<String> {
-        let output = self.kubectl(words).output().await?;
+    pub async fn kubectl_output(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = self.kubectl(args).output().await?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        anyhow::ensure!(output.status.success(), "kubectl {words:?}: {complaint}");
+        anyhow::ensure!(output.status.success(), "kubectl {args:?}: {complaint}");
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -88,7 +88,7 @@ impl World {
         let file = tempfile::NamedTempFile::new_in(self.directory())?;
         fs::write(file.path(), manifest)?;
         let name = file.path().to_str().context("a path that is no text")?;
-        self.said(&["create", "--filename", name]).await?;
+        self.kubectl_output(&["create", "--filename", name]).await?;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ async fn an_agents_server_serves_its_tasks() -> anyhow::Result<()> {
 async fn the_server_has_a_password(world: &World) -> anyhow::Result<()> {
     let pods = world.api::<Pod>().list(&ListParams::default().labels("kubeopencode.io/agent=a")).await?;
     let name = pods.items.first().and_then(|pod| pod.metadata.name.clone()).unwrap_or_default();
-    let ask = |words: &[&str]| world.kubectl(&[&["exec", &name, "-c", "opencode-server", "--"], words].concat());
+    let ask = |args: &[&str]| world.kubectl(&[&["exec", &name, "-c", "opencode-server", "--"], args].concat());
     ask(&["/tools/kubeopencode", "probe"])?;
     let refused = ask(&["env", "OPENCODE_SERVER_PASSWORD=wrong", "/tools/kubeopencode", "probe"]);
     ensure!(refused.is_err_and(|error| error.to_string().contains("HTTP 401")), "a wrong password is taken");
@@ -48,8 +48,8 @@ async fn five_at_once(world: &World) -> anyhow::Result<()> {
         );
         world.task(&name, json!({"agentRef": {"name": "a"}, "description": script})).await?;
         let status = world.succeeds(&name).await?;
-        let heard = format!("number {number} {} {token}", 40 + number);
-        ensure!(world.model_was_told(&heard), "the tool did not run: {}", world.logs(&name));
+        let expected = format!("number {number} {} {token}", 40 + number);
+        ensure!(world.model_received(&expected), "the tool did not run: {}", world.logs(&name));
         ensure!(status.usage.and_then(|usage| usage.tokens).is_some_and(|tokens| tokens.input > 1000), "no usage");
         let summary = status.result.and_then(|result| result.summary);
         ensure!(summary.as_deref() == Some(format!("done {number}").as_str()), "{summary:?}");
@@ -72,7 +72,7 @@ async fn contexts_are_delivered(world: &World) -> anyhow::Result<()> {
     world.succeeds("reader").await?;
     for source in ["a text", "a file"] {
         let text = format!("from {source} {token}");
-        ensure!(world.model_was_told(&text), "the model was not told {text:?}: {}", world.logs("reader"));
+        ensure!(world.model_received(&text), "the model did not receive {text:?}: {}", world.logs("reader"));
     }
     let log = world.logs("reader");
     ensure!(log.contains("are at /workspace/.kubeopencode/tasks/reader on the server"), "{log}");
@@ -93,7 +93,7 @@ async fn a_stop_aborts_the_session(world: &World) -> anyhow::Result<()> {
     let token = &world.namespace;
     let script = format!("[[bash cmd=\"echo started-{token}\"]] [[bash cmd=\"sleep 300\"]] [[say never]]");
     world.task("endless", json!({"agentRef": {"name": "a"}, "description": script})).await?;
-    world.until_model_was_told(&format!("started-{token}\\n")).await?;
+    world.until_model_received(&format!("started-{token}\\n")).await?;
     let asked = Instant::now();
     world.stop("endless").await?;
     let status = world.ends("endless", TaskPhase::Completed, "UserStopped").await?;

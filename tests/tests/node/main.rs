@@ -12,7 +12,7 @@ use std::{io::Write as _, process::ExitCode};
 const AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
-    let lists = std::env::args().any(|word| word == "--list");
+    let lists = std::env::args().any(|arg| arg == "--list");
     if !lists && let Err(error) = world::write_images() {
         // A closed standard error leaves nowhere to report it.
         let _ = writeln!(std::io::stderr(), "the images cannot be made: {error:#}");

@@ -29,7 +29,7 @@ async fn a_task_calls_tools_and_ends_with_its_usage() -> anyhow::Result<()> {
     with_world(async |world| {
         world.template("t", json!({})).await?;
         let token = &world.namespace;
-        // What the shell makes of it is not in the prompt, so only a tool that really ran can have told it.
+        // The output of the shell is not in the prompt, so only a tool that really ran can have produced it.
         let description = format!(
             "[[write path=hello.txt text=\"hi there\"]] \
              [[bash cmd=\"echo $(cat hello.txt) $((40 + 2)) {token} as $(id -u) in $PWD; git --version; which opencode\"]] \
@@ -37,10 +37,10 @@ async fn a_task_calls_tools_and_ends_with_its_usage() -> anyhow::Result<()> {
         );
         world.task("hello", json!({"templateRef": {"name": "t"}, "description": description})).await?;
         let status = world.succeeds("hello").await?;
-        let heard = format!("hi there 42 {token} as 1000 in /workspace");
-        ensure!(world.model_was_told(&heard), "the tool did not run: {}", world.logs("hello"));
-        ensure!(world.model_was_told("/tools/opencode"), "/tools is not in front of PATH");
-        ensure!(!world.model_was_told("ripgrep execution failed"), "no ripgrep");
+        let expected = format!("hi there 42 {token} as 1000 in /workspace");
+        ensure!(world.model_received(&expected), "the tool did not run: {}", world.logs("hello"));
+        ensure!(world.model_received("/tools/opencode"), "/tools is not in front of PATH");
+        ensure!(!world.model_received("ripgrep execution failed"), "no ripgrep");
         ensure!(status.exit_code == Some(0), "{status:?}");
         let usage = status.usage.clone().context("no usage")?;
         ensure!(usage.tokens.is_some_and(|tokens| tokens.input > 1000 && tokens.output > 0), "{status:?}");
@@ -75,7 +75,7 @@ async fn contexts_are_there_before_the_agent_starts() -> anyhow::Result<()> {
         world.succeeds("read").await?;
         for source in ["a text", "a file", "a ConfigMap", "git"] {
             let text = format!("from {source} {token}");
-            ensure!(world.model_was_told(&text), "the model was not told {text:?}: {}", world.logs("read"));
+            ensure!(world.model_received(&text), "the model did not receive {text:?}: {}", world.logs("read"));
         }
         Ok(())
     })
@@ -88,7 +88,7 @@ async fn a_stopped_task_gets_a_signal_and_keeps_its_log() -> anyhow::Result<()> 
         let token = &world.namespace;
         let script = format!("[[bash cmd=\"echo started-{token}\"]] [[bash cmd=\"sleep 300\"]] [[say never]]");
         world.task("endless", json!({"templateRef": {"name": "t"}, "description": script})).await?;
-        world.until_model_was_told(&format!("started-{token}\\n")).await?;
+        world.until_model_received(&format!("started-{token}\\n")).await?;
         let asked = Instant::now();
         world.stop("endless").await?;
         let status = world.ends("endless", TaskPhase::Completed, "UserStopped").await?;
@@ -190,7 +190,7 @@ async fn other_pods_are_held_to_the_same_rules() -> anyhow::Result<()> {
             "spec": {"containers": [{"name": "c", "image": "testenv.local/busybox:1"}]},
         });
         let pod: Pod = serde_json::from_value(object)?;
-        // The rules are labels of the namespace, of which admission hears a moment later.
+        // The rules are labels of the namespace, which admission observes a moment later.
         let (pods, trial) = (world.api::<Pod>(), PostParams { dry_run: true, ..PostParams::default() });
         let refused = async || pods.create(&trial, &pod).await.is_err_and(|e| e.to_string().contains("PodSecurity"));
         let deadline = Instant::now() + Duration::from_secs(10);

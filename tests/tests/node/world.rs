@@ -121,8 +121,8 @@ pub async fn with_world(case: impl AsyncFnOnce(&World) -> anyhow::Result<()>) ->
     let outcome = case(&world).await;
     outcome.map_err(|error| {
         let events = world.kubectl(&["get", "pods,events"]).unwrap_or_else(|error| error.to_string());
-        let said = world.shared.controller.log(&world.namespace);
-        anyhow::anyhow!("{error:#}\n{events}\nthe controller said of {}:\n{said}", world.namespace)
+        let log = world.shared.controller.log(&world.namespace);
+        anyhow::anyhow!("{error:#}\n{events}\nlog of the controller about {}:\n{log}", world.namespace)
     })
 }
 
@@ -205,16 +205,16 @@ impl World {
         self.ends(task, TaskPhase::Completed, "Succeeded").await
     }
 
-    /// Whether the model was sent this text; it has then been said by a tool, or by a context.
-    pub fn model_was_told(&self, text: &str) -> bool {
+    /// Whether the model received this text, from a tool or from a context.
+    pub fn model_received(&self, text: &str) -> bool {
         self.shared.model.requests().iter().any(|request| request.to_string().contains(text))
     }
 
-    /// Waits until the model was sent this text.
-    pub async fn until_model_was_told(&self, text: &str) -> anyhow::Result<()> {
+    /// Waits until the model received this text.
+    pub async fn until_model_received(&self, text: &str) -> anyhow::Result<()> {
         let started = Instant::now();
-        while !self.model_was_told(text) {
-            ensure!(started.elapsed() < LIMIT, "the model was never told {text:?}");
+        while !self.model_received(text) {
+            ensure!(started.elapsed() < LIMIT, "the model never received {text:?}");
             sleep(Duration::from_millis(100)).await;
         }
         Ok(())
@@ -225,9 +225,9 @@ impl World {
         self.kubectl(&["logs", &format!("{task}-pod")]).unwrap_or_else(|error| format!("no log: {error:#}"))
     }
 
-    pub fn kubectl(&self, words: &[&str]) -> anyhow::Result<String> {
-        let words = [&["--namespace", &self.namespace], words].concat();
-        let output = self.shared.cluster.kubectl_command(words).output()?;
+    pub fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
+        let args = [&["--namespace", &self.namespace], args].concat();
+        let output = self.shared.cluster.kubectl_command(args).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

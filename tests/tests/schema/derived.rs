@@ -43,7 +43,7 @@ async fn every_bound_enum_pattern_default_and_type_holds(server: Server) -> anyh
     Ok(())
 }
 
-/// Stores the manifests that have a status, so that it can be changed; gives back what is stored.
+/// Stores the manifests that have a status, so that it can be changed; returns the stored objects.
 async fn store(suite: &Suite, kind: &Kind, places: &Places) -> anyhow::Result<Vec<Value>> {
     let _alone = if kind.namespaced { None } else { Some(suite.alone_with_the_config().await) };
     let mut stored = Vec::new();
@@ -59,7 +59,7 @@ async fn store(suite: &Suite, kind: &Kind, places: &Places) -> anyhow::Result<Ve
     Ok(stored)
 }
 
-/// Tries a probe. Ok: the line for the snapshot, if it deserves one. Err: what is wrong with the answer.
+/// Tries a probe. Ok: the line for the snapshot, if it deserves one. Err: the problem with the answer.
 async fn ask(
     suite: &Suite,
     kind: &Kind,
@@ -113,7 +113,7 @@ fn judge(kind: &Kind, probe: &Probe, position: &Position, response: &Response) -
         Expect::Accepted | Expect::Default(_) if !response.is_success() => Err(format!("refused: {}", answer())),
         Expect::Accepted | Expect::Unset => readable(&response.body).map(|()| None),
         Expect::Default(default) => {
-            let found = at_mut(&mut response.body.clone(), &position.way).map(Value::take).unwrap_or_default();
+            let found = at_mut(&mut response.body.clone(), &position.path).map(Value::take).unwrap_or_default();
             if found != *default {
                 return Err(format!("the default is {default}, but {found} is there"));
             }

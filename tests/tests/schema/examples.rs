@@ -37,8 +37,8 @@ async fn works(server: Server, directory: &Path, name: &str) -> anyhow::Result<(
         objects.extend(cases::read::<Value>(&file)?);
     }
     let first = shell(&suite, &commands)?;
-    let made = first.lines().filter(|line| line.ends_with(" created")).count();
-    assert!(made >= objects.len(), "{name} has {} objects: {first}", objects.len());
+    let created = first.lines().filter(|line| line.ends_with(" created")).count();
+    assert!(created >= objects.len(), "{name} has {} objects: {first}", objects.len());
     let stored = read_back(&suite, &objects).await?;
     for (object, stored) in objects.iter().zip(&stored) {
         nothing_is_lost(object, stored)?;

@@ -143,8 +143,8 @@ async fn broken_characters_are_replaced_not_stored(server: Server) -> anyhow::Re
     Ok(())
 }
 
-/// A schema cannot limit the depth of a free-form field, and a reader with a limit cannot read what is too deep: not the
-/// object, and no list with it. Whoever serves the API must refuse it in admission. This pins what Kubernetes does.
+/// A schema cannot limit the depth of a free-form field, and a reader with a limit cannot read a deeper object, nor
+/// a list with it. The server of the API must refuse such objects in admission. This pins the behaviour of Kubernetes.
 async fn a_deep_configuration_is_not_refused_by_the_schema_alone(server: Server) -> anyhow::Result<()> {
     let suite = Suite::start(server).await?;
     let kind = Kind::named("Agent")?;

@@ -52,7 +52,7 @@ async fn definitions_and_objects_look_right_to_kubectl(which: Server) -> anyhow:
     Ok(())
 }
 
-/// Whose output the embedded server has in its own words: "Texts of `kubectl explain`" in docs/local-differences.md.
+/// A command whose output differs on the embedded server: "Texts of `kubectl explain`" in docs/local-differences.md.
 const OTHER_TEXTS: &str = "explain task";
 
 /// Ages, at the end of a line and in a column of dates.

@@ -114,7 +114,7 @@ async fn goes_through(suite: &Suite, file: &Path, prefix: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// Stores an object and its status, reads them back, compares, and does the same with what our types write.
+/// Stores an object and its status, reads them back, compares, and does the same with the output of our types.
 async fn round_trip(suite: &Suite, kind: &Kind, object: &Value) -> anyhow::Result<()> {
     let _alone = if kind.namespaced { None } else { Some(suite.alone_with_the_config().await) };
     let path = format!("{}/{}", kind.path(&suite.namespace), object_name(object));
@@ -134,7 +134,7 @@ async fn round_trip(suite: &Suite, kind: &Kind, object: &Value) -> anyhow::Resul
     Ok(())
 }
 
-/// What is stored is what was sent and the defaults of the schema, nothing else; our types read both as the same.
+/// The stored object is the sent object and the defaults of the schema; our types read both as the same.
 fn nothing_is_lost(kind: &Kind, sent: &Value, stored: &Value) -> anyhow::Result<()> {
     assert_eq!(as_sent(stored), as_sent(&kind.with_defaults(sent)));
     assert_eq!(typed::reread(stored)?["spec"], typed::reread(sent)?["spec"]);

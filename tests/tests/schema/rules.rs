@@ -70,7 +70,7 @@ async fn every_rule_accepts_and_refuses_what_its_cases_say(server: Server) -> an
     Ok(())
 }
 
-/// Tries one case where the rule is. Ok: the message, if it was refused. Err: what is wrong with the answer.
+/// Tries one case where the rule is. Ok: the message, if it was refused. Err: the problem with the answer.
 async fn check(
     suite: &Suite,
     kind: &Kind,

@@ -138,7 +138,7 @@ impl Suite {
         Ok(Self { server, which: Server::Embedded, namespace, kubectl, directory, _own: None })
     }
 
-    /// Whoever stores the one KubeOpenCodeConfig of the server holds this meanwhile.
+    /// A case that stores the only KubeOpenCodeConfig of the server holds this lock meanwhile.
     pub async fn alone_with_the_config(&self) -> MutexGuard<'static, ()> {
         static REAL: Mutex<()> = Mutex::const_new(());
         static EMBEDDED: Mutex<()> = Mutex::const_new(());

@@ -13,7 +13,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn an_object_is_created_once_and_conflicts_are_told_in_kubernetes_words() {
+async fn an_object_is_created_once_and_conflicts_are_reported_as_kubernetes_does() {
     let (_server, client) = in_process().await;
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let created = maps.create(&PostParams::default(), &config_map("a")).await.unwrap();

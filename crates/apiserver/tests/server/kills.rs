@@ -21,16 +21,16 @@ use crate::durability::{map, maps, open};
 
 /// Names the directory for the process that is going to be killed.
 const DIRECTORY: &str = "KUBEOPENCODE_TEST_STATE_DIRECTORY";
-/// Names the version that its watch has seen before.
-const SEEN: &str = "KUBEOPENCODE_TEST_SEEN_VERSION";
+/// Names the last version that the watch of an earlier process showed.
+const LAST_WATCHED: &str = "KUBEOPENCODE_TEST_LAST_WATCHED_VERSION";
 const KILLS: u64 = 200;
 const WRITERS: usize = 8;
 /// Most are killed after so many acknowledged writes at most, and so many milliseconds.
 const MOST_WRITES: u64 = 24;
 const LONGEST: u64 = 8;
 
-/// An object as clients see it: its content and its version.
-type Seen = (u64, u64);
+/// The content and the version of an object.
+type ObjectState = (u64, u64);
 
 /// Numbers that look like chance and are the same every time.
 struct Chance(u64);
@@ -48,17 +48,17 @@ impl Chance {
 #[derive(Default)]
 struct Model {
     /// Objects that were acknowledged, or found by the server before.
-    objects: BTreeMap<String, Seen>,
+    objects: BTreeMap<String, ObjectState>,
     /// By writer, the object that it was writing, and the content that it was giving it; none to remove it.
     under_way: BTreeMap<String, (String, Option<u64>)>,
     /// The newest version that a client received.
     newest: u64,
     given: BTreeSet<u64>,
     /// Objects as the watch shows them, and up to which version.
-    view: BTreeMap<String, Seen>,
-    seen: u64,
+    view: BTreeMap<String, ObjectState>,
+    last_watched: u64,
     writes: u64,
-    /// How often a watch showed something.
+    /// How many watches showed at least one event.
     watches: u64,
     /// How often the watch had to begin with a list, as the first one does.
     listed_again: u64,
@@ -66,10 +66,10 @@ struct Model {
 
 impl Model {
     /// Reads a line of a child, and checks the objects that a new one found.
-    fn hear(&mut self, line: &str, found: &mut BTreeMap<String, Seen>) {
-        let words: Vec<&str> = line.split(' ').collect();
+    fn read_line(&mut self, line: &str, found: &mut BTreeMap<String, ObjectState>) {
+        let fields: Vec<&str> = line.split(' ').collect();
         let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
-        match words.as_slice() {
+        match fields.as_slice() {
             ["found", name, content, version] => {
                 found.insert((*name).to_owned(), (number(content), number(version)));
             }
@@ -95,12 +95,12 @@ impl Model {
             ["stale", version] => {
                 self.listed_again += 1;
                 self.view.clone_from(found);
-                self.seen = number(version);
+                self.last_watched = number(version);
             }
             ["seen", version, name, content] => {
                 let version = number(version);
-                assert!(version > self.seen, "the watch shows {version} after {}", self.seen);
-                self.seen = version;
+                assert!(version > self.last_watched, "the watch shows {version} after {}", self.last_watched);
+                self.last_watched = version;
                 if *content == "-" {
                     self.view.remove(*name);
                 } else {
@@ -113,7 +113,7 @@ impl Model {
     }
 
     /// Checks the objects that a server found, which may include writes that were under way, and continues from there.
-    fn check(&mut self, found: &BTreeMap<String, Seen>, version: u64) {
+    fn check(&mut self, found: &BTreeMap<String, ObjectState>, version: u64) {
         assert!(version >= self.newest, "the server is at {version}, and gave out {} before", self.newest);
         let mut expected = std::mem::take(&mut self.objects);
         for (name, content) in std::mem::take(&mut self.under_way).into_values() {
@@ -131,11 +131,11 @@ impl Model {
         for (name, shown) in &self.view {
             let now = found.get(name);
             assert!(
-                now.is_none_or(|now| now.1 > self.seen || now == shown),
+                now.is_none_or(|now| now.1 > self.last_watched || now == shown),
                 "{name}: the watch shows {shown:?}, there is {now:?}"
             );
         }
-        for (name, now) in found.iter().filter(|(_, (_, version))| *version <= self.seen) {
+        for (name, now) in found.iter().filter(|(_, (_, version))| *version <= self.last_watched) {
             assert_eq!(self.view.get(name), Some(now), "{name}: the watch missed it");
         }
         self.objects = expected;
@@ -143,11 +143,11 @@ impl Model {
     }
 }
 
-fn start(directory: &Path, seen: u64) -> Child {
+fn start(directory: &Path, last_watched: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_under_load_until_it_is_killed", "--ignored", "--nocapture"])
         .env(DIRECTORY, directory)
-        .env(SEEN, seen.to_string())
+        .env(LAST_WATCHED, last_watched.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
@@ -160,7 +160,7 @@ fn what_was_acknowledged_survives_two_hundred_kills_under_load() {
     let mut chance = Chance(0x5eed);
     let mut model = Model::default();
     for round in 0..KILLS {
-        let mut child = start(directory.path(), model.seen);
+        let mut child = start(directory.path(), model.last_watched);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let child = Arc::new(Mutex::new(child));
         let kill_in = |milliseconds: u64| {
@@ -177,7 +177,7 @@ fn what_was_acknowledged_survives_two_hundred_kills_under_load() {
         let mut found = BTreeMap::new();
         let enough = model.writes + 1 + chance.below(MOST_WRITES);
         for line in lines.map_while(Result::ok) {
-            model.hear(&line, &mut found);
+            model.read_line(&line, &mut found);
             if killer.is_none() && model.writes >= enough {
                 killer = Some(kill_in(chance.below(LONGEST)));
             }
@@ -201,7 +201,7 @@ fn what_was_acknowledged_survives_two_hundred_kills_under_load() {
 async fn a_server_under_load_until_it_is_killed() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     // The harness may have begun a line.
-    say("");
+    print_line("");
     let server = open(Path::new(&directory)).await;
     let maps = maps(server.client());
     let list = maps.list(&ListParams::default()).await.unwrap();
@@ -210,12 +210,12 @@ async fn a_server_under_load_until_it_is_killed() {
     }
     let version = list.metadata.resource_version.unwrap();
     println!("list {version}");
-    let seen = std::env::var(SEEN).unwrap();
+    let last_watched = std::env::var(LAST_WATCHED).unwrap();
     let writers = (0..WRITERS).map(|writer| {
         let there = list.items.iter().filter(|map| map.name_any().starts_with(&format!("w{writer}")));
         tokio::spawn(write(maps.clone(), writer, there.map(content).max()))
     });
-    futures::future::join(watch(&maps, &seen, &version), futures::future::join_all(writers)).await;
+    futures::future::join(watch(&maps, &last_watched, &version), futures::future::join_all(writers)).await;
 }
 
 fn content(map: &ConfigMap) -> u64 {
@@ -227,9 +227,9 @@ async fn write(maps: Api<ConfigMap>, writer: usize, last: Option<u64>) {
     let kept = format!("w{writer}");
     for number in last.map_or(0, |last| last + 1).. {
         let fleeting = format!("w{writer}-{number}");
-        say(&format!("try {writer} {kept} {number}"));
+        print_line(&format!("try {writer} {kept} {number}"));
         let change = Patch::Merge(json!({"data": {"n": number.to_string()}}));
-        let made = match maps.patch(&kept, &PatchParams::default(), &change).await {
+        let written = match maps.patch(&kept, &PatchParams::default(), &change).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 let mut new = map(&kept);
                 new.data = Some([("n".to_owned(), number.to_string())].into());
@@ -237,26 +237,26 @@ async fn write(maps: Api<ConfigMap>, writer: usize, last: Option<u64>) {
             }
             other => other.unwrap(),
         };
-        say(&format!("ack {writer} {}", made.resource_version().unwrap()));
+        print_line(&format!("ack {writer} {}", written.resource_version().unwrap()));
         if number % 3 == 0 {
-            say(&format!("try {writer} {fleeting} 0"));
-            let made = maps.create(&PostParams::default(), &map(&fleeting)).await.unwrap();
-            say(&format!("ack {writer} {}", made.resource_version().unwrap()));
-            say(&format!("try {writer} {fleeting} -"));
+            print_line(&format!("try {writer} {fleeting} 0"));
+            let written = maps.create(&PostParams::default(), &map(&fleeting)).await.unwrap();
+            print_line(&format!("ack {writer} {}", written.resource_version().unwrap()));
+            print_line(&format!("try {writer} {fleeting} -"));
             maps.delete(&fleeting, &DeleteParams::default()).await.unwrap();
-            say(&format!("ack {writer} 0"));
+            print_line(&format!("ack {writer} 0"));
         }
     }
 }
 
 /// Continues where the previous watch ended, or with a list if that version is too old.
-async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
+async fn watch(maps: &Api<ConfigMap>, last_watched: &str, version: &str) {
     let params = WatchParams::default();
-    let mut events = match maps.watch(&params, seen).await {
-        Ok(events) if seen != "0" => events.boxed(),
+    let mut events = match maps.watch(&params, last_watched).await {
+        Ok(events) if last_watched != "0" => events.boxed(),
         Err(error) if !matches!(&error, kube::Error::Api(status) if status.code == 410) => panic!("{error}"),
         _ => {
-            say(&format!("stale {version}"));
+            print_line(&format!("stale {version}"));
             maps.watch(&params, version).await.unwrap().boxed()
         }
     };
@@ -266,12 +266,12 @@ async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
         // An expired version is reported by an event, too.
         if let WatchEvent::Error(status) = &event {
             assert_eq!(status.code, 410, "{status:?}");
-            say(&format!("stale {version}"));
+            print_line(&format!("stale {version}"));
             events = maps.watch(&params, version).await.unwrap().boxed();
             continue;
         }
         if !std::mem::replace(&mut resumed, true) {
-            say("resumed");
+            print_line("resumed");
         }
         let (map, content) = match event {
             WatchEvent::Added(map) | WatchEvent::Modified(map) => {
@@ -281,11 +281,11 @@ async fn watch(maps: &Api<ConfigMap>, seen: &str, version: &str) {
             WatchEvent::Deleted(map) => (map, "-".to_owned()),
             WatchEvent::Bookmark(_) | WatchEvent::Error(_) => continue,
         };
-        say(&format!("seen {} {} {content}", map.resource_version().unwrap(), map.name_any()));
+        print_line(&format!("seen {} {} {content}", map.resource_version().unwrap(), map.name_any()));
     }
 }
 
 /// Writes a line in one piece: the content of the pipe survives the process.
-fn say(line: &str) {
+fn print_line(line: &str) {
     println!("{line}");
 }

@@ -6,8 +6,8 @@ use crate::world::{World, things_definition};
 
 /// Runs kubectl and expects `text` in its output.
 async fn check(world: &World, arguments: &[&str], text: &str) {
-    let said = world.kubectl(arguments).await.unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
-    assert!(said.contains(text), "{arguments:?}: {said}");
+    let output = world.kubectl(arguments).await.unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    assert!(output.contains(text), "{arguments:?}: {output}");
 }
 
 fn columns(line: &str) -> Vec<&str> {

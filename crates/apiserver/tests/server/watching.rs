@@ -41,8 +41,8 @@ async fn every_change_after_a_revision_is_seen_in_order() {
         let label = Patch::Merge(json!({"data": {"k": "v"}}));
         maps.patch("a", &PatchParams::default(), &label).await.unwrap();
         maps.delete("a", &DeleteParams::default()).await.unwrap();
-        let seen = collect(&maps, &WatchParams::default(), &version, 3).await;
-        assert_eq!(seen, ["ADDED a", "MODIFIED a", "DELETED a"]);
+        let events = collect(&maps, &WatchParams::default(), &version, 3).await;
+        assert_eq!(events, ["ADDED a", "MODIFIED a", "DELETED a"]);
     }
 }
 
@@ -86,10 +86,10 @@ async fn a_streaming_list_ends_with_its_bookmark() {
     maps.create(&PostParams::default(), &map("a", "x")).await.unwrap();
     let config = watcher::Config::default().streaming_lists();
     let mut events = watcher(maps.clone(), config).default_backoff().boxed();
-    let mut seen = Vec::new();
-    while seen.last().map(String::as_str) != Some("APPLY b") {
+    let mut observed = Vec::new();
+    while observed.last().map(String::as_str) != Some("APPLY b") {
         let event = tokio::time::timeout(LIMIT, events.next()).await.expect("events are missing").unwrap().unwrap();
-        seen.push(match event {
+        observed.push(match event {
             watcher::Event::Init => "INIT".to_owned(),
             watcher::Event::InitApply(map) => format!("INIT {}", map.name_any()),
             watcher::Event::InitDone => {
@@ -100,7 +100,7 @@ async fn a_streaming_list_ends_with_its_bookmark() {
             watcher::Event::Delete(map) => format!("DELETE {}", map.name_any()),
         });
     }
-    assert_eq!(seen, ["INIT", "INIT a", "DONE", "APPLY b"]);
+    assert_eq!(observed, ["INIT", "INIT a", "DONE", "APPLY b"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{check, world::World};
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_is_told_with_a_next_step() {
+async fn an_unreachable_cluster_is_reported_with_a_next_step() {
     let world = World::start().await;
     let mut none = world.command(&["get", "tasks"]);
     check!("no-cluster", world.finish(none.env_remove("KUBECONFIG")));

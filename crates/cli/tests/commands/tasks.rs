@@ -28,15 +28,15 @@ fn spawn(world: &World, args: &[&str]) -> Child {
 }
 
 fn finish(mut child: Child) -> (Option<i32>, String) {
-    let mut told = String::new();
+    let mut stderr = String::new();
     let code = child.wait().unwrap().code();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    (code, told)
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (code, stderr)
 }
 
 #[tokio::test]
 async fn run_ends_as_the_task_ends() {
-    for (phase, reason, stopped, code, said) in [
+    for (phase, reason, stopped, code, result) in [
         ("Completed", "Succeeded", false, 0, "succeeded after 65s, 1,200 tokens, cost 0.0100"),
         ("Failed", "ModelError", false, 1, "failed after 65s, 1,200 tokens, cost 0.0100\nModelError: as the test says"),
         ("Completed", "UserStopped", true, 3, "was stopped after 65s"),
@@ -47,9 +47,9 @@ async fn run_ends_as_the_task_ends() {
         let name = world.only_task().await;
         world.status("Task", &name, json!({"phase": "Running", "runEpoch": 1})).await;
         world.status("Task", &name, ended(phase, reason, stopped)).await;
-        let (found, told) = finish(child);
-        assert_eq!(found, Some(code), "{told}");
-        assert!(told.contains(&format!("task {name} {said}")), "{told}");
+        let (found, stderr) = finish(child);
+        assert_eq!(found, Some(code), "{stderr}");
+        assert!(stderr.contains(&format!("task {name} {result}")), "{stderr}");
     }
 }
 
@@ -111,9 +111,9 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     // Its signal handlers are installed once it reports the Task.
     wait_for(&mut child, "was accepted");
     interrupt(&child);
-    let (code, told) = finish(child);
-    assert_eq!(code, Some(130), "{told}");
-    assert!(told.contains("task goes-on continues; stop it with: kubeopencode stop goes-on"), "{told}");
+    let (code, stderr) = finish(child);
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(stderr.contains("task goes-on continues; stop it with: kubeopencode stop goes-on"), "{stderr}");
     assert!(world.tasks().get("goes-on").await.unwrap().metadata.annotations.is_none());
 
     let world = World::start().await;
@@ -124,26 +124,26 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     wait_for(&mut child, "stopping task");
     let started = std::time::Instant::now();
     while world.tasks().get("stops").await.unwrap().metadata.annotations.is_none() {
-        assert!(started.elapsed() < crate::world::LIMIT, "nobody asked for the stop");
+        assert!(started.elapsed() < crate::world::LIMIT, "no stop was requested");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     world.status("Task", "stops", ended("Completed", "UserStopped", true)).await;
     assert_eq!(finish(child).0, Some(3));
 }
 
-/// Reads the error output of a command until it contains `words`.
-fn wait_for(child: &mut Child, words: &str) {
-    let mut told = Vec::new();
+/// Reads the error output of a command until it contains `text`.
+fn wait_for(child: &mut Child, text: &str) {
+    let mut printed = Vec::new();
     let stderr = child.stderr.as_mut().unwrap();
-    while !String::from_utf8_lossy(&told).contains(words) {
+    while !String::from_utf8_lossy(&printed).contains(text) {
         let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "ended after {}", String::from_utf8_lossy(&told));
-        told.push(byte[0]);
+        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "ended after {}", String::from_utf8_lossy(&printed));
+        printed.push(byte[0]);
     }
 }
 
 #[tokio::test]
-async fn explain_tells_who_is_ahead() {
+async fn explain_lists_the_tasks_ahead() {
     let world = World::start().await;
     world.create("Agent", "dev", json!({"maxConcurrentTasks": 1}), json!({"ready": true})).await;
     let spec = json!({"agentRef": {"name": "dev"}, "timeout": "5m"});

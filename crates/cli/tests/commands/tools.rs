@@ -41,8 +41,8 @@ async fn agents_are_suspended_resumed_and_shared() {
         world.status("Agent", "dev", json!({"ready": false})).await;
         world.run(&["agent", "attach", "dev", "--timeout", "1s"])
     });
-    let seen = world.api("Agent").get("dev").await.unwrap().metadata.annotations.unwrap_or_default();
-    assert!(seen.contains_key("kubeopencode.io/last-connection-active"), "{seen:?}");
+    let annotations = world.api("Agent").get("dev").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert!(annotations.contains_key("kubeopencode.io/last-connection-active"), "{annotations:?}");
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn top_prints_one_frame_where_nobody_watches() {
 }
 
 #[tokio::test]
-async fn versions_are_told_even_without_a_cluster() {
+async fn versions_are_printed_even_without_a_cluster() {
     let world = World::start().await;
     check!("version", world.run(&["version"]));
     let mut alone = world.command(&["version"]);
@@ -103,6 +103,6 @@ fn a_task_is_submitted_only_to_a_server() {
     let mut submit = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
     submit.args(["task-submit", "--url", "ftp://here", "--task-file"]).arg(file);
     let output = submit.env("OUTCOME_FILE", directory.path().join("outcome")).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(!output.status.success() && said.contains("must start with http:// or https://"), "{said}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success() && stdout.contains("must start with http:// or https://"), "{stdout}");
 }

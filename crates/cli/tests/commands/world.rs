@@ -115,7 +115,7 @@ impl World {
         self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Waits until the only Task of the namespace is there, and answers its name.
+    /// Waits until the only Task of the namespace exists, and returns its name.
     pub async fn only_task(&self) -> String {
         let started = Instant::now();
         loop {

@@ -36,29 +36,29 @@ fn asks(up: &Up, dir: &Path, name: &str) {
     let spec = json!({"agentRef": {"name": "dev"}, "description": script, "contexts": contexts});
     apply(up, dir, "Task", name, &spec);
     wait(up, &format!("task/{name}"), "condition=AwaitingApproval");
-    let said = up.kubectl(&["get", "task", name, "-o", ASKED]);
-    assert!(said.starts_with("True Asked") && said.contains(&format!("bash (ask-me {name}")), "{said}");
+    let condition = up.kubectl(&["get", "task", name, "-o", ASKED]);
+    assert!(condition.starts_with("True Asked") && condition.contains(&format!("bash (ask-me {name}")), "{condition}");
 }
 
 fn answered(up: &Up, name: &str, end: &str) {
     wait(up, &format!("task/{name}"), "jsonpath={.status.completionTime}");
     assert_eq!(up.kubectl(&["get", "task", name, "-o", END]), end);
-    let said = up.kubectl(&["get", "task", name, "-o", ASKED]);
-    assert!(said.starts_with("False Answered"), "{said}");
+    let condition = up.kubectl(&["get", "task", name, "-o", ASKED]);
+    assert!(condition.starts_with("False Answered"), "{condition}");
 }
 
 /// One of our own commands, against this platform.
-fn ours(up: &Up, words: &[&str]) -> Output {
+fn ours(up: &Up, args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_kubeopencode");
-    Command::new(program).args(words).env("KUBECONFIG", &up.kubeconfig).output().unwrap()
+    Command::new(program).args(args).env("KUBECONFIG", &up.kubeconfig).output().unwrap()
 }
 
 /// Where the permissions of a Task are, and a token of an administrator.
 fn permissions(up: &Up, task: &str) -> (String, String) {
     up.kubectl(&["create", "serviceaccount", "tester"]);
-    let words =
+    let args =
         ["create", "clusterrolebinding", "tester", "--clusterrole=cluster-admin", "--serviceaccount=default:tester"];
-    up.kubectl(&words);
+    up.kubectl(&args);
     let token = up.kubectl(&["create", "token", "tester"]).trim().to_owned();
     let page = up.greeting.iter().find_map(|line| line.trim().strip_prefix("Page ")).unwrap().trim();
     let (scheme, rest) = page.split_once("://").unwrap();
@@ -95,5 +95,5 @@ async fn what_an_agent_asks_reaches_a_person_by_command_and_by_rest() {
     let list = ["exec", "deployment/dev-server", "-c", "opencode-server", "--", "ls", "/workspace/.kubeopencode/tasks"];
     assert_eq!(up.kubectl(&list), "by-command\nby-rest\n");
     up.kubectl(&["delete", "task", "by-command"]);
-    up.until(&list, |said| said == "by-rest\n");
+    up.until(&list, |output| output == "by-rest\n");
 }

@@ -13,31 +13,31 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_kubeopencode");
 /// The start takes well below a second; a machine that builds at the same time needs longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
-fn program(words: &[&str]) -> Command {
+fn program(args: &[&str]) -> Command {
     // As a script starts it in the background: with signals that it, and all that it starts, would ignore.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' HUP INT QUIT; exec \"$0\" \"$@\"", PROGRAM])
-        .args(words)
+        .args(args)
         .env_remove("KUBECONFIG")
         .env_remove("KUBEOPENCODE_STATE_DIR");
     command
 }
 
 /// Runs a command that ends by itself.
-pub fn run(words: &[&str]) -> Output {
-    let mut child = program(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+pub fn run(args: &[&str]) -> Output {
+    let mut child = program(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(&mut child);
     child.wait_with_output().unwrap()
 }
 
 /// The error of a command that must fail; it must be one line.
-pub fn refusal(words: &[&str]) -> String {
-    let output = run(words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    said
+pub fn refusal(args: &[&str]) -> String {
+    let output = run(args);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
+    stderr
 }
 
 fn wait(child: &mut Child) {
@@ -61,19 +61,19 @@ pub struct Up {
 
 impl Up {
     pub fn start(state: &Path, more: &[&str]) -> Self {
-        let words = [&["up", "--state-dir", state.to_str().unwrap(), "--api-port", "0"], more].concat();
+        let args = [&["up", "--state-dir", state.to_str().unwrap(), "--api-port", "0"], more].concat();
         let mut child =
-            program(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            program(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let mut greeting: Vec<String> = Vec::new();
         while !greeting.iter().any(|line| line.contains("Isolation")) {
-            let Ok(line) = told.recv_timeout(LIMIT) else {
+            let Ok(line) = receiver.recv_timeout(LIMIT) else {
                 let _ = child.kill();
-                let mut said = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-                panic!("it did not start: {greeting:?} {said}");
+                let mut stderr = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+                panic!("it did not start: {greeting:?} {stderr}");
             };
             greeting.push(line);
         }
@@ -82,28 +82,28 @@ impl Up {
         Self { child, greeting, kubeconfig }
     }
 
-    pub fn kubectl(&self, words: &[&str]) -> String {
-        let output = self.try_kubectl(words);
-        assert!(output.status.success(), "kubectl {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let output = self.try_kubectl(args);
+        assert!(output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub fn try_kubectl(&self, words: &[&str]) -> Output {
+    pub fn try_kubectl(&self, args: &[&str]) -> Output {
         let kubectl = testenv::Program::Kubectl.obtain().unwrap();
-        Command::new(kubectl).args(words).env("KUBECONFIG", &self.kubeconfig).output().unwrap()
+        Command::new(kubectl).args(args).env("KUBECONFIG", &self.kubeconfig).output().unwrap()
     }
 
     /// Repeats a kubectl command until its output is as wanted.
-    pub fn until(&self, words: &[&str], wanted: impl Fn(&str) -> bool) -> String {
+    pub fn until(&self, args: &[&str], wanted: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
-            let output = self.try_kubectl(words);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            if output.status.success() && wanted(&said) {
-                return said;
+            let output = self.try_kubectl(args);
+            let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && wanted(&stdout) {
+                return stdout;
             }
             let events = || String::from_utf8(self.try_kubectl(&["get", "pods,events", "-A"]).stdout).unwrap();
-            assert!(started.elapsed() < LIMIT, "kubectl {words:?}: {said}\n{}", events());
+            assert!(started.elapsed() < LIMIT, "kubectl {args:?}: {stdout}\n{}", events());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -120,7 +120,7 @@ impl Up {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Waits for its end. Answers its exit code.
+    /// Waits for the end of the platform. Returns the exit code.
     pub fn ended(mut self) -> Option<i32> {
         wait(&mut self.child);
         self.child.wait().unwrap().code()

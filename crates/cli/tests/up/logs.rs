@@ -66,7 +66,7 @@ impl Printing {
     }
 
     fn until(&self, task: &str, path: &str, wanted: &str) {
-        self.up.until(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")], |said| said == wanted);
+        self.up.until(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")], |output| output == wanted);
     }
 
     /// The archive of a Task.
@@ -75,12 +75,12 @@ impl Printing {
     }
 
     /// The log as the command line shows it.
-    fn command(&self, words: &[&str]) -> String {
+    fn command(&self, args: &[&str]) -> String {
         let kubeconfig = self.dir.join("state/kubeconfig");
         // Read while it runs: a long log does not fit into a pipe.
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
-        let output = command.args(words).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = command.args(args).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -213,9 +213,12 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     let runs: Value = serde_json::from_str(&runs).unwrap();
     let run = |at: usize| (runs["runs"][at]["run"].as_i64(), runs["runs"][at]["phase"].as_str());
     assert_eq!([run(0), run(1)], [(Some(2), Some("Completed")), (Some(1), Some("Completed"))], "{runs:#}");
-    let told = it.command(&["runs", "many", "-o", "json"]);
-    let told: Vec<Value> = serde_json::from_str(&told).unwrap();
-    assert!(told.len() == 2 && told[1]["podName"] == "many-pod" && told[0]["podName"] == "many-pod-2", "{told:#?}");
+    let listed = it.command(&["runs", "many", "-o", "json"]);
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert!(
+        listed.len() == 2 && listed[1]["podName"] == "many-pod" && listed[0]["podName"] == "many-pod-2",
+        "{listed:#?}"
+    );
     let table = it.command(&["runs", "many"]);
     assert!(table.lines().nth(2).unwrap().starts_with("1     Completed"), "{table}");
     it.up.kubectl(&["delete", "task", "many"]);
@@ -263,8 +266,8 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
     let (head, text) = it.rest(&token, "slow/logs?format=text");
     assert_eq!(text, shown);
     assert!(head.to_lowercase().contains("x-kubeopencode-log-complete: false"), "{head}");
-    let told = it.stream(&token, "slow/logs");
-    let (_, last) = told.last().unwrap();
+    let events = it.stream(&token, "slow/logs");
+    let (_, last) = events.last().unwrap();
     assert_eq!((last["type"].as_str(), last["complete"].as_bool()), (Some("complete"), Some(false)));
     assert!(!orphan.exists(), "logs of a Task that is gone stay");
 }

@@ -1,11 +1,11 @@
 //! `kubeopencode up` and `down` as whole commands, with the real kubectl.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod agent_access;
 mod agents;
 mod command;
 mod limits;
 mod logs;
-mod reach;
 mod refusals;
 mod state;
 mod work;

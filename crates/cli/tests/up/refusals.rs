@@ -8,11 +8,11 @@ fn a_port_in_use_is_named_and_nothing_stays() {
     let state = dir.path().join("state");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let said = refusal(&["up", "--state-dir", state.to_str().unwrap(), "--api-port", &port]);
-    assert!(said.contains(&format!("port {port}")) && said.contains("--api-port"), "{said}");
+    let message = refusal(&["up", "--state-dir", state.to_str().unwrap(), "--api-port", &port]);
+    assert!(message.contains(&format!("port {port}")) && message.contains("--api-port"), "{message}");
     assert!(!state.join("api").exists());
-    let said = run(&["down", "--state-dir", state.to_str().unwrap()]);
-    assert!(String::from_utf8(said.stdout).unwrap().contains("Nothing runs"));
+    let output = run(&["down", "--state-dir", state.to_str().unwrap()]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Nothing runs"));
 }
 
 #[test]
@@ -20,8 +20,8 @@ fn a_directory_serves_one_platform_and_the_second_is_told_which() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().to_str().unwrap();
     let up = Up::start(dir.path(), &[]);
-    let said = refusal(&["up", "--state-dir", state, "--api-port", "0"]);
-    assert!(said.contains("already runs on") && said.contains("kubeopencode down --state-dir"), "{said}");
+    let message = refusal(&["up", "--state-dir", state, "--api-port", "0"]);
+    assert!(message.contains("already runs on") && message.contains("kubeopencode down --state-dir"), "{message}");
     // The first one does not notice.
     assert!(up.kubectl(&["get", "namespaces"]).contains("default"));
 }
@@ -32,14 +32,14 @@ fn a_directory_or_a_kubeconfig_of_somebody_else_is_left_alone() {
     let thesis = dir.path().join("thesis.txt");
     fs::write(&thesis, "years of work").unwrap();
     let state = dir.path().to_str().unwrap();
-    let said = refusal(&["up", "--state-dir", state]);
-    assert!(said.contains("was not created by kubeopencode"), "{said}");
-    let said = refusal(&["down", "--purge", "--state-dir", state]);
-    assert!(said.contains("nothing was removed"), "{said}");
+    let message = refusal(&["up", "--state-dir", state]);
+    assert!(message.contains("was not created by kubeopencode"), "{message}");
+    let message = refusal(&["down", "--purge", "--state-dir", state]);
+    assert!(message.contains("nothing was removed"), "{message}");
     let other = tempfile::tempdir().unwrap();
-    let said =
+    let message =
         refusal(&["up", "--state-dir", other.path().to_str().unwrap(), "--kubeconfig", thesis.to_str().unwrap()]);
-    assert!(said.contains("--kubeconfig"), "{said}");
+    assert!(message.contains("--kubeconfig"), "{message}");
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "years of work");
 }
 
@@ -49,13 +49,13 @@ fn a_state_that_cannot_be_read_is_named() {
     Up::start(dir.path(), &[]).kill();
     let mut broken = 0;
     for entry in fs::read_dir(dir.path().join("api")).unwrap().flatten() {
-        // The objects, with what belongs to them.
+        // The objects, with the files that belong to them.
         if entry.file_name().to_string_lossy().starts_with("objects") {
             fs::write(entry.path(), "not what it was".repeat(1000)).unwrap();
             broken += 1;
         }
     }
     assert!(broken > 0, "{:?}", fs::read_dir(dir.path().join("api")).unwrap().collect::<Vec<_>>());
-    let said = refusal(&["up", "--state-dir", dir.path().to_str().unwrap(), "--api-port", "0"]);
-    assert!(said.contains(dir.path().to_str().unwrap()), "{said}");
+    let message = refusal(&["up", "--state-dir", dir.path().to_str().unwrap(), "--api-port", "0"]);
+    assert!(message.contains(dir.path().to_str().unwrap()), "{message}");
 }

@@ -8,20 +8,20 @@ fn it_says_what_one_needs_and_down_stops_it() {
     let state = dir.path().join("a b");
     let up = Up::start(&state, &["--kubeconfig", dir.path().join("kube").to_str().unwrap()]);
     let text = up.greeting.join("\n");
-    for word in
+    for part in
         ["Page ", "http://127.0.0.1:", "https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"]
     {
-        assert!(text.contains(word), "{text}");
+        assert!(text.contains(part), "{text}");
     }
-    let said = up.kubectl(&["get", "nodes"]);
-    assert!(said.contains("local") && said.contains(" Ready "), "{said}");
-    let said = up.kubectl(&["get", "crds", "-o", "name"]);
-    assert!(said.contains("tasks.kubeopencode.io"), "{said}");
-    let said = String::from_utf8(run(&["down", "--state-dir", state.to_str().unwrap()]).stdout).unwrap();
-    assert!(said.contains("Stopped process"), "{said}");
+    let output = up.kubectl(&["get", "nodes"]);
+    assert!(output.contains("local") && output.contains(" Ready "), "{output}");
+    let output = up.kubectl(&["get", "crds", "-o", "name"]);
+    assert!(output.contains("tasks.kubeopencode.io"), "{output}");
+    let output = String::from_utf8(run(&["down", "--state-dir", state.to_str().unwrap()]).stdout).unwrap();
+    assert!(output.contains("Stopped process"), "{output}");
     assert_eq!(up.ended(), Some(0));
-    let said = String::from_utf8(run(&["down", "--purge", "--state-dir", state.to_str().unwrap()]).stdout).unwrap();
-    assert!(said.contains("Nothing runs") && said.contains("Removed"), "{said}");
+    let output = String::from_utf8(run(&["down", "--purge", "--state-dir", state.to_str().unwrap()]).stdout).unwrap();
+    assert!(output.contains("Nothing runs") && output.contains("Removed"), "{output}");
     assert!(!state.exists());
 }
 
@@ -31,8 +31,8 @@ fn what_was_acknowledged_survives_kill_minus_nine() {
     for round in 0..3 {
         let up = Up::start(dir.path(), &[]);
         for earlier in 0..round {
-            let said = up.kubectl(&["get", "configmap", &format!("round-{earlier}"), "-o", "jsonpath={.data.n}"]);
-            assert_eq!(said, earlier.to_string());
+            let output = up.kubectl(&["get", "configmap", &format!("round-{earlier}"), "-o", "jsonpath={.data.n}"]);
+            assert_eq!(output, earlier.to_string());
         }
         up.kubectl(&["create", "configmap", &format!("round-{round}"), &format!("--from-literal=n={round}")]);
         up.kill();
@@ -101,21 +101,21 @@ fn no_task_runs_twice_whenever_the_platform_is_killed() {
         up.kill();
     }
     let up = Up::start(&state, &["--host-images"]);
-    // Whatever became of the others, work goes on.
+    // Work goes on, however the other Tasks ended.
     fs::write(&manifest, diary(TASKS)).unwrap();
     up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     let ends = "jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.reason}{\"\\n\"}{end}";
-    let finished = |said: &str| {
-        said.lines().filter(|line| line.contains(" Completed ") || line.contains(" Failed ")).count() == TASKS
+    let finished = |output: &str| {
+        output.lines().filter(|line| line.contains(" Completed ") || line.contains(" Failed ")).count() == TASKS
     };
-    let said = up.until(&["get", "tasks", "-o", ends], finished);
+    let output = up.until(&["get", "tasks", "-o", ends], finished);
     let diary = fs::read_to_string(state.join("node/claims/default/diary/starts")).unwrap();
     let mut starts: BTreeMap<&str, usize> = BTreeMap::new();
     for line in diary.lines() {
         *starts.entry(line).or_default() += 1;
     }
     assert!(starts.values().all(|count| *count == 1), "{diary}");
-    for line in said.lines() {
+    for line in output.lines() {
         let [task, phase, reason] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let started = starts.contains_key(format!("{task} 1").as_str());
         match phase {
@@ -123,6 +123,6 @@ fn no_task_runs_twice_whenever_the_platform_is_killed() {
             _ => assert!(["NodeLost", "PodLost"].contains(&reason), "{line}"),
         }
     }
-    assert!(said.contains(&format!("entry-{:02} Completed ", TASKS - 1)), "{said}");
+    assert!(output.contains(&format!("entry-{:02} Completed ", TASKS - 1)), "{output}");
     assert!(starts.len() <= TASKS, "{diary}");
 }

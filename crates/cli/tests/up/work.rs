@@ -43,18 +43,18 @@ fn a_deployment_runs_as_processes_which_end_with_the_platform() {
     up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     up.kubectl(&["rollout", "status", "deployment/sleeper", "--timeout=60s"]);
     assert_eq!(processes(&mark), 2);
-    let said = up.kubectl(&["logs", "deployment/sleeper"]);
-    assert_eq!(said, "awake\n");
-    let said = up.kubectl(&["exec", "deployment/sleeper", "--", "sh", "-c", "echo from inside"]);
-    assert_eq!(said, "from inside\n");
-    let said = up.kubectl(&["exec", "deployment/sleeper", "--", "sh", "-c", "trap 'echo heard' INT; kill -INT $$"]);
-    assert_eq!(said, "heard\n");
+    let output = up.kubectl(&["logs", "deployment/sleeper"]);
+    assert_eq!(output, "awake\n");
+    let output = up.kubectl(&["exec", "deployment/sleeper", "--", "sh", "-c", "echo from inside"]);
+    assert_eq!(output, "from inside\n");
+    let output = up.kubectl(&["exec", "deployment/sleeper", "--", "sh", "-c", "trap 'echo heard' INT; kill -INT $$"]);
+    assert_eq!(output, "heard\n");
     run(&["down", "--state-dir", state.to_str().unwrap()]);
     assert_eq!(up.ended(), Some(0));
     assert_eq!(processes(&mark), 0);
     // The next start continues with the stored state.
     let up = Up::start(&state, &["--host-images"]);
-    up.until(&["get", "deployment", "sleeper", "-o", "jsonpath={.status.readyReplicas}"], |said| said == "2");
+    up.until(&["get", "deployment", "sleeper", "-o", "jsonpath={.status.readyReplicas}"], |output| output == "2");
     assert_eq!(processes(&mark), 2);
     up.interrupt();
     assert_eq!(up.ended(), Some(0));
@@ -68,12 +68,12 @@ fn the_demo_ends_as_it_should() {
         .args(["up", "--demo", "--exit", "--api-port", "0", "--state-dir", dir.path().to_str().unwrap()])
         .output()
         .unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}\n{errors}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     for task in ["hello", "write-a-file", "on-the-agent", "waits-its-turn", "fails-on-purpose", "report-"] {
-        assert!(said.contains(task), "{said}");
+        assert!(stdout.contains(task), "{stdout}");
     }
-    assert!(said.contains("AS EXPECTED") && said.contains("ModelError"), "{said}");
+    assert!(stdout.contains("AS EXPECTED") && stdout.contains("ModelError"), "{stdout}");
 }
 
 #[test]
@@ -135,8 +135,8 @@ spec:
     fs::write(&manifest, objects).unwrap();
     let up = Up::start(&dir.path().join("state"), &["--in-memory"]);
     up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
-    up.until(&["get", "task", "lost", "-o", "jsonpath={.status.phase}"], |said| said == "Failed");
-    let said = up.kubectl(&["get", "task", "lost", "-o", "jsonpath={.status.reason}: {.status.message}"]);
+    up.until(&["get", "task", "lost", "-o", "jsonpath={.status.phase}"], |output| output == "Failed");
+    let output = up.kubectl(&["get", "task", "lost", "-o", "jsonpath={.status.reason}: {.status.message}"]);
     let reason = format!("{} has no branch, tag or commit `no-such-branch`", git.url());
-    assert!(said.starts_with("PreparationFailed: ") && said.contains(&reason), "{said}");
+    assert!(output.starts_with("PreparationFailed: ") && output.contains(&reason), "{output}");
 }

@@ -17,9 +17,9 @@ pub const CASES: &[Case] = cases![
     a_port_can_be_reached,
 ];
 
-async fn started(world: &World, words: &[&str], tty: bool, stdin: bool) -> anyhow::Result<Exec> {
-    let words = words.iter().map(|&word| word.to_owned()).collect();
-    Ok(world.node.exec(&world.namespace, "host", "main", words, tty, stdin).await?)
+async fn started(world: &World, args: &[&str], tty: bool, stdin: bool) -> anyhow::Result<Exec> {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect();
+    Ok(world.node.exec(&world.namespace, "host", "main", args, tty, stdin).await?)
 }
 
 async fn a_command_runs_beside_the_container() -> anyhow::Result<()> {
@@ -29,8 +29,8 @@ async fn a_command_runs_beside_the_container() -> anyhow::Result<()> {
     spec["containers"][0]["workingDir"] = json!("/usr");
     world.create("host", spec).await?;
     world.ready("host").await?;
-    let run = async |words: &[&str], input: Option<&str>| {
-        let mut exec = started(&world, words, false, input.is_some()).await?;
+    let run = async |args: &[&str], input: Option<&str>| {
+        let mut exec = started(&world, args, false, input.is_some()).await?;
         if let Some(input) = input {
             let mut stdin = exec.stdin.take().context("no standard input")?;
             stdin.write_all(input.as_bytes()).await?;
@@ -86,13 +86,13 @@ async fn a_terminal_is_a_terminal() -> anyhow::Result<()> {
         true,
     )
     .await?;
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains("ready") {
-        tokio::time::timeout(LIMIT, exec.stdout.read_buf(&mut seen)).await??;
+    let mut output = Vec::new();
+    while !String::from_utf8_lossy(&output).contains("ready") {
+        tokio::time::timeout(LIMIT, exec.stdout.read_buf(&mut output)).await??;
     }
     exec.stdin.as_mut().context("no standard input")?.write_all(&[3]).await?;
-    tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut seen)).await??;
-    assert!(String::from_utf8_lossy(&seen).contains("caught"));
+    tokio::time::timeout(LIMIT, exec.stdout.read_to_end(&mut output)).await??;
+    assert!(String::from_utf8_lossy(&output).contains("caught"));
     assert_eq!(exec.status.await?, 5);
     world.end().await
 }
@@ -108,15 +108,15 @@ async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()>
     let parents = std::fs::read_to_string(container.join("stat"))?;
     let supervisor = number(parents.rsplit(") ").next().unwrap_or_default().split(' ').nth(1).unwrap_or_default())?;
     let container = number(&container.file_name().unwrap_or_default().to_string_lossy())?;
-    // Until it goes on, the node does not hear of the end.
+    // While the supervisor is stopped, the node does not notice the end of the container.
     kill_process(supervisor, Signal::STOP)?;
     kill_process(container, Signal::KILL)?;
     let mut exec = started(&world, &["true"], true, true).await?;
-    let mut said = String::new();
-    let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut said)).await;
+    let mut stdout = String::new();
+    let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut stdout)).await;
     kill_process(supervisor, Signal::CONT)?;
     read.context("it does not end")??;
-    assert!(said.contains("cannot enter the container"), "{said:?}");
+    assert!(stdout.contains("cannot enter the container"), "{stdout:?}");
     assert_eq!(exec.status.await?, 126);
     world.end().await
 }

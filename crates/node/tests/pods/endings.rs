@@ -10,7 +10,7 @@ use testenv::{cases, runner::Case};
 use crate::world::{World, exit_code, message, once, reason, runs, sh, soon};
 
 pub const CASES: &[Case] = cases![
-    exit_codes_and_last_messages_are_told,
+    exit_codes_and_last_messages_are_reported,
     a_deleted_pod_is_asked_to_end_and_then_killed_with_everything_in_it,
     a_pod_that_is_removed_by_force_ends_too,
     a_deadline_ends_a_pod_and_keeps_its_log,
@@ -18,14 +18,14 @@ pub const CASES: &[Case] = cases![
     a_pod_that_is_over_keeps_its_log_until_it_is_removed,
 ];
 
-async fn exit_codes_and_last_messages_are_told() -> anyhow::Result<()> {
+async fn exit_codes_and_last_messages_are_reported() -> anyhow::Result<()> {
     let world = World::new().await?;
-    let check = async |name: &str, spec, code: i32, why: &str, said: &str| {
+    let check = async |name: &str, spec, code: i32, why: &str, expected: &str| {
         world.create(name, spec).await?;
         let pod = world.phase(name, if code == 0 { "Succeeded" } else { "Failed" }).await?;
         assert_eq!(exit_code(&pod, "main"), Some(code), "{name}");
         assert_eq!(reason(&pod, "main"), why, "{name}");
-        assert!(message(&pod, "main").contains(said), "{name}: {:?}", message(&pod, "main"));
+        assert!(message(&pod, "main").contains(expected), "{name}: {:?}", message(&pod, "main"));
         anyhow::Ok(pod)
     };
     check("report", once("echo '{\"outcome\":1}' > /dev/termination-log"), 0, "Completed", "{\"outcome\":1}").await?;
@@ -117,8 +117,8 @@ async fn hooks_run_after_the_start_and_before_the_end() -> anyhow::Result<()> {
     let world = World::new().await?;
     let mut main = sh("main", "trap 'echo term >> /data/order; exit 0' TERM; while :; do sleep 0.1; done");
     main["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
-    let say = |word: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {word} >> /data/order")]}});
-    main["lifecycle"] = json!({"postStart": say("start"), "preStop": say("stop")});
+    let append = |text: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {text} >> /data/order")]}});
+    main["lifecycle"] = json!({"postStart": append("start"), "preStop": append("stop")});
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "hooks"}}]);
     world.create("hooked", json!({"volumes": volumes, "containers": [main]})).await?;
     world.ready("hooked").await?;

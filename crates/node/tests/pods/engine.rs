@@ -30,7 +30,7 @@ use crate::{
 
 pub const CASES: &[Case] = cases![
     a_container_is_one_of_the_engine_with_everything_that_its_pod_says,
-    what_cannot_start_is_told,
+    a_container_that_cannot_start_is_reported,
     an_engine_enforces_limits_too,
     a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it,
     what_a_killed_node_left_is_removed_by_the_next,
@@ -92,13 +92,13 @@ impl Podman {
         Ok(podman)
     }
 
-    fn run(&self, words: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(&self.program).args(words).output()?;
-        ensure!(output.status.success(), "podman {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    fn run(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.program).args(args).output()?;
+        ensure!(output.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Names of all containers, whatever they do.
+    /// Names of all containers, in any state.
     fn containers(&self) -> anyhow::Result<String> {
         self.run(&["ps", "--all", "--format", "{{.Names}}"])
     }
@@ -190,13 +190,13 @@ async fn an_engine_enforces_limits_too() -> anyhow::Result<()> {
     greedy["resources"] = json!({"limits": {"memory": "24Mi", "cpu": "500m"}});
     world.create("greedy", json!({"restartPolicy": "Never", "containers": [greedy]})).await?;
     let pod = world.phase("greedy", "Failed").await?;
-    // Podman's older monitor does not hear of it on control groups of version 1; then it is an error like any other.
+    // Podman's older monitor does not notice the kill on control groups of version 1; then the reason is a plain error.
     let why = reason(&pod, "main");
     assert!(exit_code(&pod, "main") == Some(137) && ["OOMKilled", "Error"].contains(&why.as_str()), "{why}");
     world.end().await
 }
 
-async fn what_cannot_start_is_told() -> anyhow::Result<()> {
+async fn a_container_that_cannot_start_is_reported() -> anyhow::Result<()> {
     let world = podman().await?.world().await?;
     let spec = |image: &str, policy: &str| {
         let main = json!({"name": "main", "image": image, "imagePullPolicy": policy});
@@ -208,9 +208,9 @@ async fn what_cannot_start_is_told() -> anyhow::Result<()> {
     let mut wrong = sh("");
     wrong["command"] = json!(["/no/such/program"]);
     world.create("wrong", json!({"restartPolicy": "Never", "containers": [wrong]})).await?;
-    let pod = world.until("never", "told", |pod| reason(pod, "main") == "ErrImageNeverPull").await?;
+    let pod = world.until("never", "the reason", |pod| reason(pod, "main") == "ErrImageNeverPull").await?;
     assert!(message(&pod, "main").contains("testenv.local/none:1"));
-    let pod = world.until("nowhere", "told", |pod| reason(pod, "main") == "ErrImagePull").await?;
+    let pod = world.until("nowhere", "the reason", |pod| reason(pod, "main") == "ErrImagePull").await?;
     assert!(message(&pod, "main").contains("127.0.0.1:1"), "{}", message(&pod, "main"));
     let pod = world.phase("wrong", "Failed").await?;
     assert_eq!((exit_code(&pod, "main"), reason(&pod, "main").as_str()), (Some(128), "StartError"));
@@ -232,8 +232,8 @@ async fn a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it() -> an
     world.ready("gentle").await?;
     world.ready("stubborn").await?;
 
-    let words = |text: &[&str]| text.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let run = words(&["sh", "-c", "cat; id -u; echo problem >&2; exit 3"]);
+    let owned = |text: &[&str]| text.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
+    let run = owned(&["sh", "-c", "cat; id -u; echo problem >&2; exit 3"]);
     let mut exec = world.node.exec(&world.namespace, "gentle", "main", run, false, true).await?;
     let mut stdin = exec.stdin.take().context("no standard input")?;
     stdin.write_all(b"typed\n").await?;
@@ -245,7 +245,7 @@ async fn a_container_of_an_engine_is_asked_to_end_and_commands_run_in_it() -> an
 
     // An engine sets the size of a terminal of its own, a moment later.
     let script = "read word; until [ \"$(stty size)\" = '43 132' ]; do sleep 0.1; done; echo got $word; exit 4";
-    let run = words(&["sh", "-c", script]);
+    let run = owned(&["sh", "-c", script]);
     let mut exec = world.node.exec(&world.namespace, "gentle", "main", run, true, true).await?;
     exec.resize.as_ref().context("no terminal")?.to(132, 43)?;
     exec.stdin.as_mut().context("no standard input")?.write_all(b"hello\n").await?;

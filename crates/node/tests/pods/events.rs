@@ -5,9 +5,9 @@ use testenv::{cases, runner::Case};
 
 use crate::world::{World, once, sh};
 
-pub const CASES: &[Case] = cases![the_life_of_a_pod_is_told, what_goes_wrong_is_told];
+pub const CASES: &[Case] = cases![the_life_of_a_pod_is_recorded_in_events, failures_are_recorded_in_events];
 
-async fn the_life_of_a_pod_is_told() -> anyhow::Result<()> {
+async fn the_life_of_a_pod_is_recorded_in_events() -> anyhow::Result<()> {
     let world = World::new().await?;
     let script = "trap exit TERM; test -e /data/again || { touch /data/again; exit 3; }; while :; do sleep 0.1; done";
     let mut main = sh("main", script);
@@ -24,15 +24,15 @@ async fn the_life_of_a_pod_is_told() -> anyhow::Result<()> {
         format!("Normal Pulled spec.containers{{main}} {pulled} x2"),
         "Normal Started spec.containers{main} Started container main x2".to_owned(),
     ];
-    world.told(&pod, &begun).await?;
+    world.wait_for_events(&pod, &begun).await?;
     world.delete("told").await?;
     world.gone("told").await?;
     let ended = ["Normal Killing spec.containers{main} Stopping container main".to_owned()];
-    world.told(&pod, &[&begun[..], &ended].concat()).await?;
+    world.wait_for_events(&pod, &[&begun[..], &ended].concat()).await?;
     world.end().await
 }
 
-async fn what_goes_wrong_is_told() -> anyhow::Result<()> {
+async fn failures_are_recorded_in_events() -> anyhow::Result<()> {
     let world = World::new().await?;
     let mut sick = sh("main", "trap exit TERM; while :; do sleep 0.1; done");
     sick["startupProbe"] = json!({"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1});
@@ -44,10 +44,12 @@ async fn what_goes_wrong_is_told() -> anyhow::Result<()> {
     let late = json!({"activeDeadlineSeconds": 1, "restartPolicy": "Never", "containers": [sh("main", "sleep 60")]});
     let late = world.create("late", late).await?;
 
-    world.told_also(&sick, "Warning Unhealthy spec.containers{main} Startup probe failed: ").await?;
-    world.told_also(&sick, "Normal Killing spec.containers{main} Container main failed its startup probe").await?;
-    world.told_also(&broken, "Warning Failed spec.containers{main} exec: \"/no/such/program\": not found").await?;
-    world.told_also(&crashes, "Warning BackOff spec.containers{main} back-off 10s restarting failed container").await?;
-    world.told_also(&late, "Warning DeadlineExceeded - Pod was active on the node longer").await?;
+    world.wait_for_event(&sick, "Warning Unhealthy spec.containers{main} Startup probe failed: ").await?;
+    world.wait_for_event(&sick, "Normal Killing spec.containers{main} Container main failed its startup probe").await?;
+    world.wait_for_event(&broken, "Warning Failed spec.containers{main} exec: \"/no/such/program\": not found").await?;
+    world
+        .wait_for_event(&crashes, "Warning BackOff spec.containers{main} back-off 10s restarting failed container")
+        .await?;
+    world.wait_for_event(&late, "Warning DeadlineExceeded - Pod was active on the node longer").await?;
     world.end().await
 }

@@ -15,7 +15,7 @@ const NOBODY: u32 = 65534;
 
 pub const CASES: &[Case] = cases![
     a_container_sees_the_machine_read_only_and_nothing_of_the_platform,
-    the_isolation_is_told_in_a_sentence,
+    the_isolation_is_described_in_a_sentence,
     system_calls_that_hardly_any_program_needs_are_refused,
     a_node_without_root_runs_pods_in_user_namespaces,
 ];
@@ -50,10 +50,13 @@ async fn a_container_sees_the_machine_read_only_and_nothing_of_the_platform() ->
     world.end().await
 }
 
-async fn the_isolation_is_told_in_a_sentence() -> anyhow::Result<()> {
+async fn the_isolation_is_described_in_a_sentence() -> anyhow::Result<()> {
     let world = World::new().await?;
-    let said = world.node.isolation().to_string();
-    assert!(said.contains("read-only view of this machine's files") && !said.contains('\n'), "{said}");
+    let description = world.node.isolation().to_string();
+    assert!(
+        description.contains("read-only view of this machine's files") && !description.contains('\n'),
+        "{description}"
+    );
     world.end().await
 }
 
@@ -74,8 +77,8 @@ async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Res
     sleeps["terminationGracePeriodSeconds"] = json!(0);
     world.create("sleeps", sleeps).await?;
     world.ready("sleeps").await?;
-    let words = ["unshare", "--user", "true"].map(str::to_owned).to_vec();
-    let exec = world.node.exec(&world.namespace, "sleeps", "main", words, false, false).await?;
+    let args = ["unshare", "--user", "true"].map(str::to_owned).to_vec();
+    let exec = world.node.exec(&world.namespace, "sleeps", "main", args, false, false).await?;
     assert_eq!(exec.status.await?, 1);
     world.end().await
 }
@@ -96,9 +99,9 @@ async fn a_node_without_root_runs_pods_in_user_namespaces() -> anyhow::Result<()
         command.uid(NOBODY).gid(NOBODY);
     })
     .await?;
-    let said = wait_for_line(&host, "isolation").await?;
-    assert!(said.contains("processes run as your user"), "{said}");
-    assert!(said.contains("no cgroups for them are delegated to your user"), "{said}");
+    let line = wait_for_line(&host, "isolation").await?;
+    assert!(line.contains("processes run as your user"), "{line}");
+    assert!(line.contains("no cgroups for them are delegated to your user"), "{line}");
     let mut spec = once(
         "id -u; touch /data/file && stat -c %u /data/file; touch /usr/x 2>/dev/null || echo guarded; touch /data/done; exec sleep 600",
     );
@@ -117,8 +120,8 @@ async fn a_node_without_root_runs_pods_in_user_namespaces() -> anyhow::Result<()
     // The log may follow the container by a moment.
     soon("the log has its last line", || log().contains("guarded")).await?;
     let log = log();
-    let said: Vec<&str> = log.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
-    assert_eq!(said, ["1000", "1000", "guarded"]);
+    let messages: Vec<&str> = log.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
+    assert_eq!(messages, ["1000", "1000", "guarded"]);
     drop(host);
     world.end().await
 }

@@ -22,11 +22,11 @@ fn limited(script: &str, limits: &Value) -> Value {
 
 /// Whether memory and processors can be limited here, as the node reports it.
 fn enforced(world: &World) -> bool {
-    let said = world.node.isolation().to_string();
-    let enforced = said.contains("memory and CPU limits are enforced");
+    let description = world.node.isolation().to_string();
+    let enforced = description.contains("memory and CPU limits are enforced");
     if !enforced {
-        assert!(said.contains("no control groups"), "{said}");
-        println!("limits are not looked at on this machine: {said}");
+        assert!(description.contains("no control groups"), "{description}");
+        println!("limits are not looked at on this machine: {description}");
     }
     enforced
 }
@@ -89,11 +89,11 @@ async fn processors_and_processes_are_limited_and_commands_share_the_limits() ->
     let times = throttled.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap_or("0");
     assert!(times.parse::<u32>()? > 0, "{throttled}");
 
-    let words = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
-    let mut exec = world.node.exec(&world.namespace, "busy", "main", words, false, false).await?;
-    let mut said = String::new();
-    exec.stdout.read_to_string(&mut said).await?;
-    assert_eq!(groups(&said), own, "a command is limited with its container");
+    let args = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
+    let mut exec = world.node.exec(&world.namespace, "busy", "main", args, false, false).await?;
+    let mut stdout = String::new();
+    exec.stdout.read_to_string(&mut stdout).await?;
+    assert_eq!(groups(&stdout), own, "a command is limited with its container");
     exec.status.await?;
 
     let node = own[0].parent().map(PathBuf::from).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Pods on a real API server, run by the node. There is no kubelet, no scheduler and no controller: whatever happens to
-//! a Pod here, the case or the node did it.
+//! Pods on a real API server, run by the node. There is no kubelet, no scheduler and no controller: every change of
+//! a Pod comes from the case or the node.
 //!
 //! This program is more than the cases: the node starts it for containers, containers run it as a server, and a case
 //! that kills a node runs the node in a process of its own.
@@ -17,8 +17,8 @@ mod endings;
 mod engine;
 mod events;
 mod isolation;
+mod lifecycle;
 mod limits;
-mod lives;
 mod logs;
 mod many;
 mod probes;
@@ -33,15 +33,15 @@ use std::process::ExitCode;
 const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    match words.next().as_deref() {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
         Some(kubeopencode_node::CONTAINER_ARGUMENT) => ExitCode::from(kubeopencode_node::container_main()),
-        Some("serve") => world::serve(&words.collect::<Vec<_>>()),
-        Some("serve-tls") => probes::serve_tls(&words.collect::<Vec<_>>()),
-        Some("host-a-node") => restart::host(&words.collect::<Vec<_>>()),
+        Some("serve") => world::serve(&args.collect::<Vec<_>>()),
+        Some("serve-tls") => probes::serve_tls(&args.collect::<Vec<_>>()),
+        Some("host-a-node") => restart::host(&args.collect::<Vec<_>>()),
         _ => testenv::runner::run(
             [
-                lives::CASES,
+                lifecycle::CASES,
                 endings::CASES,
                 probes::CASES,
                 events::CASES,

@@ -45,10 +45,10 @@ async fn readiness_follows_the_probe() -> anyhow::Result<()> {
     let pod = world.ready("served").await?;
     assert_eq!(container(&pod, "main").started, Some(true));
     let run = async |command: &[&str]| {
-        let words = command.iter().map(|&word| word.to_owned()).collect();
+        let args = command.iter().map(|&arg| arg.to_owned()).collect();
         world
             .node
-            .exec(&world.namespace, "served", "main", words, false, false)
+            .exec(&world.namespace, "served", "main", args, false, false)
             .await?
             .status
             .await
@@ -112,13 +112,13 @@ async fn a_probe_by_https_takes_any_certificate() -> anyhow::Result<()> {
 }
 
 /// `serve-tls ADDRESS:PORT`: a web server with a self-signed certificate.
-pub fn serve_tls(words: &[String]) -> ExitCode {
-    let made = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+pub fn serve_tls(args: &[String]) -> ExitCode {
+    let generated = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(generated.signing_key.serialize_der()));
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = Arc::new(builder.with_single_cert(vec![made.cert.der().clone()], key).unwrap());
-    let listener = TcpListener::bind(&words[0]).unwrap();
+    let config = Arc::new(builder.with_single_cert(vec![generated.cert.der().clone()], key).unwrap());
+    let listener = TcpListener::bind(&args[0]).unwrap();
     for mut stream in listener.incoming().map_while(Result::ok) {
         let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = Stream::new(&mut connection, &mut stream);

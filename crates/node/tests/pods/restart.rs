@@ -1,4 +1,4 @@
-//! The platform ends, in whatever way, and starts again.
+//! The platform ends, regularly or by a kill, and starts again.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -36,10 +36,10 @@ impl Host {
         adjust(command.stdout(Stdio::piped()));
         let mut child = command.spawn()?;
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (seen, stdout) = (Arc::clone(&lines), child.stdout.take());
+        let (sink, stdout) = (Arc::clone(&lines), child.stdout.take());
         std::thread::spawn(move || {
             for line in stdout.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
-                seen.lock().unwrap().push(line);
+                sink.lock().unwrap().push(line);
             }
         });
         let host = Self { child, lines };
@@ -57,13 +57,13 @@ impl Drop for Host {
 
 pub async fn wait_for_line(host: &Host, beginning: &str) -> anyhow::Result<String> {
     let find = || host.lines.lock().unwrap().iter().find(|line| line.starts_with(beginning)).cloned();
-    soon(&format!("the node says {beginning}"), || find().is_some()).await?;
+    soon(&format!("the node prints {beginning}"), || find().is_some()).await?;
     Ok(find().unwrap_or_default())
 }
 
 /// `host-a-node KUBECONFIG NAME ROOT NETWORK [ENGINE]`: runs a node until it is killed.
-pub fn host(words: &[String]) -> ExitCode {
-    let [config, name, root, network, engine @ ..] = words else { return ExitCode::FAILURE };
+pub fn host(args: &[String]) -> ExitCode {
+    let [config, name, root, network, engine @ ..] = args else { return ExitCode::FAILURE };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let config = kube::config::Kubeconfig::read_from(config).unwrap();
@@ -179,6 +179,6 @@ async fn a_shutdown_ends_everything() -> anyhow::Result<()> {
     assert!(!runs(&mark), "something outlived the node");
     let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, &namespace);
     let status = pods.get("gentle").await?.status.unwrap_or_default();
-    assert_eq!(status.phase.as_deref(), Some("Running"), "what became of it is said at the next start");
+    assert_eq!(status.phase.as_deref(), Some("Running"), "the outcome is reported at the next start");
     Ok(())
 }

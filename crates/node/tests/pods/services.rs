@@ -45,17 +45,17 @@ async fn a_service_leads_to_ready_pods_in_turn() -> anyhow::Result<()> {
         world.create_with(name, json!({"labels": {"app": "web"}}), json!({"containers": [main]})).await?;
     }
     let both = async {
-        let mut seen = std::collections::BTreeSet::new();
-        while seen.len() < 2 {
+        let mut answers = std::collections::BTreeSet::new();
+        while answers.len() < 2 {
             if let Ok(answer) = ask(&address).await {
-                seen.insert(answer);
+                answers.insert(answer);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        seen
+        answers
     };
-    let seen = tokio::time::timeout(crate::world::LIMIT, both).await?;
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["one", "two"]);
+    let answers = tokio::time::timeout(crate::world::LIMIT, both).await?;
+    assert_eq!(answers.into_iter().collect::<Vec<_>>(), ["one", "two"]);
     for name in ["one", "two"] {
         world.delete(name).await?;
     }

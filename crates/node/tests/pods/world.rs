@@ -166,25 +166,25 @@ impl World {
 
     /// Waits until the events of a Pod are exactly these, the earliest first. Each line is the type of an event, its
     /// reason, the part of the Pod, its message, and its count if more than one.
-    pub async fn told(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
-        self.until_told(pod, &format!("{expected:#?}"), |said| said == expected).await
+    pub async fn wait_for_events(&self, pod: &Pod, expected: &[String]) -> anyhow::Result<()> {
+        self.until_events(pod, &format!("{expected:#?}"), |lines| lines == expected).await
     }
 
     /// Waits for an event that begins like this.
-    pub async fn told_also(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
-        self.until_told(pod, beginning, |said| said.iter().any(|line| line.starts_with(beginning))).await
+    pub async fn wait_for_event(&self, pod: &Pod, beginning: &str) -> anyhow::Result<()> {
+        self.until_events(pod, beginning, |lines| lines.iter().any(|line| line.starts_with(beginning))).await
     }
 
-    async fn until_told(&self, pod: &Pod, goal: &str, reached: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
+    async fn until_events(&self, pod: &Pod, goal: &str, reached: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
         let about = format!("involvedObject.uid={}", pod.metadata.uid.clone().unwrap_or_default());
         let begun = Instant::now();
         loop {
             let events = self.api::<Event>().list(&ListParams::default().fields(&about)).await?;
-            let said: Vec<String> = events.items.iter().map(line).collect();
-            if reached(&said) {
+            let lines: Vec<String> = events.items.iter().map(line).collect();
+            if reached(&lines) {
                 return Ok(());
             }
-            anyhow::ensure!(begun.elapsed() < LIMIT, "nobody is told {goal} but {said:#?}");
+            anyhow::ensure!(begun.elapsed() < LIMIT, "no event {goal} but {lines:#?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -198,12 +198,12 @@ impl World {
 
 /// An event as a line.
 fn line(event: &Event) -> String {
-    let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "-".to_owned());
+    let column = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let part = &event.involved_object.field_path;
-    let words = [word(&event.type_), word(&event.reason), word(part), word(&event.message)].join(" ");
+    let text = [column(&event.type_), column(&event.reason), column(part), column(&event.message)].join(" ");
     match event.count {
-        Some(count) if count > 1 => format!("{words} x{count}"),
-        _ => words,
+        Some(count) if count > 1 => format!("{text} x{count}"),
+        _ => text,
     }
 }
 
@@ -257,14 +257,14 @@ pub fn last_exit_code(pod: &Pod, name: &str) -> Option<i32> {
 }
 
 /// Whether a process of the machine has this text in its command line.
-pub fn runs(word: &str) -> bool {
-    process(word).is_some()
+pub fn runs(needle: &str) -> bool {
+    process(needle).is_some()
 }
 
 /// The directory of a process with this text in its command line.
-pub fn process(word: &str) -> Option<PathBuf> {
+pub fn process(needle: &str) -> Option<PathBuf> {
     let has_word =
-        |dir: &PathBuf| std::fs::read(dir.join("cmdline")).is_ok_and(|line| contains(&line, word.as_bytes()));
+        |dir: &PathBuf| std::fs::read(dir.join("cmdline")).is_ok_and(|line| contains(&line, needle.as_bytes()));
     processes().find(has_word)
 }
 
@@ -273,8 +273,8 @@ pub fn processes() -> impl Iterator<Item = PathBuf> {
     all.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok()).map(|entry| entry.path())
 }
 
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part == word)
+fn contains(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|part| part == needle)
 }
 
 /// Whether the node can take on other users. Where it cannot, containers live in user namespaces.
@@ -294,16 +294,16 @@ pub async fn soon(what: &str, reached: impl Fn() -> bool) -> anyhow::Result<()> 
 }
 
 /// `serve ADDRESS:PORT TEXT [FILE]`: a web server in a container. With a file, it answers 500 as long as that exists.
-pub fn serve(words: &[String]) -> ExitCode {
-    let listener = TcpListener::bind(&words[0]).unwrap();
+pub fn serve(args: &[String]) -> ExitCode {
+    let listener = TcpListener::bind(&args[0]).unwrap();
     println!("listening");
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { continue };
         let mut request = [0; 4096];
         let _ = stream.read(&mut request);
-        let sick = words.get(2).is_some_and(|file| Path::new(file).exists());
+        let sick = args.get(2).is_some_and(|file| Path::new(file).exists());
         let code = if sick { "500 Sick" } else { "200 OK" };
-        let text = &words[1];
+        let text = &args[1];
         let _ = write!(stream, "HTTP/1.1 {code}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len());
     }
     ExitCode::SUCCESS

@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// A namespace on an API server without controllers: whatever it stores, it stores as it was asked to.
+/// A namespace on an API server without controllers: objects are stored as they were sent.
 pub struct Oracle {
     client: Client,
     pub namespace: String,

@@ -109,9 +109,9 @@ fn without_descriptions(table: &mut Value) {
 }
 
 async fn create(oracle: &Oracle, path: &str, object: Value, status: Option<Value>) -> anyhow::Result<()> {
-    let made = oracle.ask(Method::POST, path, &object).await?.granted().with_context(|| object.to_string())?;
+    let created = oracle.ask(Method::POST, path, &object).await?.granted().with_context(|| object.to_string())?;
     if let Some(status) = status {
-        let name = made["metadata"]["name"].as_str().unwrap_or_default();
+        let name = created["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("{path}/{name}/status");
         oracle.ask(Method::PATCH, &path, &json!({ "status": status })).await?.granted().with_context(|| path)?;
     }

@@ -48,17 +48,17 @@ fn config(model: &ScriptedModel) -> Value {
 pub struct Client<'a> {
     url: String,
     password: &'a str,
-    words: Vec<&'a str>,
+    args: Vec<&'a str>,
     environment: Vec<(&'a str, String)>,
 }
 
 impl<'a> Client<'a> {
     pub fn new(url: String) -> Self {
-        Self { url, password: PASSWORD, words: Vec::new(), environment: Vec::new() }
+        Self { url, password: PASSWORD, args: Vec::new(), environment: Vec::new() }
     }
 
-    pub fn word(mut self, word: &'a str) -> Self {
-        self.words.push(word);
+    pub fn arg(mut self, arg: &'a str) -> Self {
+        self.args.push(arg);
         self
     }
 
@@ -72,9 +72,9 @@ impl<'a> Client<'a> {
     }
 
     async fn run_until(self, stop: impl Future<Output = ()>) -> (RunReport, String) {
-        let mut words = vec!["--attach", self.url.as_str()];
-        words.extend(self.words);
-        let arguments = Arguments::parse(&words).unwrap();
+        let mut args = vec!["--attach", self.url.as_str()];
+        args.extend(self.args);
+        let arguments = Arguments::parse(&args).unwrap();
         let settings = Settings::from_env(&lookup(&self.environment)).unwrap();
         let password = Some(self.password.to_owned());
         let mut out = Vec::new();
@@ -88,14 +88,14 @@ impl<'a> Client<'a> {
 /// An ending: a prompt, settings, and the expected outcome.
 struct Ending {
     prompt: &'static str,
-    words: &'static [&'static str],
+    args: &'static [&'static str],
     setting: Option<(&'static str, &'static str)>,
     reason: Reason,
     message: &'static str,
 }
 
 const fn ending(prompt: &'static str, reason: Reason, message: &'static str) -> Ending {
-    Ending { prompt, words: &[], setting: None, reason, message }
+    Ending { prompt, args: &[], setting: None, reason, message }
 }
 
 const fn ending_with(
@@ -104,7 +104,7 @@ const fn ending_with(
     reason: Reason,
     message: &'static str,
 ) -> Ending {
-    Ending { prompt, words: &[], setting: Some(setting), reason, message }
+    Ending { prompt, args: &[], setting: Some(setting), reason, message }
 }
 
 const ENDINGS: &[Ending] = &[
@@ -130,35 +130,35 @@ const ENDINGS: &[Ending] = &[
     ),
     Ending {
         prompt: "[[bash cmd=\"ask-me by flag\"]] [[say allowed]]",
-        words: &["--auto"],
+        args: &["--auto"],
         setting: None,
         reason: Reason::Succeeded,
         message: "finished",
     },
     Ending {
         prompt: "[[say nobody hears it]]",
-        words: &["--model", "dead/gone"],
+        args: &["--model", "dead/gone"],
         setting: Some((env::STALL_TIMEOUT_SECONDS, "15")),
         reason: Reason::NoProgress,
         message: "asked again",
     },
     Ending {
         prompt: "[[say x]]",
-        words: &["--model", "nope/x"],
+        args: &["--model", "nope/x"],
         setting: None,
         reason: Reason::SessionError,
         message: "Model not found: nope/x",
     },
     Ending {
         prompt: "[[say x]]",
-        words: &["--agent", "nope"],
+        args: &["--agent", "nope"],
         setting: None,
         reason: Reason::SessionError,
         message: "Agent not found",
     },
     Ending {
         prompt: "[[say x]]",
-        words: &["--session", "ses_0000000000000000000000000000"],
+        args: &["--session", "ses_0000000000000000000000000000"],
         setting: None,
         reason: Reason::SessionGone,
         message: "not found",
@@ -167,12 +167,12 @@ const ENDINGS: &[Ending] = &[
 
 async fn check_ending(server: &Server, number: usize, ending: &Ending) -> Result<(), String> {
     let title = format!("ending {number}");
-    let mut client = Client::new(server.url()).word("--title").word(&title);
-    client.words.extend(ending.words);
+    let mut client = Client::new(server.url()).arg("--title").arg(&title);
+    client.args.extend(ending.args);
     if let Some((name, value)) = ending.setting {
         client = client.set(name, value);
     }
-    let (outcome, log) = client.word(ending.prompt).run().await;
+    let (outcome, log) = client.arg(ending.prompt).run().await;
     if outcome.reason == ending.reason && outcome.message.contains(ending.message) {
         return Ok(());
     }
@@ -185,7 +185,7 @@ async fn check_tool_call(server: &Server) {
     let system = server.home.path().join("context.md");
     std::fs::write(&system, "The colour is heliotrope.").unwrap();
     let client = client.set(env::KUBEOPENCODE_SYSTEM_FILE, &system.display().to_string());
-    let (outcome, log) = client.word("[[write path=hello.txt text=\"hi there\"]] [[say All is written]]").run().await;
+    let (outcome, log) = client.arg("[[write path=hello.txt text=\"hi there\"]] [[say All is written]]").run().await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
     assert_eq!(std::fs::read_to_string(server.workspace.join("hello.txt")).unwrap(), "hi there");
     assert_eq!(
@@ -199,21 +199,20 @@ async fn check_tool_call(server: &Server) {
     let task = json!({"namespace": null, "name": "hello", "uid": "uid-1", "epoch": "2"});
     assert_eq!((&stored["title"], &stored["metadata"]["task"]), (&json!("hello"), &task));
 
-    let (again, _) =
-        Client::new(server.url()).word("--session").word(&session).word("[[say Second answer]]").run().await;
+    let (again, _) = Client::new(server.url()).arg("--session").arg(&session).arg("[[say Second answer]]").run().await;
     assert_eq!((again.summary.as_str(), again.usage.messages), ("Second answer", 1), "only the new answer counts");
     assert_eq!(again.session, Some(session));
 }
 
-/// A directory of the Task's Pod is on the server before the agent starts, and the model hears nothing of how it came.
+/// A directory of the Task's Pod is on the server before the agent starts, and the model gets no trace of the transfer.
 async fn check_delivery(server: &Server, model: &ScriptedModel) {
     let here = tempfile::tempdir().unwrap();
     let tree = here.path().join(".kubeopencode/tasks/fix");
     std::fs::create_dir_all(tree.join("docs")).unwrap();
     std::fs::write(tree.join("docs/it's a $(guide).md"), "The password is heliotrope.\n").unwrap();
     std::fs::write(tree.join("big"), vec![7; 300_000]).unwrap();
-    let words = ["--attach", &server.url(), "[[bash cmd=\"cat .kubeopencode/tasks/fix/docs/*\"]] [[say read]]"];
-    let arguments = Arguments::parse(&words).unwrap();
+    let args = ["--attach", &server.url(), "[[bash cmd=\"cat .kubeopencode/tasks/fix/docs/*\"]] [[say read]]"];
+    let arguments = Arguments::parse(&args).unwrap();
     let environment =
         [(env::WORKSPACE_DIR, here.path().display().to_string()), (env::DELIVERY_DIR, tree.display().to_string())];
     let mut settings = Settings::from_env(&lookup(&environment)).unwrap();
@@ -268,9 +267,9 @@ async fn check_removal(server: &Server, client: &OpenCode) {
     let lines = removals(&workspace, &["fix".to_owned(), "never-there".to_owned()]);
     let command = lines.join("; ").replace("/tools/kubeopencode unpack", &receiver().join(" "));
     let session = client.create(&json!({"title": "removal"})).await.unwrap().id;
-    let said = client.shell(&session, "build", &command).await.unwrap();
+    let output = client.shell(&session, "build", &command).await.unwrap();
     client.delete(&session).await.unwrap();
-    assert_eq!(said.lines().filter(|line| line.trim() == "removed").count(), 2, "{said}");
+    assert_eq!(output.lines().filter(|line| line.trim() == "removed").count(), 2, "{output}");
     assert!(there(DELIVERIES).await.is_empty());
 }
 
@@ -282,7 +281,7 @@ async fn check_bytes(server: &Server, model: &ScriptedModel) {
     let file = file.display().to_string();
     let (outcome, log) = Client::new(server.url()).set(env::PROMPT_FILE, &file).run().await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
-    let (outcome, log) = Client::new(server.url()).word("--prompt-file").word(&file).run().await;
+    let (outcome, log) = Client::new(server.url()).arg("--prompt-file").arg(&file).run().await;
     assert_eq!((outcome.reason, log.contains("ok")), (Reason::Succeeded, true), "{outcome:?}\n{log}");
     let requests: Vec<String> = model.requests().iter().map(Value::to_string).collect();
     let sent = Value::from(prompt).to_string();
@@ -291,7 +290,7 @@ async fn check_bytes(server: &Server, model: &ScriptedModel) {
 }
 
 async fn check_abort(server: &Server, title: &str, method: &str, path: &str, expected: Reason) {
-    let run = Client::new(server.url()).word("--title").word(title).word("[[hang]] until it is disturbed").run();
+    let run = Client::new(server.url()).arg("--title").arg(title).arg("[[hang]] until it is disturbed").run();
     let disturb = async {
         let session = until("the session is busy", LIMIT, || async {
             let session = server.session(title).await?;
@@ -309,7 +308,7 @@ async fn check_stop_inside(server: &Server) {
         until("the tool runs", LIMIT, || async { server.workspace.join("stopped.mark").exists().then_some(()) }).await;
     };
     let prompt = "[[write path=stopped.txt text=x]] [[bash cmd=\"echo > stopped.mark; sleep 100\"]]";
-    let client = Client::new(server.url()).word("--title").word("stop inside").word(prompt);
+    let client = Client::new(server.url()).arg("--title").arg("stop inside").arg(prompt);
     let (outcome, log) = client.run_until(stop).await;
     assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Stopped, 143));
     let ReportedUsage { tokens, messages, files_changed, .. } = &outcome.usage;
@@ -320,7 +319,7 @@ async fn check_stop_inside(server: &Server) {
 async fn check_five_at_once(server: &Server) {
     let prompts: Vec<String> =
         (0..5).map(|number| format!("[[write path=five-{number}.txt text={number}]] [[say done {number}]]")).collect();
-    let runs = prompts.iter().map(|prompt| Client::new(server.url()).word(prompt).run());
+    let runs = prompts.iter().map(|prompt| Client::new(server.url()).arg(prompt).run());
     for (number, (outcome, log)) in join_all(runs).await.into_iter().enumerate() {
         assert_eq!((outcome.reason, outcome.summary), (Reason::Succeeded, format!("done {number}")), "{log}");
         let file = server.workspace.join(format!("five-{number}.txt"));
@@ -333,10 +332,10 @@ async fn check_signal(server: &Server, signal: Signal, name: &str) {
     let record = server.home.path().join(format!("outcome-{name}"));
     let prompt = format!("[[bash cmd=\"echo $$ > {name}.pid; sleep 100\"]] [[say never]]");
     let url = server.url();
-    let words = ["run", "--attach", &url, "--title", name, "--format", "json", &prompt];
+    let args = ["run", "--attach", &url, "--title", name, "--format", "json", &prompt];
     let record_path = record.display().to_string();
     let environment = [(env::OUTCOME_FILE, record_path.as_str()), (env::OPENCODE_SERVER_PASSWORD, PASSWORD)];
-    let helper = Helper::start(command("attach", &words, &environment));
+    let helper = Helper::start(command("attach", &args, &environment));
     let pid = until("the tool runs", LIMIT, || async {
         let text = std::fs::read_to_string(server.workspace.join(format!("{name}.pid"))).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
@@ -372,8 +371,8 @@ async fn check_record(server: &Server) {
 
 /// Subagents of subagents are found, and asked for their tokens.
 async fn check_descendants(server: &Server) {
-    let words = ["--attach", &server.url()];
-    let arguments = Arguments::parse(&words).unwrap();
+    let args = ["--attach", &server.url()];
+    let arguments = Arguments::parse(&args).unwrap();
     let settings = Settings::from_env(&lookup(&[])).unwrap();
     let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();
     let mut line: Vec<String> = Vec::new();
@@ -389,20 +388,20 @@ async fn check_descendants(server: &Server) {
 }
 
 async fn check_refusals(server: &Server) {
-    let mut wrong = Client::new(server.url()).word("[[say x]]");
+    let mut wrong = Client::new(server.url()).arg("[[say x]]");
     wrong.password = "wrong";
     let (outcome, _) = wrong.run().await;
     assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Unauthorized, 13), "{outcome:?}");
     let (outcome, _) = Client::new(server.url()).run().await;
     assert_eq!(outcome.reason, Reason::BadInvocation, "an empty prompt: {outcome:?}");
     let nobody = format!("http://127.0.0.1:{}", free_port());
-    let (outcome, _) = Client::new(nobody).set(env::START_TIMEOUT_SECONDS, "1").word("x").run().await;
+    let (outcome, _) = Client::new(nobody).set(env::START_TIMEOUT_SECONDS, "1").arg("x").run().await;
     assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}");
 }
 
 async fn check_broken_config() {
     let server = Server::start(json!({"model": 42}));
-    let (outcome, log) = Client::new(server.url()).word("[[say x]]").run().await;
+    let (outcome, log) = Client::new(server.url()).arg("[[say x]]").run().await;
     assert_eq!(outcome.reason, Reason::ServerMisconfigured, "{outcome:?}\n{log}");
     assert!(outcome.message.contains("ConfigInvalidError"), "{}", outcome.message);
 }
@@ -438,12 +437,12 @@ async fn attach_counts_what_a_command_changed_in_a_repository() {
     let model = ScriptedModel::start().await.unwrap();
     let server = Server::start(config(&model));
     std::fs::write(server.workspace.join("poem.txt"), "roses\nviolets\n").unwrap();
-    for words in ["init -q", "add poem.txt", "-c user.name=a -c user.email=a@example.com commit -qm poem"] {
-        let git = Command::new("git").args(words.split(' ')).current_dir(&server.workspace).status().unwrap();
-        assert!(git.success(), "git {words}");
+    for args in ["init -q", "add poem.txt", "-c user.name=a -c user.email=a@example.com commit -qm poem"] {
+        let git = Command::new("git").args(args.split(' ')).current_dir(&server.workspace).status().unwrap();
+        assert!(git.success(), "git {args}");
     }
     let prompt = "[[bash cmd=\"seq 3 >numbers.txt; rm poem.txt\"]] [[say Counted]]";
-    let (outcome, log) = Client::new(server.url()).word(prompt).run().await;
+    let (outcome, log) = Client::new(server.url()).arg(prompt).run().await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
     let ReportedUsage { files_changed, additions, deletions, .. } = outcome.usage;
     assert_eq!((files_changed, additions, deletions), (2, Some(3), Some(2)), "{log}");
@@ -463,7 +462,7 @@ async fn attach_survives_what_happens_to_a_server() {
     let url = format!("http://127.0.0.1:{port}");
 
     // The client is there before the server.
-    let early = Client::new(url.clone()).word("[[say here I am]]").run();
+    let early = Client::new(url.clone()).arg("[[say here I am]]").run();
     let config = config(&model);
     let start = async {
         refuse_one(port).await;
@@ -481,7 +480,7 @@ async fn attach_survives_what_happens_to_a_server() {
         .await;
     };
     let hanging = |title: &'static str, lost: &'static str| {
-        Client::new(url.clone()).set(env::SERVER_LOST_SECONDS, lost).word("--title").word(title).word("[[hang]] here")
+        Client::new(url.clone()).set(env::SERVER_LOST_SECONDS, lost).arg("--title").arg(title).arg("[[hang]] here")
     };
 
     // Frozen: nothing answers, nothing closes the connection.

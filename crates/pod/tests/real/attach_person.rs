@@ -11,9 +11,9 @@ use crate::support::{LIMIT, until};
 pub async fn check_person(server: &Server) {
     let run = Client::new(server.url())
         .set(env::APPROVAL_MODE, "Wait")
-        .word("--title")
-        .word("person")
-        .word("[[bash cmd=\"ask-me nicely\"]] [[say somebody said yes]]")
+        .arg("--title")
+        .arg("person")
+        .arg("[[bash cmd=\"ask-me nicely\"]] [[say somebody said yes]]")
         .run();
     let person = async {
         let session = until("the session", LIMIT, || async { server.session("person").await }).await;
@@ -35,7 +35,7 @@ pub async fn check_person(server: &Server) {
 pub async fn check_always(server: &Server) {
     let prompt = "[[bash cmd=\"echo unasked\"]] [[bash cmd=\"deny-me now\"]] [[say both were told]]";
     let run =
-        Client::new(server.url()).set(env::APPROVAL_MODE, "Always").word("--title").word("always").word(prompt).run();
+        Client::new(server.url()).set(env::APPROVAL_MODE, "Always").arg("--title").arg("always").arg(prompt).run();
     let person = async {
         let session = until("the session", LIMIT, || async { server.session("always").await }).await;
         let asked = until("the request", LIMIT, || async {

@@ -55,7 +55,7 @@ async fn a_run_on_a_server_ends_when_its_budget_is_used_up() {
     let session = stopped.session.unwrap();
     until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await).then_some(()) }).await;
 
-    // Who did not hear the events counts the same.
+    // A meter that missed the events counts the same.
     let settings = Settings::from_env(&lookup(&[])).unwrap();
     let arguments = Arguments::parse(&["--attach", &server.url(), "x"]).unwrap();
     let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();
@@ -103,10 +103,10 @@ async fn a_standalone_run_ends_when_its_budget_is_used_up() {
     let helper = Helper::start(command);
     let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(90))).await.unwrap();
     let outcome = outcome(&recorded);
-    let said = format!("{outcome:?}\n{}{}", finished.stdout, finished.stderr);
-    assert_eq!((finished.code, outcome.reason), (Some(15), Reason::BudgetExceeded), "{said}");
-    assert!(outcome.message.contains(" of 100 tokens, which is all that its budget allows"), "{said}");
-    assert!(tokens(&outcome) >= 100 && outcome.session.is_some(), "{said}");
+    let details = format!("{outcome:?}\n{}{}", finished.stdout, finished.stderr);
+    assert_eq!((finished.code, outcome.reason), (Some(15), Reason::BudgetExceeded), "{details}");
+    assert!(outcome.message.contains(" of 100 tokens, which is all that its budget allows"), "{details}");
+    assert!(tokens(&outcome) >= 100 && outcome.session.is_some(), "{details}");
     // If the second tool had begun, it is gone with the rest.
     let pid = std::fs::read_to_string(workspace.join("tool.pid")).unwrap_or_default();
     assert!(pid.is_empty() || !Path::new(&format!("/proc/{}", pid.trim())).exists(), "the tool still runs");

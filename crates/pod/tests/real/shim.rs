@@ -23,11 +23,11 @@ impl Case {
         self.directory.path().join(name)
     }
 
-    fn start(&self, words: &[&str], extra: &[(&str, &str)]) -> Helper {
+    fn start(&self, args: &[&str], extra: &[(&str, &str)]) -> Helper {
         let record = self.path("outcome").display().to_string();
         let mut environment = vec![(env::OUTCOME_FILE, record.as_str()), (env::SHIM_GRACE_SECONDS, "2")];
         environment.extend(extra);
-        Helper::start(command("shim", words, &environment))
+        Helper::start(command("shim", args, &environment))
     }
 
     fn shell(&self, script: &str) -> Helper {

@@ -43,7 +43,7 @@ impl Pod {
         std::fs::write(&file, prompt).unwrap();
         let (file, record) = (file.display().to_string(), self.record().display().to_string());
         let program = program().display().to_string();
-        let words = [&[program.as_str(), "run", "--format", "json", "--title", "standalone"], more].concat();
+        let args = [&[program.as_str(), "run", "--format", "json", "--title", "standalone"], more].concat();
         let mut pairs = environment(self.home.path(), config);
         let workspace = self.workspace().display().to_string();
         for (name, value) in [
@@ -58,7 +58,7 @@ impl Pod {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let mut command = command("shim", &words, &pairs);
+        let mut command = command("shim", &args, &pairs);
         command.current_dir(self.workspace());
         Helper::start(command)
     }
@@ -95,12 +95,12 @@ async fn the_shim_judges_every_ending_rightly() {
         "{}",
         finished.stdout
     );
-    let told = record::messages(prompt, finished.records);
+    let messages = record::messages(prompt, finished.records);
     let part = |kind: &str| {
-        told.iter().flat_map(|message| message["parts"].as_array().unwrap()).find(|part| part["type"] == *kind)
+        messages.iter().flat_map(|message| message["parts"].as_array().unwrap()).find(|part| part["type"] == *kind)
     };
-    assert_eq!(part("tool").unwrap()["state"]["input"]["content"], "hi there", "{told:#?}");
-    assert!(told.last().unwrap()["info"]["cost"].as_f64() > Some(0.0), "{told:#?}");
+    assert_eq!(part("tool").unwrap()["state"]["input"]["content"], "hi there", "{messages:#?}");
+    assert!(messages.last().unwrap()["info"]["cost"].as_f64() > Some(0.0), "{messages:#?}");
     let sent = Value::from(prompt).to_string();
     assert!(model.requests().iter().any(|request| request.to_string().contains(&sent)), "the prompt was changed");
 

@@ -18,22 +18,22 @@ use crate::support::helper::{Helper, command};
 use crate::support::lookup;
 
 /// Path and headers of each request.
-type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+type Requests = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
 struct Server {
     address: SocketAddr,
-    seen: Seen,
+    requests: Requests,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
     async fn start() -> Self {
-        let seen = Seen::default();
+        let requests = Requests::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&requests));
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, seen, task }
+        Self { address, requests, task }
     }
 
     fn url(&self, path: &str) -> String {
@@ -41,8 +41,8 @@ impl Server {
     }
 
     fn headers(&self, name: &str) -> Vec<Option<String>> {
-        let seen = self.seen.lock().unwrap();
-        seen.iter().map(|(_, headers)| headers.get(name).map(|value| value.to_str().unwrap().to_owned())).collect()
+        let requests = self.requests.lock().unwrap();
+        requests.iter().map(|(_, headers)| headers.get(name).map(|value| value.to_str().unwrap().to_owned())).collect()
     }
 }
 
@@ -52,9 +52,9 @@ impl Drop for Server {
     }
 }
 
-async fn answer(State(seen): State<Seen>, request: Request) -> Response {
+async fn answer(State(requests): State<Requests>, request: Request) -> Response {
     let uri = request.uri().clone();
-    seen.lock().unwrap().push((uri.to_string(), request.headers().clone()));
+    requests.lock().unwrap().push((uri.to_string(), request.headers().clone()));
     let redirect = |to: &str| (StatusCode::FOUND, [(header::LOCATION, to.to_owned())]).into_response();
     match uri.path() {
         "/to" => redirect(uri.query().unwrap()),
@@ -216,10 +216,10 @@ async fn a_proxy_from_the_environment_is_used() {
     };
     let finished = fetch("");
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
-    assert_eq!(proxy.seen.lock().unwrap()[0].0, "http://docs.example.invalid/page");
+    assert_eq!(proxy.requests.lock().unwrap()[0].0, "http://docs.example.invalid/page");
     let finished = fetch(".example.invalid");
     assert_eq!(finished.code, Some(1));
-    assert_eq!(proxy.seen.lock().unwrap().len(), 1);
+    assert_eq!(proxy.requests.lock().unwrap().len(), 1);
 }
 
 /// Answers one request after the other over TLS, for a certificate of its own authority.

@@ -11,18 +11,18 @@ use domain::contract::record;
 use kubeopencode_pod::{attach, env, git_sync, shim, stop, unpack, url_fetch};
 
 const ROLE: &str = "POD_TEST_ROLE";
-const WORDS: &str = "POD_TEST_WORDS";
+const ARGS: &str = "POD_TEST_ARGS";
 
 /// The body of the ignored test that becomes the helper; does nothing in a normal run.
 pub fn become_helper() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let words = std::env::var(WORDS).unwrap_or_else(|_| "[]".to_owned());
-    let words: Vec<String> = serde_json::from_str(&words).unwrap();
+    let args = std::env::var(ARGS).unwrap_or_else(|_| "[]".to_owned());
+    let args: Vec<String> = serde_json::from_str(&args).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let code = runtime.block_on(async {
         match role.as_str() {
-            "attach" => attach::execute(&words, &env::process).await,
-            "shim" => shim::execute(&words, &env::process).await,
+            "attach" => attach::execute(&args, &env::process).await,
+            "shim" => shim::execute(&args, &env::process).await,
             "git-sync" => {
                 let settings = git_sync::Settings::from_env(&env::process).unwrap();
                 let stop = async { stop::requested().await.unwrap() };
@@ -39,8 +39,8 @@ pub fn become_helper() {
                 }
             }
             "unpack" => {
-                let words: Vec<String> = std::env::args().collect();
-                let piece = unpack::Piece::from_words(&words[words.len() - 6..]).unwrap();
+                let args: Vec<String> = std::env::args().collect();
+                let piece = unpack::Piece::from_words(&args[args.len() - 6..]).unwrap();
                 // A line of its own in the output of the test harness.
                 println!("\n{}", unpack::run(&piece, &std::env::temp_dir()).unwrap());
                 0
@@ -67,12 +67,12 @@ pub struct Finished {
 }
 
 /// The command line of a helper.
-pub fn command(role: &str, words: &[&str], environment: &[(&str, &str)]) -> Command {
+pub fn command(role: &str, args: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "helper_process", "--ignored", "--nocapture", "--quiet"])
         .env(ROLE, role)
-        .env(WORDS, serde_json::to_string(words).unwrap())
+        .env(ARGS, serde_json::to_string(args).unwrap())
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

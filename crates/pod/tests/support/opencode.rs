@@ -18,8 +18,8 @@ pub fn program() -> PathBuf {
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/opencode");
     let output = Command::new(script).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "these tests need OpenCode: {said}; set OPENCODE_BIN to a copy of it");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "these tests need OpenCode: {stderr}; set OPENCODE_BIN to a copy of it");
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
 }
 

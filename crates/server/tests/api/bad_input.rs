@@ -13,11 +13,11 @@ async fn bodies_that_are_too_large_broken_or_of_another_type_are_refused() {
     let it = harness::start().await;
     let token = it.owner().await;
     let post = || it.http.post(it.here("/tasks")).bearer_auth(&token);
-    let check = async |request: reqwest::RequestBuilder, code: u16, word: &str| {
+    let check = async |request: reqwest::RequestBuilder, code: u16, error: &str| {
         let (status, body) = harness::answer(request.send().await.unwrap()).await;
         assert_eq!(
             (status.as_u16(), body["error"].as_str(), body["code"].as_u64()),
-            (code, Some(word), Some(u64::from(code))),
+            (code, Some(error), Some(u64::from(code))),
             "{body}"
         );
     };
@@ -88,7 +88,7 @@ async fn raw(url: &str, path: &str, token: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_know_is_told_so() {
+async fn a_method_that_a_path_does_not_know_is_refused() {
     let it = harness::start().await;
     let token = it.owner().await;
     for (method, path) in [

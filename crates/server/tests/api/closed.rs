@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{self, Harness};
 
 #[tokio::test]
-async fn without_a_token_nothing_is_told_but_that_one_is_needed() {
+async fn without_a_token_nothing_is_revealed_but_that_one_is_needed() {
     let it = harness::start().await;
     for path in [
         "/tasks",
@@ -55,7 +55,7 @@ async fn a_forged_token_opens_nothing() {
     assert_eq!(basic.status(), 401);
 }
 
-/// Logs in; answers with the cookie and the token against forgery.
+/// Logs in; returns the cookie and the CSRF token.
 async fn log_in(it: &Harness, token: &str) -> (String, String) {
     let response = it.http.post(it.path("/login")).json(&json!({ "token": token })).send().await.unwrap();
     assert_eq!(response.status(), 200);

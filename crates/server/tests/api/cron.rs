@@ -41,9 +41,9 @@ async fn a_crontask_is_created_changed_in_part_triggered_and_looked_back_on() {
 
     assert_eq!(it.post(&it.here("/crontasks/nightly/suspend"), &token, &json!({})).await.1["suspend"], true);
     assert_eq!(it.post(&it.here("/crontasks/nightly/resume"), &token, &json!({})).await.1["suspend"], false);
-    let (status, told) = it.post(&it.here("/crontasks/nightly/trigger"), &token, &json!({})).await;
+    let (status, body) = it.post(&it.here("/crontasks/nightly/trigger"), &token, &json!({})).await;
     assert_eq!(status, 200);
-    assert!(told["message"].as_str().unwrap().contains("nightly"));
+    assert!(body["message"].as_str().unwrap().contains("nightly"));
     let text =
         it.http.get(format!("{url}?output=yaml")).bearer_auth(&token).send().await.unwrap().text().await.unwrap();
     assert!(text.contains("kubeopencode.io/trigger"), "{text}");
@@ -59,23 +59,23 @@ async fn a_crontask_is_created_changed_in_part_triggered_and_looked_back_on() {
 }
 
 #[tokio::test]
-async fn coming_times_are_told_in_any_zone() {
+async fn upcoming_times_are_returned_in_any_zone() {
     let it = harness::start().await;
     let token = it.owner().await;
     let short = json!({ "name": "noon", "schedule": "0 12 * * *", "timeZone": "Asia/Tokyo", "description": "x", "agentRef": { "name": "dev" } });
     assert_eq!(it.post(&it.here("/crontasks"), &token, &short).await.0, 201);
-    let (_, told) = it
+    let (_, body) = it
         .get(&it.here("/crontasks/noon/upcoming?count=2&timeZone=Europe/Berlin&from=2026-01-01T00:00:00Z"), &token)
         .await;
     assert_eq!(
-        told["times"],
+        body["times"],
         json!([
             { "at": "2026-01-01T03:00:00Z", "local": "2026-01-01T04:00:00+01:00" },
             { "at": "2026-01-02T03:00:00Z", "local": "2026-01-02T04:00:00+01:00" },
         ])
     );
-    let (status, told) = it.get(&it.path("/upcoming?schedule=99+*+*+*+*"), &token).await;
-    assert_eq!((status.as_u16(), told["field"].as_str()), (422, Some("schedule")));
+    let (status, body) = it.get(&it.path("/upcoming?schedule=99+*+*+*+*"), &token).await;
+    assert_eq!((status.as_u16(), body["field"].as_str()), (422, Some("schedule")));
     assert_eq!(it.get(&it.path("/upcoming?schedule=@daily&count=201"), &token).await.0, 400);
     assert_eq!(
         it.get(&it.path("/upcoming?schedule=@daily&count=3"), &token).await.1["times"].as_array().unwrap().len(),

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::{self, Events};
 
 #[tokio::test]
-async fn changes_are_told_as_they_happen_and_again_to_who_comes_back() {
+async fn changes_are_sent_as_they_happen_and_replayed_after_a_reconnect() {
     let it = harness::start().await;
     let token = it.owner().await;
     let url = it.path(&format!("/events/stream?namespace={}&kinds=Task", it.namespace));
@@ -42,16 +42,16 @@ async fn changes_are_told_as_they_happen_and_again_to_who_comes_back() {
     it.until("a is gone", async || it.get(&it.here("/tasks?name=a"), &token).await.1["total"] == 0).await;
     let mut feed = listen(Some(&added.id)).await;
     assert_eq!(feed.next().await.unwrap().event, "hello");
-    let mut told = Vec::new();
+    let mut replayed = Vec::new();
     for _ in 0..3 {
         let message = feed.next().await.unwrap();
-        told.push((
+        replayed.push((
             message.data["type"].as_str().unwrap().to_owned(),
             message.data["name"].as_str().unwrap().to_owned(),
         ));
     }
     let expected = [("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-    assert_eq!(told, expected);
+    assert_eq!(replayed, expected);
 
     let mut lost = listen(Some("another-process-7")).await;
     assert_eq!(lost.next().await.unwrap().event, "hello");
@@ -59,7 +59,7 @@ async fn changes_are_told_as_they_happen_and_again_to_who_comes_back() {
 }
 
 #[tokio::test]
-async fn nobody_hears_of_what_they_may_not_see() {
+async fn users_receive_no_events_of_objects_they_may_not_see() {
     let it = harness::start().await;
     let owner = it.owner().await;
     let rules = json!([{ "apiGroups": ["kubeopencode.io"], "resources": ["tasks"], "verbs": ["list"] }]);

@@ -26,12 +26,12 @@ async fn a_task_that_waits_for_a_slot_says_who_has_it_and_where_every_setting_ca
     .await;
     it.until_listed(&token, "/tasks", 3).await;
 
-    let (status, told) = it.get(&it.here("/tasks/waits/explain"), &token).await;
+    let (status, explanation) = it.get(&it.here("/tasks/waits/explain"), &token).await;
     assert_eq!(status, 200);
-    assert_eq!(told["reason"], "AgentAtCapacity", "{told}");
-    assert_eq!(told["chain"][0]["level"], "wait");
-    assert_eq!(told["chain"][1]["object"], json!({ "kind": "Task", "namespace": it.namespace, "name": "runs" }));
-    let queue = &told["queue"];
+    assert_eq!(explanation["reason"], "AgentAtCapacity", "{explanation}");
+    assert_eq!(explanation["chain"][0]["level"], "wait");
+    assert_eq!(explanation["chain"][1]["object"], json!({ "kind": "Task", "namespace": it.namespace, "name": "runs" }));
+    let queue = &explanation["queue"];
     assert_eq!(
         (queue["position"].as_u64(), queue["waiting"].as_u64(), queue["running"].as_u64()),
         (Some(2), Some(2), Some(1))
@@ -39,11 +39,12 @@ async fn a_task_that_waits_for_a_slot_says_who_has_it_and_where_every_setting_ca
     assert_eq!(queue["maxConcurrentTasks"], 1);
     let ahead: Vec<_> = queue["ahead"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(ahead, ["runs", "goes-first"]);
-    assert_eq!(told["quota"]["maxTaskStarts"], 5);
-    assert!(told["next"][0].as_str().unwrap().contains("maxConcurrentTasks"));
+    assert_eq!(explanation["quota"]["maxTaskStarts"], 5);
+    assert!(explanation["next"][0].as_str().unwrap().contains("maxConcurrentTasks"));
     let origin = |path: &str| {
-        let all = told["settings"].as_array().unwrap();
-        let setting = all.iter().find(|setting| setting["path"] == path).unwrap_or_else(|| panic!("{path}: {told}"));
+        let all = explanation["settings"].as_array().unwrap();
+        let setting =
+            all.iter().find(|setting| setting["path"] == path).unwrap_or_else(|| panic!("{path}: {explanation}"));
         (setting["value"].clone(), setting["originText"].as_str().unwrap().to_owned())
     };
     assert_eq!(origin("agent.executorImage"), (json!("box:1"), "Agent 'dev'".to_owned()));
@@ -69,13 +70,17 @@ async fn a_chain_of_dependencies_is_followed_to_its_end() {
         assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
     }
     it.until_listed(&token, "/tasks", 3).await;
-    let (_, told) = it.get(&it.here("/tasks/c/explain"), &token).await;
-    assert_eq!(told["reason"], "WaitingForDependency", "{told}");
-    let about: Vec<_> =
-        told["chain"].as_array().unwrap().iter().map(|cause| cause["object"]["name"].as_str().unwrap()).collect();
+    let (_, explanation) = it.get(&it.here("/tasks/c/explain"), &token).await;
+    assert_eq!(explanation["reason"], "WaitingForDependency", "{explanation}");
+    let about: Vec<_> = explanation["chain"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| cause["object"]["name"].as_str().unwrap())
+        .collect();
     assert_eq!(about, ["c", "b", "a", "gone"]);
     assert_eq!(
-        told["dependencies"][1],
+        explanation["dependencies"][1],
         json!({ "task": "gone", "condition": "Finished", "met": false, "exists": false })
     );
 
@@ -85,9 +90,12 @@ async fn a_chain_of_dependencies_is_followed_to_its_end() {
         json!({ "phase": "Failed", "reason": "ModelError", "message": "the model said no", "runEpoch": 1 }),
     )
     .await;
-    let (_, told) = it.get(&it.here("/tasks/a/explain"), &token).await;
-    assert_eq!((told["reason"].as_str(), told["chain"][0]["level"].as_str()), (Some("ModelError"), Some("error")));
-    assert!(told["next"][0].as_str().unwrap().contains("ModelProvider"), "{told}");
+    let (_, explanation) = it.get(&it.here("/tasks/a/explain"), &token).await;
+    assert_eq!(
+        (explanation["reason"].as_str(), explanation["chain"][0]["level"].as_str()),
+        (Some("ModelError"), Some("error"))
+    );
+    assert!(explanation["next"][0].as_str().unwrap().contains("ModelProvider"), "{explanation}");
 }
 
 #[tokio::test]
@@ -96,8 +104,8 @@ async fn a_task_without_its_agent_says_so() {
     let token = it.owner().await;
     let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "none" } });
     assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
-    let (_, told) = it.get(&it.here("/tasks/a/explain"), &token).await;
-    assert_eq!(told["reason"], "AgentNotFound", "{told}");
-    assert_eq!(told["settingsError"], "Agent 'none' does not exist");
+    let (_, explanation) = it.get(&it.here("/tasks/a/explain"), &token).await;
+    assert_eq!(explanation["reason"], "AgentNotFound", "{explanation}");
+    assert_eq!(explanation["settingsError"], "Agent 'none' does not exist");
     assert_eq!(it.get(&it.here("/tasks/none/explain"), &token).await.0, 404);
 }

@@ -126,7 +126,7 @@ impl Harness {
         timeout(LIMIT, done).await.unwrap_or_else(|_| panic!("not in time: {what}"));
     }
 
-    /// A user with these rules in the namespace of the test; answers with a token.
+    /// A user with these rules in the namespace of the test; returns a token.
     pub async fn user(&self, name: &str, rules: Value) -> String {
         self.user_in(&self.namespace, name, rules).await
     }

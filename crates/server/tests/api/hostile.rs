@@ -20,7 +20,7 @@ async fn raw(it: &Harness, bytes: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Logs in; answers with the cookie and the token against forgery.
+/// Logs in; returns the cookie and the CSRF token.
 async fn log_in(it: &Harness, token: &str) -> (String, String) {
     let response = it.http.post(it.path("/login")).json(&json!({ "token": token })).send().await.unwrap();
     let cookie = response.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();

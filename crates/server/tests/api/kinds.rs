@@ -111,8 +111,8 @@ async fn the_configuration_is_created_replaced_and_read() {
     };
     assert_eq!(put(60).await.0, 200);
     assert_eq!(put(90).await.1["cleanup"]["ttlSecondsAfterFinished"], 90);
-    let (status, told) = put(-1).await;
-    assert_eq!((status.as_u16(), told["field"].as_str()), (422, Some("spec.cleanup.ttlSecondsAfterFinished")));
+    let (status, body) = put(-1).await;
+    assert_eq!((status.as_u16(), body["field"].as_str()), (422, Some("spec.cleanup.ttlSecondsAfterFinished")));
     let read = it.http.get(it.path("/config?output=yaml")).send().await.unwrap().text().await.unwrap();
     assert!(read.contains("ttlSecondsAfterFinished: 90"), "{read}");
     let mut other = config(1);

@@ -206,7 +206,7 @@ async fn lines_come_as_they_are_written_go_on_after_a_break_and_end_with_the_tas
     it.set_status("tasks", "a", json!({ "phase": "Completed", "reason": "Succeeded" })).await;
     let mut last = stream.next().await.unwrap();
     while last.data["type"] != "complete" {
-        assert_ne!(last.data["type"], "log", "a line was told twice: {last:?}");
+        assert_ne!(last.data["type"], "log", "a line was sent twice: {last:?}");
         last = stream.next().await.unwrap();
     }
     assert_eq!(last.data["phase"], "Completed");
@@ -218,13 +218,13 @@ async fn lines_come_as_they_are_written_go_on_after_a_break_and_end_with_the_tas
     let text = it.http.get(it.here("/tasks/a/logs?format=text")).bearer_auth(&token).send().await.unwrap();
     assert!(text.headers()["content-disposition"].to_str().unwrap().contains("a.log"));
     assert_eq!(text.text().await.unwrap(), "one\ntwo words\nthree\nfour\n");
-    let (_, told) = it.get(&it.here("/tasks/a/logs/containers"), &token).await;
+    let (_, body) = it.get(&it.here("/tasks/a/logs/containers"), &token).await;
     assert_eq!(
-        told,
+        body,
         json!({ "containers": [{ "name": "agent", "init": false, "state": "terminated", "exitCode": 0 }] })
     );
-    let (status, told) = it.get(&it.here("/tasks/a/logs?container=nope"), &token).await;
-    assert_eq!((status.as_u16(), told["error"].as_str()), (404, Some("NotFound")), "{told}");
+    let (status, body) = it.get(&it.here("/tasks/a/logs?container=nope"), &token).await;
+    assert_eq!((status.as_u16(), body["error"].as_str()), (404, Some("NotFound")), "{body}");
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
         json!({ "phase": "Failed", "reason": "AgentNotFound", "message": "Agent 'dev' does not exist" }),
     )
     .await;
-    let told = async || {
+    let read_stream = async || {
         let mut stream = open(&it, &token, "", None).await;
         let mut all = Vec::new();
         while let Some(message) = stream.next().await {
@@ -269,11 +269,11 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
         }
         all
     };
-    let all = told().await;
+    let all = read_stream().await;
     assert_eq!(all[1], json!({ "type": "info", "message": "there is no log: Agent 'dev' does not exist" }));
     assert_eq!(all[2], json!({ "type": "complete", "phase": "Failed" }));
     it.set_status("tasks", "a", json!({ "podName": "a-pod", "startTime": "2026-01-01T00:00:00Z" })).await;
-    assert_eq!(told().await[1]["message"], "the log is gone with its Pod");
+    assert_eq!(read_stream().await[1]["message"], "the log is gone with its Pod");
     assert_eq!(it.get(&it.here("/tasks/a/logs?format=text"), &token).await.0, 404);
     for query in ["since=never", "tail=-1", "container=../x"] {
         assert_eq!(it.get(&it.here(&format!("/tasks/a/logs?{query}")), &token).await.0, 400, "{query}");
@@ -282,7 +282,7 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
 
 /// The Agent of this Task never existed, so the log is the only source.
 #[tokio::test]
-async fn a_log_tells_the_conversation_to_whoever_asks_for_it_and_only_its_lines_to_the_eye() {
+async fn a_log_carries_the_conversation_but_shows_only_its_lines() {
     let it = harness::start().await;
     let token = it.owner().await;
     let (node, log) = node(&it).await;
@@ -295,10 +295,10 @@ async fn a_log_tells_the_conversation_to_whoever_asks_for_it_and_only_its_lines_
     let record = json!({ "type": "tool_use", "timestamp": 5, "sessionID": "ses_1", "part": part });
     log.write(&format!("{}[tool] write a.txt", record::carried(&record).unwrap()));
 
-    let (status, told) = messages().await;
-    assert_eq!(status, 200, "{told}");
-    assert_eq!(told[0]["parts"][0]["text"], "x");
-    assert_eq!((&told[1]["info"]["role"], &told[1]["parts"]), (&json!("assistant"), &json!([part])));
+    let (status, conversation) = messages().await;
+    assert_eq!(status, 200, "{conversation}");
+    assert_eq!(conversation[0]["parts"][0]["text"], "x");
+    assert_eq!((&conversation[1]["info"]["role"], &conversation[1]["parts"]), (&json!("assistant"), &json!([part])));
     let (_, session) = it.get(&it.here("/tasks/a/session"), &token).await;
     assert_eq!(session, json!({ "id": "ses_1", "title": "a", "time": { "created": 5 } }));
 

@@ -47,7 +47,7 @@ fn location(response: &reqwest::Response) -> String {
     response.headers()["location"].to_str().unwrap().to_owned()
 }
 
-/// Goes to the provider and comes back to the door of our server; answers with the way back and the cookie of the login.
+/// Goes through the login at the provider; returns the callback URL of our server and the cookie of the login.
 async fn to_the_provider_and_back(it: &Harness, next: &str) -> (String, String) {
     let begun = it.http.get(format!("{}/login/oidc", it.url)).query(&[("next", next)]).send().await.unwrap();
     let cookie = cookies(&begun);

@@ -32,18 +32,18 @@ async fn numbers_add_up() {
     .await;
     let url = it.path(&format!("/summary?namespace={}", it.namespace));
     it.until("all is counted", async || it.get(&url, &token).await.1["tasks"]["byPhase"]["Completed"] == 1).await;
-    let (_, told) = it.get(&url, &token).await;
-    assert_eq!(told["tasks"]["byPhase"], json!({ "Completed": 1, "Failed": 1, "Queued": 1, "Running": 1 }));
-    assert_eq!(told["tasks"]["waitingByReason"], json!({ "AgentAtCapacity": 1 }));
-    assert_eq!(told["tasks"]["failedByReason24h"], json!({ "ModelError": 1 }));
-    assert_eq!(told["usage"]["cost"], "0.500000");
-    assert_eq!(told["usage"]["buckets"].as_array().unwrap().len(), 24);
+    let (_, summary) = it.get(&url, &token).await;
+    assert_eq!(summary["tasks"]["byPhase"], json!({ "Completed": 1, "Failed": 1, "Queued": 1, "Running": 1 }));
+    assert_eq!(summary["tasks"]["waitingByReason"], json!({ "AgentAtCapacity": 1 }));
+    assert_eq!(summary["tasks"]["failedByReason24h"], json!({ "ModelError": 1 }));
+    assert_eq!(summary["usage"]["cost"], "0.500000");
+    assert_eq!(summary["usage"]["buckets"].as_array().unwrap().len(), 24);
     let total: u64 =
-        told["usage"]["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap()).sum();
+        summary["usage"]["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap()).sum();
     assert_eq!(total, 30);
-    assert_eq!(told["agents"]["items"][0]["slots"], json!({ "used": 1, "total": 4 }));
-    assert_eq!(told["agents"]["items"][0]["queueLength"], 1);
-    assert_eq!(told["recent"].as_array().unwrap().len(), 4);
+    assert_eq!(summary["agents"]["items"][0]["slots"], json!({ "used": 1, "total": 4 }));
+    assert_eq!(summary["agents"]["items"][0]["queueLength"], 1);
+    assert_eq!(summary["recent"].as_array().unwrap().len(), 4);
     let (_, days) = it.get(&format!("{url}&buckets=day"), &token).await;
     assert_eq!(days["usage"]["buckets"].as_array().unwrap().len(), 30);
     assert_eq!(it.get(&it.path("/summary?namespace=../x"), &token).await.0, 400);

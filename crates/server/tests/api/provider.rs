@@ -1,5 +1,5 @@
-//! An OpenID Connect provider on loopback: it speaks the real protocol, checks what a real one checks, and can be told
-//! to misbehave.
+//! An OpenID Connect provider on loopback: it speaks the real protocol, checks requests as a real provider does, and
+//! misbehaves on request.
 
 use std::{
     collections::HashMap,
@@ -41,12 +41,12 @@ enum Pair {
 impl Key {
     /// A new RSA key. `ring` makes none itself.
     pub fn rsa(id: &str) -> Self {
-        let made = Command::new("openssl")
+        let output = Command::new("openssl")
             .args(["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-outform", "DER"])
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let pair = RsaKeyPair::from_pkcs8(&made.stdout).or_else(|_| RsaKeyPair::from_der(&made.stdout)).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let pair = RsaKeyPair::from_pkcs8(&output.stdout).or_else(|_| RsaKeyPair::from_der(&output.stdout)).unwrap();
         Self { id: id.to_owned(), pair: Pair::Rsa(Box::new(pair)) }
     }
 
@@ -102,7 +102,7 @@ pub enum Manners {
     Denies,
     /// Its tokens are for another login.
     ForgetsNonce,
-    /// It names itself wrongly on the way back.
+    /// The callback names the wrong issuer.
     NamesAnother,
 }
 

@@ -21,9 +21,9 @@ async fn a_reader_of_one_namespace_sees_that_namespace_and_nothing_else() {
 
     let (status, all) = it.get(&it.path("/tasks"), &reader).await;
     assert_eq!(status, 200);
-    let seen: Vec<_> =
+    let namespaces: Vec<_> =
         all["tasks"].as_array().unwrap().iter().map(|task| task["namespace"].as_str().unwrap()).collect();
-    assert_eq!(seen, [it.namespace.as_str()]);
+    assert_eq!(namespaces, [it.namespace.as_str()]);
     assert_eq!(it.get(&it.path("/namespaces"), &reader).await.1, json!({ "namespaces": [it.namespace] }));
     assert_eq!(it.get(&it.here("/tasks/mine"), &reader).await.0, 200);
 

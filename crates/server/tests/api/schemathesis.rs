@@ -56,9 +56,9 @@ async fn no_request_that_the_description_allows_or_forbids_gets_an_answer_that_i
         .kill_on_drop(true)
         .output();
     let run = tokio::time::timeout(LIMIT, run).await.expect("it did not end").unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
-    assert!(said.contains("No issues found"), "{said}");
+    let stdout = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&run.stderr));
+    assert!(stdout.contains("No issues found"), "{stdout}");
 }
 
 /// What is asked about is there, unless it is deleted. Every boundary of every parameter is tried with Tasks: reading other

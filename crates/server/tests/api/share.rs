@@ -10,7 +10,7 @@ fn link(it: &Harness) -> String {
     format!("token-of-{}", it.namespace)
 }
 
-/// A shared Agent that is ready; its Secret is made as the controller makes it.
+/// A shared Agent that is ready, with the Secret that the controller would create.
 async fn shared(it: &Harness, token: &str, request: Value) -> String {
     let (_, agent) = it.post(&it.here("/agents"), token, &json!({ "name": "dev", "profile": "helps" })).await;
     it.set_status("agents", "dev", json!({ "ready": true, "share": { "active": true } })).await;
@@ -49,9 +49,9 @@ async fn a_link_opens_its_own_agent_until_it_is_taken_back() {
     let token = it.owner().await;
     shared(&it, &token, json!({ "expiresIn": "24h" })).await;
     let link = link(&it);
-    let (status, told) = info(&it, &link).await;
-    assert_eq!((status, told["agentName"].as_str(), told["profile"].as_str()), (200, Some("dev"), Some("helps")));
-    assert!(told["expiresAt"].is_string());
+    let (status, body) = info(&it, &link).await;
+    assert_eq!((status, body["agentName"].as_str(), body["profile"].as_str()), (200, Some("dev"), Some("helps")));
+    assert!(body["expiresAt"].is_string());
     assert_eq!(info(&it, &link.replace("token", "tokem")).await.0, 404);
     assert_eq!(it.http.get(format!("{}/s/{link}/terminal", it.url)).send().await.unwrap().status(), 400);
     assert_eq!(it.http.get(format!("{}/s/{link}/", it.url)).send().await.unwrap().status(), 200);
@@ -111,9 +111,9 @@ async fn an_address_cannot_be_made_up() {
     assert_eq!(info(&it, &closed).await.0, 403);
     let claim = it.http.get(format!("{}/s/{closed}/info", it.url)).header("x-forwarded-for", "10.9.9.9");
     assert_eq!(claim.send().await.unwrap().status(), 403);
-    let (status, told) =
+    let (status, body) =
         it.post(&it.here("/agents/dev/share"), &token, &json!({ "allowedIPs": ["10.0.0.0/99"] })).await;
-    assert_eq!((status.as_u16(), told["field"].as_str()), (422, Some("allowedIPs[0]")));
+    assert_eq!((status.as_u16(), body["field"].as_str()), (422, Some("allowedIPs[0]")));
     assert_eq!(
         it.post(&it.here("/agents/dev/share"), &token, &json!({ "expiresIn": "soon" })).await.1["field"],
         "expiresIn"

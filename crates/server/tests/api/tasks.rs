@@ -65,17 +65,17 @@ async fn a_dry_run_judges_and_stores_nothing() {
     let it = harness::start().await;
     let token = it.owner().await;
     let good = json!({ "name": "a", "description": "do it", "agentRef": { "name": "dev" } });
-    let (status, told) = it.post(&it.here("/tasks?dryRun=true"), &token, &good).await;
-    assert_eq!((status.as_u16(), told["name"].as_str()), (201, Some("a")));
+    let (status, body) = it.post(&it.here("/tasks?dryRun=true"), &token, &good).await;
+    assert_eq!((status.as_u16(), body["name"].as_str()), (201, Some("a")));
     assert_eq!(it.get(&it.here("/tasks/a"), &token).await.0, 404);
     let both =
         json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" }, "templateRef": { "name": "t" } });
-    let (status, told) = it.post(&it.here("/tasks?dryRun=true"), &token, &both).await;
-    assert_eq!((status.as_u16(), told["field"].as_str()), (422, Some("spec")));
+    let (status, body) = it.post(&it.here("/tasks?dryRun=true"), &token, &both).await;
+    assert_eq!((status.as_u16(), body["field"].as_str()), (422, Some("spec")));
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_the_path_of_its_field() {
+async fn an_error_is_reported_with_the_path_of_its_field() {
     let it = harness::start().await;
     let token = it.owner().await;
     for (body, field) in [
@@ -98,9 +98,9 @@ async fn what_is_wrong_is_told_with_the_path_of_its_field() {
             "metadata.namespace",
         ),
     ] {
-        let (status, told) = it.post(&it.here("/tasks"), &token, &body).await;
-        assert_eq!((status.as_u16(), told["field"].as_str()), (422, Some(field)), "{body}: {told}");
-        assert!(told["message"].as_str().is_some_and(|message| !message.is_empty()));
+        let (status, response) = it.post(&it.here("/tasks"), &token, &body).await;
+        assert_eq!((status.as_u16(), response["field"].as_str()), (422, Some(field)), "{body}: {response}");
+        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
 }
 
@@ -155,8 +155,8 @@ async fn pages_are_cut_from_a_sorted_list() {
     assert_eq!(names("sortBy=name&limit=3").await, ("edc".to_owned(), true));
     assert_eq!(names("offset=99").await, (String::new(), false));
     for (query, field) in [("limit=0", "limit"), ("limit=501", "limit"), ("labelSelector=a%20b%20c", "labelSelector")] {
-        let (status, told) = it.get(&it.here(&format!("/tasks?{query}")), &token).await;
-        assert_eq!((status.as_u16(), told["field"].as_str()), (400, Some(field)), "{query}");
+        let (status, body) = it.get(&it.here(&format!("/tasks?{query}")), &token).await;
+        assert_eq!((status.as_u16(), body["field"].as_str()), (400, Some(field)), "{query}");
     }
     for query in ["limit=x", "sortBy=color", "offset=-1", "stopped=perhaps"] {
         assert_eq!(it.get(&it.here(&format!("/tasks?{query}")), &token).await.0, 400, "{query}");

@@ -36,8 +36,8 @@ fn condition(deployment: &Deployment, kind: &str) -> Option<(String, String)> {
 
 async fn a_deployment_rolls_out_and_kubectl_sees_it(world: World) {
     world.create::<Deployment>(deployment("web", "one", 3)).await;
-    let said = world.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).await;
-    assert!(said.contains("successfully rolled out"), "{said}");
+    let output = world.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).await;
+    assert!(output.contains("successfully rolled out"), "{output}");
     let pods = world.until::<Pod>("app=web", "three Pods", all_ready(3, "one")).await;
     assert!(pods.iter().all(|pod| pod.spec.as_ref().unwrap().node_name.as_deref() == Some(NODE)));
     let hash = pods[0].labels().get("pod-template-hash").unwrap();
@@ -45,16 +45,16 @@ async fn a_deployment_rolls_out_and_kubectl_sees_it(world: World) {
     assert!(pods.iter().all(|pod| pod.owner_references()[0].uid == set.uid().unwrap()));
 
     world.kubectl(&["set", "image", "deployment/web", "c=two"]).await;
-    let said = world.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).await;
-    assert!(said.contains("successfully rolled out"), "{said}");
+    let output = world.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).await;
+    assert!(output.contains("successfully rolled out"), "{output}");
     world.until::<Pod>("app=web", "three new Pods", all_ready(3, "two")).await;
     let web = world.get::<Deployment>("web").await.unwrap();
     assert_eq!(condition(&web, "Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
     assert_eq!(condition(&web, "Progressing"), Some(("True".into(), "NewReplicaSetAvailable".into())));
     assert_eq!(web.status.as_ref().unwrap().observed_generation, web.metadata.generation);
 
-    let said = world.kubectl(&["rollout", "history", "deployment/web"]).await;
-    assert!(said.contains("\n1 ") && said.contains("\n2 "), "{said}");
+    let output = world.kubectl(&["rollout", "history", "deployment/web"]).await;
+    assert!(output.contains("\n1 ") && output.contains("\n2 "), "{output}");
     world.kubectl(&["rollout", "undo", "deployment/web"]).await;
     world.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).await;
     world.until::<Pod>("app=web", "the first Pods again", all_ready(3, "one")).await;

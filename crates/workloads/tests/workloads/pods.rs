@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::world::{NODE, World};
 
 cases! {
-    a_pod_gets_the_node_or_is_told_why_not,
+    a_pod_gets_the_node_or_reports_why_not,
     a_pod_of_a_node_that_is_gone_goes,
     the_node_is_there_and_ready,
     a_claim_is_bound_at_once,
@@ -17,13 +17,13 @@ fn pod(name: &str, spec: &Value) -> Value {
     json!({"metadata": {"name": name}, "spec": whole})
 }
 
-async fn a_pod_gets_the_node_or_is_told_why_not(world: World) {
+async fn a_pod_gets_the_node_or_reports_why_not(world: World) {
     world.create::<Pod>(pod("plain", &json!({}))).await;
     world.create::<Pod>(pod("picky", &json!({"nodeSelector": {"gpu": "yes"}}))).await;
     world
         .until_one::<Pod>("plain", "running", |pod| pod.status.as_ref().unwrap().phase.as_deref() == Some("Running"))
         .await;
-    let told = |pod: &Pod| {
+    let unschedulable = |pod: &Pod| {
         let conditions = pod.status.as_ref().unwrap().conditions.as_deref().unwrap_or_default();
         conditions.iter().any(|condition| {
             condition.type_ == "PodScheduled"
@@ -31,7 +31,7 @@ async fn a_pod_gets_the_node_or_is_told_why_not(world: World) {
                 && condition.message.as_deref().unwrap().contains("node affinity/selector")
         })
     };
-    let picky = world.until_one::<Pod>("picky", "unschedulable", told).await;
+    let picky = world.until_one::<Pod>("picky", "unschedulable", unschedulable).await;
     assert!(picky.spec.unwrap().node_name.is_none());
     // One that waits goes when it is deleted, though no node will ever end it.
     world.delete::<Pod>("picky", PropagationPolicy::Background).await;
@@ -48,13 +48,13 @@ async fn the_node_is_there_and_ready(world: World) {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let node = nodes.get(NODE).await.unwrap();
     assert_eq!(node.labels().get("kubernetes.io/os").map(String::as_str), Some("linux"));
-    let said = world.kubectl(&["get", "nodes"]).await;
-    assert!(said.contains(NODE) && said.contains(" Ready "), "{said}");
+    let output = world.kubectl(&["get", "nodes"]).await;
+    assert!(output.contains(NODE) && output.contains(" Ready "), "{output}");
 }
 
 async fn a_claim_is_bound_at_once(world: World) {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
     world.create::<PersistentVolumeClaim>(json!({"metadata": {"name": "data"}, "spec": spec})).await;
-    let said = world.kubectl(&["wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s"]).await;
-    assert!(said.contains("condition met"), "{said}");
+    let output = world.kubectl(&["wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s"]).await;
+    assert!(output.contains("condition met"), "{output}");
 }

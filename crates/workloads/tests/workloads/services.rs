@@ -26,8 +26,8 @@ async fn a_service_knows_its_ready_pods(world: World) {
     world.until::<EndpointSlice>(labels, "two endpoints", |slices| ready(slices) == (2, Some(4096))).await;
     world.kubectl(&["scale", "deployment/web", "--replicas=1"]).await;
     world.until::<EndpointSlice>(labels, "one endpoint", |slices| ready(slices) == (1, Some(4096))).await;
-    let said = world.kubectl(&["describe", "service", "web"]).await;
-    assert!(said.contains(":4096"), "{said}");
+    let output = world.kubectl(&["describe", "service", "web"]).await;
+    assert!(output.contains(":4096"), "{output}");
     world.kubectl(&["set", "image", "deployment/web", "c=broken"]).await;
     world.merge::<Service>("web", json!({"spec": {"publishNotReadyAddresses": true}})).await;
     world.until::<EndpointSlice>(labels, "two endpoints", |slices| ready(slices).0 == 2).await;

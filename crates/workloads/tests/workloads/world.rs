@@ -154,8 +154,8 @@ impl World {
         let client = Client::try_from(config.unwrap()).unwrap();
         let meta = json!({"metadata": {"generateName": "test-"}});
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let made = namespaces.create(&PostParams::default(), &serde_json::from_value(meta).unwrap()).await.unwrap();
-        Self { namespace: made.name_any(), client, shared }
+        let created = namespaces.create(&PostParams::default(), &serde_json::from_value(meta).unwrap()).await.unwrap();
+        Self { namespace: created.name_any(), client, shared }
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -286,12 +286,12 @@ impl World {
     }
 
     /// The real kubectl, in this namespace.
-    pub async fn kubectl(&self, words: &[&str]) -> String {
-        let words = [&["--namespace", &self.namespace], words].concat();
+    pub async fn kubectl(&self, args: &[&str]) -> String {
+        let args = [&["--namespace", &self.namespace], args].concat();
         let mut command = Command::new(testenv::Program::Kubectl.obtain().unwrap());
-        command.args(&words).env("KUBECONFIG", &self.shared.kubeconfig);
+        command.args(&args).env("KUBECONFIG", &self.shared.kubeconfig);
         let output: Output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-        assert!(output.status.success(), "kubectl {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! The ways to an Agent with a real OpenCode: terminal, proxy, link, and our own command.
+//! Access to an Agent with a real OpenCode: by terminal, proxy, share link, and our own command.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -61,7 +61,7 @@ impl Browser {
         self.send(Method::GET, path, &Value::Null).await
     }
 
-    /// How the server answers a guest.
+    /// The status code of a request without credentials.
     async fn as_guest(&self, path: &str) -> u16 {
         self.http.get(format!("http://{}{path}", self.host)).send().await.unwrap().status().as_u16()
     }
@@ -128,8 +128,8 @@ async fn an_agent_is_reached_by_terminal_proxy_link_and_command() {
     let up = Up::start(&dir.path().join("state"), &["--in-memory", "--port", "0"]);
     let browser = Browser::log_in(&up).await;
     let agent = json!({ "name": "helper", "config": model.opencode_config() });
-    let (status, told) = browser.send(Method::POST, "/api/v1/namespaces/default/agents", &agent).await;
-    assert_eq!(status, 201, "{told}");
+    let (status, body) = browser.send(Method::POST, "/api/v1/namespaces/default/agents", &agent).await;
+    assert_eq!(status, 201, "{body}");
     until("the Agent is ready", async || browser.get(AGENT).await.1["serverStatus"]["ready"] == true).await;
 
     a_terminal_shows_opencode_and_follows_its_size(&browser).await;
@@ -171,8 +171,8 @@ async fn the_proxy_reaches_opencode(browser: &Browser) {
 
 async fn a_link_opens_a_terminal_for_whoever_holds_it(browser: &Browser) {
     let share = format!("{AGENT}/share");
-    let (status, told) = browser.send(Method::POST, &share, &json!({ "expiresIn": "1h" })).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, body) = browser.send(Method::POST, &share, &json!({ "expiresIn": "1h" })).await;
+    assert_eq!(status, 200, "{body}");
     until("there is a link", async || browser.get(&share).await.1["token"].is_string()).await;
     let path = browser.get(&share).await.1["path"].as_str().unwrap().to_owned();
     until("the link opens", async || browser.as_guest(&format!("{path}/info")).await == 200).await;
@@ -204,7 +204,7 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
     };
     attached.kill().unwrap();
     attached.wait().unwrap();
-    // Its password is asked for: the way leads to the Agent's own server.
+    // A password is required: the URL leads to the Agent's own server.
     assert_eq!(answered, Some(401), "{url:?}");
     assert_eq!(browser.get(AGENT).await.1["serverStatus"]["ready"], true);
 }

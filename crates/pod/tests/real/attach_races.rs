@@ -1,4 +1,4 @@
-//! attach with answers that a real server gives only by bad luck: a stub server gives them in order.
+//! Races between attach and its server: a stub server returns the answers that a real one rarely gives, in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::support::lookup;
 
 /// The answers, one after the other; the last repeats.
 #[derive(Default)]
-struct Said {
+struct Script {
     status: VecDeque<Value>,
     messages: VecDeque<Value>,
     /// Requests that wait for an answer.
@@ -26,31 +26,31 @@ struct Said {
     answered: Vec<String>,
 }
 
-fn next(said: &mut VecDeque<Value>) -> Value {
-    match said.len() {
+fn next(answers: &mut VecDeque<Value>) -> Value {
+    match answers.len() {
         0 => Value::Null,
-        1 => said[0].clone(),
-        _ => said.pop_front().unwrap(),
+        1 => answers[0].clone(),
+        _ => answers.pop_front().unwrap(),
     }
 }
 
-async fn answer(State(said): State<Arc<Mutex<Said>>>, request: Request) -> Response {
-    let mut said = said.lock().unwrap();
+async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> Response {
+    let mut script = script.lock().unwrap();
     let path = request.uri().path().to_owned();
     if let Some(id) = path.strip_prefix("/permission/").and_then(|rest| rest.strip_suffix("/reply")) {
-        said.answered.push(id.to_owned());
-        said.asked.retain(|asked| asked["id"] != id);
+        script.answered.push(id.to_owned());
+        script.asked.retain(|asked| asked["id"] != id);
         return Json(true).into_response();
     }
     Json(match path.as_str() {
         "/config" => json!({}),
         "/session" => json!({"id": "ses_1"}),
         "/session/ses_1/prompt_async" => return StatusCode::NO_CONTENT.into_response(),
-        "/session/status" => next(&mut said.status),
-        "/session/ses_1/message" => next(&mut said.messages),
+        "/session/status" => next(&mut script.status),
+        "/session/ses_1/message" => next(&mut script.messages),
         "/session/ses_1/children" => json!([{"id": "ses_2"}]),
         "/session/ses_2/children" => json!([{"id": "ses_3"}]),
-        "/permission" => json!(said.asked),
+        "/permission" => json!(script.asked),
         path if path.ends_with("/children") || path.ends_with("/diff") || path == "/question" => json!([]),
         // There are no events here.
         _ => return StatusCode::NOT_FOUND.into_response(),
@@ -58,12 +58,12 @@ async fn answer(State(said): State<Arc<Mutex<Said>>>, request: Request) -> Respo
     .into_response()
 }
 
-async fn run(said: Said) -> (RunReport, Vec<String>) {
-    let said = Arc::new(Mutex::new(said));
+async fn run(script: Script) -> (RunReport, Vec<String>) {
+    let script = Arc::new(Mutex::new(script));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = tokio::spawn({
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&said));
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
         async move { axum::serve(listener, router).await }
     });
     let arguments = Arguments::parse(&["--attach", &url, "work"]).unwrap();
@@ -72,7 +72,7 @@ async fn run(said: Said) -> (RunReport, Vec<String>) {
     let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
     let outcome = attach::run(&arguments, &settings, None, tokio::io::empty(), &mut log, std::future::pending()).await;
     server.abort();
-    let answered = std::mem::take(&mut said.lock().unwrap().answered);
+    let answered = std::mem::take(&mut script.lock().unwrap().answered);
     (outcome, answered)
 }
 
@@ -82,12 +82,12 @@ fn finished_with(finish: &str) -> Value {
 
 #[tokio::test]
 async fn a_session_that_went_on_meanwhile_is_not_judged() {
-    let said = Said {
+    let script = Script {
         status: [json!({}), json!({"ses_1": {"type": "busy"}}), json!({})].into(),
         messages: [finished_with("tool-calls"), finished_with("stop")].into(),
-        ..Said::default()
+        ..Script::default()
     };
-    let (outcome, _) = run(said).await;
+    let (outcome, _) = run(script).await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}");
 }
 
@@ -95,13 +95,13 @@ async fn a_session_that_went_on_meanwhile_is_not_judged() {
 async fn a_subagent_that_started_unseen_gets_its_answer_and_a_stranger_none() {
     let asked = |id: &str, session: &str| json!({"id": id, "sessionID": session, "permission": "bash"});
     let busy = json!({"ses_1": {"type": "busy"}});
-    let said = Said {
+    let script = Script {
         status: [busy, json!({})].into(),
         messages: [finished_with("stop")].into(),
         asked: vec![asked("per_other", "ses_other"), asked("per_1", "ses_3")],
-        ..Said::default()
+        ..Script::default()
     };
-    let (outcome, answered) = run(said).await;
+    let (outcome, answered) = run(script).await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}");
     assert_eq!(answered, ["per_1"]);
 }

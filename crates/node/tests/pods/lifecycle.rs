@@ -159,7 +159,7 @@ async fn a_missing_secret_is_named_and_waited_for() -> anyhow::Result<()> {
     let spec = json!({"restartPolicy": "Never", "volumes": volumes, "containers": [mounts]});
     let created = world.create("mounts", spec).await?;
     let problem = "MountVolume.SetUp failed for volume \"login\" : secret \"login\" not found";
-    world.told_also(&created, &format!("Warning FailedMount - {problem}")).await?;
+    world.wait_for_event(&created, &format!("Warning FailedMount - {problem}")).await?;
     world.secret("login", json!({"password": "open sesame"})).await?;
     for name in ["waits", "mounts"] {
         world.phase(name, "Succeeded").await?;
@@ -209,7 +209,7 @@ async fn the_identity_of_a_restricted_pod_is_in_force() -> anyhow::Result<()> {
     world.create("restricted", spec).await?;
     world.phase("restricted", "Succeeded").await?;
     let log = world.log("restricted", "main").await?;
-    // Without root there is one group, whatever the Pod asks for.
+    // Without root there is one group, even if the Pod asks for others.
     let (groups, owner) = if is_root() { ("1235 1236", "1236") } else { ("1235", "1235") };
     let expected = format!("1234\n1235\n{groups}\nCapEff:\t0000000000000000\n{owner}\nNoNewPrivs:\t1\n");
     assert_eq!(log, expected);
