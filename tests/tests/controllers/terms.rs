@@ -11,6 +11,7 @@ use blackbox::{
     stub_kubelet::Act,
 };
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,6 +26,7 @@ pub const CASES: &[Case] = cases![
     an_agent_that_is_edited_changes_nothing_for_a_run,
     a_template_that_is_deleted_while_no_controller_runs_changes_nothing_for_a_run,
     a_run_without_a_pod_takes_the_settings_of_now_and_records_them,
+    a_run_that_an_older_version_claimed_has_the_settings_of_its_template,
 ];
 
 fn terms(status: &TaskStatus) -> anyhow::Result<RunTermsStatus> {
@@ -196,6 +198,39 @@ async fn a_run_without_a_pod_takes_the_settings_of_now_and_records_them() -> any
         let status = world.succeeds("resumed").await?;
         ensure!((status.run_epoch, status.attempt) == (Some(1), Some(1)), "{status:?}");
         world.each_run_has_one_pod()?;
+        next.terminate().await
+    };
+    explain(outcome.await, world, &[&first, &next])
+}
+
+async fn a_run_that_an_older_version_claimed_has_the_settings_of_its_template() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    let first = Controller::start(world.cluster, Options::default()).await?;
+    world.template("t", json!({"startupTimeout": "10m", "retry": retry()})).await?;
+    let on_template = json!({"templateRef": {"name": "t"}});
+    all_work(world, &[("unrecorded", on_template.clone()), ("stale", on_template)]).await?;
+    first.kill().await?;
+    // The older version records no terms. After a later version led in between, those of an earlier run are left.
+    for (task, terms) in [("unrecorded", Value::Null), ("stale", json!({"epoch": 0, "startupTimeout": "1s"}))] {
+        let patch = Patch::Merge(json!({"status": {"resolved": {"terms": terms}}}));
+        world.api::<Task>().patch_status(task, &PatchParams::default(), &patch).await?;
+    }
+
+    let next = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        for task in ["unrecorded", "stale"] {
+            let recorded = |status: &TaskStatus| {
+                terms(status).is_ok_and(|terms| {
+                    terms.epoch == Some(1) && terms.startup_timeout == Some(Duration::from_mins(10).into())
+                })
+            };
+            world.until(task, "its terms", recorded).await?;
+            world.kubelet.script(&format!("{task}-pod-2"), Act::succeed());
+            world.kubelet.script(task, Act::fail("ModelError", "500"));
+            let status = world.succeeds(task).await?;
+            ensure!((status.run_epoch, status.attempt) == (Some(2), Some(2)), "{status:?}");
+        }
         next.terminate().await
     };
     explain(outcome.await, world, &[&first, &next])

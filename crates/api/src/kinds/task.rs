@@ -319,11 +319,13 @@ pub struct ResolvedStatus {
 }
 
 /// The settings that hold for a run from its claim to its end. Editing or deleting the Agent, the template or the
-/// configuration changes them for later runs only.
+/// configuration changes them for later runs only. A run whose Pod could not be created yet is claimed anew.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunTermsStatus {
+    /// The run that has these terms.
+    pub epoch: Option<i64>,
     /// The run is stopped after this time, counted from the start of the task container; never when unset.
     pub timeout: Option<Duration>,
     /// From admission to the start of the task container.

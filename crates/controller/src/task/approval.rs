@@ -42,7 +42,8 @@ pub fn runs(shared: &Shared, task: &Task) {
 }
 
 fn may_ask(shared: &Shared, task: &Task) -> bool {
-    RunTerms::of_run(task, &shared.platform()).asks_approval
+    let platform = shared.platform();
+    RunTerms::recorded(task, &platform).unwrap_or_else(|| RunTerms::unrecorded(task, &platform)).asks_approval
 }
 
 /// Polls the open requests of the Tasks on an Agent once.

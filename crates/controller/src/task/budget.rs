@@ -12,7 +12,7 @@ pub fn observe(shared: &Shared, target: &Target) {
     let agent = target.agent_key().and_then(|agent| shared.cache.agents.object(&agent));
     let own = agent.as_ref().and_then(|agent| agent.spec.budget.as_ref());
     let budget = SharedBudget::of(own, shared.platform().budget.as_ref());
-    shared.tasks.queues.with(|index| index.set_budget(target, budget, now(), || ended_on(shared, target)));
+    shared.tasks.queues.with(|index| index.set_budget(target, budget, || ended_on(shared, target)));
 }
 
 fn ended_on(shared: &Shared, target: &Target) -> Vec<Arc<Task>> {

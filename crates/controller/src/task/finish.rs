@@ -39,6 +39,7 @@ pub async fn ended(
     shared: &Shared,
     task: &Task,
     epoch: i64,
+    terms: &RunTerms,
     evidence: &Evidence<'_>,
     ending: Ending,
 ) -> Result<Next, Error> {
@@ -91,9 +92,8 @@ pub async fn ended(
     approval::note(&mut conditions, &[], generation, ended_at);
     after.conditions = Some(conditions);
     milestones::note(&mut after, generation, ended_at);
-    let terms = RunTerms::of_run(task, &shared.platform());
     if let Some(pod) = pod {
-        workspace::ended(shared, task, &terms, pod, ending.phase == TaskPhase::Failed).await;
+        workspace::ended(shared, task, terms, pod, ending.phase == TaskPhase::Failed).await;
     }
     if let Some(pause) = retry_after(&ending, &terms.retry, before.attempt.unwrap_or(1)) {
         record::keep(shared, task, epoch, after, ended_at).await;

@@ -49,7 +49,8 @@ const REPLAY: u32 = 1;
 /// Reconciles one run.
 pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Option<Timestamp>) -> Result<Next, Error> {
     let admitted_at = admitted_at.unwrap_or_else(now);
-    let terms = RunTerms::of_run(task, &shared.platform());
+    let (terms, written) = start::terms(shared, task, epoch).await?;
+    let task = written.as_ref().unwrap_or(task);
     let (pod, gone) = match find(shared, task, epoch).await? {
         Found::Pod(pod) => (Some(pod), false),
         // The last seen status of the Pod still counts.
@@ -69,7 +70,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     let stop = why_stop(shared, task, &terms, pod.as_deref(), &progress, now());
     let evidence = Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required: terms.report_required };
     if let Some(ending) = classify(&evidence) {
-        return finish::ended(shared, task, epoch, &evidence, ending).await;
+        return finish::ended(shared, task, epoch, &terms, &evidence, ending).await;
     }
     let Some(pod) = pod.clone() else { return Ok(Next::Wait) };
     shared.records.logs.follow(task, epoch, &pod);
@@ -77,7 +78,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
         return match end(shared, &pod, stop).await? {
             Stopping::Until(at) => Ok(Next::At(instant(at))),
             Stopping::Deleted => Ok(Next::Wait),
-            Stopping::Overdue => give_up(shared, task, epoch, &pod, evidence).await,
+            Stopping::Overdue => give_up(shared, task, epoch, &terms, &pod, evidence).await,
         };
     }
     if let Some(deadline) = &pod.metadata.deletion_timestamp {
@@ -85,7 +86,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
         if now() < given_up {
             return Ok(Next::At(instant(given_up)));
         }
-        return give_up(shared, task, epoch, &pod, evidence).await;
+        return give_up(shared, task, epoch, &terms, &pod, evidence).await;
     }
     match startup(Some(&pod), admitted_at, terms.startup_timeout, now()) {
         Startup::Started(at) => {
@@ -110,7 +111,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
             let stop = Stop::Startup(trouble);
             let evidence = Evidence { gone: true, stop: Some(&stop), ..evidence };
             match classify(&evidence) {
-                Some(ending) => finish::ended(shared, task, epoch, &evidence, ending).await,
+                Some(ending) => finish::ended(shared, task, epoch, &terms, &evidence, ending).await,
                 None => Ok(Next::Retry),
             }
         }
@@ -131,7 +132,7 @@ async fn creation_failed(
         let stop = Stop::Startup(Trouble { reason: error.reason(), message });
         let evidence = Evidence { pod: None, gone: true, stop: Some(&stop), report_required: false };
         if let Some(ending) = classify(&evidence) {
-            return finish::ended(shared, task, epoch, &evidence, ending).await;
+            return finish::ended(shared, task, epoch, terms, &evidence, ending).await;
         }
     }
     // After a conflict the Task is only reconciled again.
@@ -146,14 +147,21 @@ async fn creation_failed(
 
 /// Ends a run whose Pod is on a node that does not respond. The Pod, whose status is the evidence, is deleted after the
 /// final status is written.
-async fn give_up(shared: &Shared, task: &Task, epoch: i64, pod: &Pod, evidence: Evidence<'_>) -> Result<Next, Error> {
+async fn give_up(
+    shared: &Shared,
+    task: &Task,
+    epoch: i64,
+    terms: &RunTerms,
+    pod: &Pod,
+    evidence: Evidence<'_>,
+) -> Result<Next, Error> {
     // The log is archived as far as it can be read, before the Pod is deleted.
     if let Closing::Until(at) = shared.records.logs.close(task, epoch, Some(pod), false).await {
         return Ok(Next::At(at));
     }
     let evidence = Evidence { gone: true, ..evidence };
     let Some(ending) = classify(&evidence) else { return Ok(Next::Retry) };
-    let next = finish::ended(shared, task, epoch, &evidence, ending).await?;
+    let next = finish::ended(shared, task, epoch, terms, &evidence, ending).await?;
     delete(shared, pod).await?;
     Ok(next)
 }

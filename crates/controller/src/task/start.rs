@@ -11,6 +11,7 @@ use api::{
 };
 use domain::{
     explain::settings_of_run,
+    platform::Platform,
     run::{
         milestones,
         origin::Origins,
@@ -137,7 +138,7 @@ pub async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Resul
     failpoint::reach("labelled");
     // Every error in the Task itself is found before the run is claimed.
     let prepared = prepare(shared, task, admission.epoch).await?;
-    let claimed = match claim(shared, task, admission, &prepared.resolved).await {
+    let claimed = match claim(shared, task, admission, &prepared).await {
         Ok(claimed) => claimed,
         Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {
             // The cached Task is out of date: the watch delivers the new version, which is decided afresh.
@@ -170,31 +171,31 @@ pub async fn check(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error
 /// is renewed first: the status always describes the Pod.
 pub async fn resume(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error> {
     let prepared = prepare(shared, task, epoch).await?;
-    let renewed = renew(shared, task, epoch, &prepared.resolved).await?;
+    let renewed = renew(shared, task, resolved_status(shared, task, epoch, &prepared)).await?;
     create(shared, renewed.as_ref().unwrap_or(task), epoch, prepared).await
 }
 
 /// Creates the objects of a run and archives its settings.
 async fn create(shared: &Shared, task: &Task, epoch: i64, prepared: Prepared) -> Result<(), Error> {
-    let Prepared { resolved, origins, objects } = prepared;
-    let settings =
-        if shared.records.archive.is_some() { settings_of_run(task, &resolved, &origins) } else { Vec::new() };
-    // Concurrently: the Pod does not wait for the archive.
-    let created = Box::pin(create_objects(shared, task, epoch, objects));
-    let (created, ()) = tokio::join!(created, record::keep_settings(shared, task, epoch, &settings));
-    created
+    let Prepared { resolved, origins, objects, .. } = prepared;
+    Box::pin(create_objects(shared, task, epoch, objects)).await?;
+    // After the Pod, which may have to be built again from other settings: the archive keeps the first ones.
+    if shared.records.archive.is_some() {
+        record::keep_settings(shared, task, epoch, &settings_of_run(task, &resolved, &origins)).await;
+    }
+    Ok(())
 }
 
 /// The objects of a run, not yet created, and the settings they were built from.
 struct Prepared {
     resolved: ResolvedTask,
     origins: Origins,
+    terms: RunTerms,
     objects: TaskObjects,
 }
 
 /// Resolves the settings of a run from the Task and the current Agent or template, with the origin of each setting.
-fn resolve(shared: &Shared, task: &Task) -> Result<(ResolvedTask, Origins), Error> {
-    let platform = shared.platform();
+fn resolve(shared: &Shared, task: &Task, platform: &Platform) -> Result<(ResolvedTask, Origins), Error> {
     let target = Target::of(task).ok_or_else(|| Error::Gone("what the Task refers to".into()))?;
     let key = target.key();
     Ok(match target.runs_on {
@@ -203,12 +204,12 @@ fn resolve(shared: &Shared, task: &Task) -> Result<(ResolvedTask, Origins), Erro
             let agent = agent.ok_or_else(|| Error::Gone(format!("Agent '{name}'")))?;
             let template = shared.template_of(&agent);
             let url = agent.status.as_ref().and_then(|status| status.url.clone()).unwrap_or_default();
-            resolve_task(task, Sources::Agent { agent: &agent, template: template.as_deref(), url: &url }, &platform)?
+            resolve_task(task, Sources::Agent { agent: &agent, template: template.as_deref(), url: &url }, platform)?
         }
         RunsOn::Template(name) => {
             let template = shared.cache.templates.object(&key);
             let template = template.ok_or_else(|| Error::Gone(format!("AgentTemplate '{name}'")))?;
-            resolve_task(task, Sources::Template(&template), &platform)?
+            resolve_task(task, Sources::Template(&template), platform)?
         }
     })
 }
@@ -229,7 +230,7 @@ async fn prepare(shared: &Shared, task: &Task, epoch: i64) -> Result<Prepared, E
 async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Prepared, Error> {
     let platform = shared.platform();
     let key = Key::of(task);
-    let (resolved, origins) = resolve(shared, task)?;
+    let (resolved, origins) = resolve(shared, task, &platform)?;
     let config_maps = read_config_maps(shared, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let mut plan = contexts::assemble(&input)?;
@@ -256,7 +257,8 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     for sentence in &plan.left_out {
         shared.telemetry.events.normal(task, "ContextLeftOut", sentence);
     }
-    Ok(Prepared { resolved, origins, objects })
+    let terms = RunTerms::of(&resolved, &platform);
+    Ok(Prepared { resolved, origins, terms, objects })
 }
 
 /// Reads the ConfigMaps that contexts name.
@@ -298,12 +300,7 @@ pub(super) async fn label(shared: &Shared, task: &Task) -> Result<Option<Task>, 
 }
 
 /// Claims the run, by a write that succeeds only on the cached version.
-async fn claim(
-    shared: &Shared,
-    task: &Task,
-    admission: &Admission,
-    resolved: &ResolvedTask,
-) -> Result<Task, kube::Error> {
+async fn claim(shared: &Shared, task: &Task, admission: &Admission, prepared: &Prepared) -> Result<Task, kube::Error> {
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
@@ -322,7 +319,7 @@ async fn claim(
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
     (after.session, after.usage, after.result, after.logs) = (None, None, None, None);
-    after.resolved = Some(resolved_status(shared, task, admission.epoch, resolved));
+    after.resolved = Some(resolved_status(shared, task, admission.epoch, prepared));
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),
         admitted_at: Some(Time(admission.at)),
@@ -353,11 +350,33 @@ async fn claim(
     Ok(written.unwrap_or_else(|| task.clone()))
 }
 
+/// The terms of a run. Those of a run that an older version claimed are resolved now and recorded. Returns the Task too if
+/// it was written.
+pub(super) async fn terms(shared: &Shared, task: &Task, epoch: i64) -> Result<(RunTerms, Option<Task>), kube::Error> {
+    let platform = shared.platform();
+    if let Some(terms) = RunTerms::recorded(task, &platform) {
+        return Ok((terms, None));
+    }
+    let Ok((resolved, _)) = resolve(shared, task, &platform) else {
+        return Ok((RunTerms::unrecorded(task, &platform), None));
+    };
+    let terms = RunTerms::of(&resolved, &platform);
+    let claimed = task.status.as_ref().and_then(|status| status.resolved.clone()).unwrap_or_default();
+    let recorded = ResolvedStatus { terms: Some(Box::new(terms.to_status(epoch))), ..claimed };
+    let written = renew(shared, task, recorded).await?;
+    if written.as_ref().is_some_and(|written| RunTerms::recorded(written, &platform).is_none()) {
+        let message = "the CustomResourceDefinition of Task is older than the controller, so the settings of this run \
+                       follow its Agent or template: apply deploy/crds";
+        shared.telemetry.events.warning(task, "OutdatedDefinition", message);
+    }
+    Ok((terms, written))
+}
+
 /// Writes the settings of a claimed run if they differ from those in the status. Returns the Task if it was written.
-async fn renew(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask) -> Result<Option<Task>, kube::Error> {
+async fn renew(shared: &Shared, task: &Task, resolved: ResolvedStatus) -> Result<Option<Task>, kube::Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    after.resolved = Some(resolved_status(shared, task, epoch, resolved));
+    after.resolved = Some(resolved);
     let version = task.resource_version();
     let written = shared.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await?;
     if let Some(written) = &written {
@@ -367,11 +386,11 @@ async fn renew(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask
 }
 
 /// The settings of a run as the status records them.
-fn resolved_status(shared: &Shared, task: &Task, epoch: i64, resolved: &ResolvedTask) -> ResolvedStatus {
+fn resolved_status(shared: &Shared, task: &Task, epoch: i64, prepared: &Prepared) -> ResolvedStatus {
     ResolvedStatus {
-        hash: Some(resolved.hash()),
+        hash: Some(prepared.resolved.hash()),
         reference: record::settings_of(shared, task, epoch),
-        terms: Some(Box::new(RunTerms::of(resolved, &shared.platform()).to_status())),
+        terms: Some(Box::new(prepared.terms.to_status(epoch))),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Run terms: the settings that the controller needs after a run was claimed.
 //!
 //! They are computed once, by [`RunTerms::of`], and written to `status.resolved.terms` together with the claim, so they
-//! survive the controller. Everything later reads them with [`RunTerms::of_run`]: editing or deleting the Agent, the
+//! survive the controller. Everything later reads them with [`RunTerms::recorded`]: editing or deleting the Agent, the
 //! template or the configuration changes nothing for a run. Settings that the Pod itself enforces (stall timeout,
 //! budget, approval timeout, grace period) are fixed in the Pod and are not repeated here.
+//!
+//! Two kinds of runs get their terms after the claim: a run whose Pod could not be created yet, because its Pod is built
+//! from the settings of then, and a run that an older version claimed.
 
 use std::time::Duration;
 
@@ -49,22 +52,22 @@ impl RunTerms {
         }
     }
 
-    /// The terms on which the current run of `task` was claimed.
-    pub fn of_run(task: &Task, platform: &Platform) -> Self {
-        let resolved = task.status.as_ref().and_then(|status| status.resolved.as_ref());
-        match resolved.and_then(|resolved| resolved.terms.as_deref()) {
-            Some(terms) => Self::recorded(terms.clone(), platform),
-            None => Self::unrecorded(task, platform),
-        }
+    /// The terms on which the current run of `task` was claimed, if they are recorded. A version that does not know terms
+    /// may have claimed the run and left the terms of an earlier one in the status.
+    pub fn recorded(task: &Task, platform: &Platform) -> Option<Self> {
+        let status = task.status.as_ref()?;
+        let terms = status.resolved.as_ref()?.terms.as_deref()?;
+        (terms.epoch == status.run_epoch).then(|| Self::from_status(terms.clone(), platform))
     }
 
-    /// The form for `status.resolved.terms`. Defaults are left out.
-    pub fn to_status(&self) -> RunTermsStatus {
+    /// The form for `status.resolved.terms` of the run `epoch`. Defaults are left out.
+    pub fn to_status(&self, epoch: i64) -> RunTermsStatus {
         // Without `..`: a new term does not compile until it is recorded.
         let Self { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_required } = self;
         let written = |span: Duration| api::Duration::from(span.min(LONGEST));
         let retry = Retry { backoff: retry.backoff.map(|backoff| written(backoff.to_std())), ..retry.clone() };
         RunTermsStatus {
+            epoch: Some(epoch),
             timeout: timeout.map(written),
             startup_timeout: Some(written(*startup_timeout)),
             retry: Some(retry).filter(|retry| *retry != Retry::default()),
@@ -74,9 +77,16 @@ impl RunTerms {
         }
     }
 
-    fn recorded(terms: RunTermsStatus, platform: &Platform) -> Self {
-        let RunTermsStatus { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_optional } =
-            terms;
+    fn from_status(terms: RunTermsStatus, platform: &Platform) -> Self {
+        let RunTermsStatus {
+            epoch: _,
+            timeout,
+            startup_timeout,
+            retry,
+            retain_workspace,
+            asks_approval,
+            report_optional,
+        } = terms;
         Self {
             timeout: span(timeout),
             startup_timeout: span(startup_timeout).unwrap_or(platform.startup_timeout),
@@ -87,19 +97,20 @@ impl RunTerms {
         }
     }
 
-    /// The terms of a run that an older version claimed: the Task's own settings, which cannot change any more, and the
-    /// platform's defaults. Files whose fate is unknown are kept, and an agent that may ask is watched.
-    fn unrecorded(task: &Task, platform: &Platform) -> Self {
+    /// The terms of a run that an older version claimed and whose Agent or template cannot be resolved any more: the
+    /// Task's own settings, which cannot change, and otherwise whatever does no harm. Files are kept, an agent that may
+    /// ask is watched, exit code 0 is a success, and nothing is tried again.
+    pub fn unrecorded(task: &Task, platform: &Platform) -> Self {
         let spec = &task.spec;
         let approval = spec.approval.as_ref();
         Self {
             timeout: span(spec.timeout),
             startup_timeout: span(spec.run.startup_timeout).unwrap_or(platform.startup_timeout),
-            retry: spec.run.retry.clone().or_else(|| platform.retry.clone()).unwrap_or_default(),
+            retry: spec.run.retry.clone().unwrap_or_default(),
             retain_workspace: spec.workspace.as_ref().is_none_or(|workspace| workspace.retain_on_failure),
             asks_approval: spec.agent_ref.is_some()
                 && approval.is_none_or(|approval| approval.mode != ApprovalMode::Never),
-            report_required: true,
+            report_required: false,
         }
     }
 }
@@ -128,9 +139,11 @@ mod tests {
     /// The Task after the claim: its status went through the API server as JSON.
     fn claimed(task: &Task, target: Sources<'_>, platform: &Platform) -> Task {
         let (resolved, _) = resolve_task(task, target, platform).unwrap();
-        let terms = Some(Box::new(RunTerms::of(&resolved, platform).to_status()));
+        let terms = Some(Box::new(RunTerms::of(&resolved, platform).to_status(1)));
         let mut task = task.clone();
-        task.status.get_or_insert_default().resolved = Some(ResolvedStatus { terms, ..ResolvedStatus::default() });
+        let status = task.status.get_or_insert_default();
+        status.run_epoch = Some(1);
+        status.resolved = Some(ResolvedStatus { terms, ..ResolvedStatus::default() });
         serde_json::from_value(serde_json::to_value(task).unwrap()).unwrap()
     }
 
@@ -171,7 +184,7 @@ mod tests {
             ..platform.clone()
         };
         for platform in [platform, &edited] {
-            assert_eq!(RunTerms::of_run(claimed, platform), terms);
+            assert_eq!(RunTerms::recorded(claimed, platform).as_ref(), Some(&terms));
         }
     }
 
@@ -241,8 +254,8 @@ mod tests {
     #[test]
     fn terms_are_recorded_without_defaults() {
         let platform = sample::platform();
-        let plain = RunTerms::of(&sample::task(sample::agent()), &platform).to_status();
-        assert_eq!(serde_json::to_value(plain).unwrap(), json!({"startupTimeout": "300s"}));
+        let plain = RunTerms::of(&sample::task(sample::agent()), &platform).to_status(2);
+        assert_eq!(serde_json::to_value(plain).unwrap(), json!({"epoch": 2, "startupTimeout": "300s"}));
     }
 
     #[test]
@@ -250,27 +263,35 @@ mod tests {
         let mut task = sample::task(sample::agent());
         task.timeout = Some(Duration::from_secs(u64::MAX));
         task.retry.backoff = Some(Duration::from_secs(u64::MAX).into());
-        let terms = RunTerms::of(&task, &sample::platform()).to_status();
+        let terms = RunTerms::of(&task, &sample::platform()).to_status(1);
         let longest = json!("999999999s");
         assert_eq!(serde_json::to_value(terms.timeout).unwrap(), longest);
         assert_eq!(serde_json::to_value(terms.retry.unwrap().backoff).unwrap(), longest);
     }
 
     #[test]
-    fn a_run_that_an_older_version_claimed_has_the_settings_of_its_task_and_the_defaults() {
+    fn the_terms_of_an_earlier_run_do_not_count() {
+        let platform = sample::platform();
+        let mut claimed = claimed(&task(&json!({})), Sources::Template(&template(&json!({}))), &platform);
+        claimed.status.as_mut().unwrap().run_epoch = Some(2);
+        assert_eq!(RunTerms::recorded(&claimed, &platform), None);
+    }
+
+    #[test]
+    fn a_run_without_terms_and_without_its_agent_has_the_settings_of_its_task_and_does_no_harm() {
         let platform = Platform {
             startup_timeout: Duration::from_mins(7),
             retry: Some(Retry { max_retries: 3, ..Retry::default() }),
             ..sample::platform()
         };
-        let unset = RunTerms::of_run(&task(&json!({"agentRef": {"name": "a"}})), &platform);
+        let unset = RunTerms::unrecorded(&task(&json!({"agentRef": {"name": "a"}})), &platform);
         let expected = RunTerms {
             timeout: None,
             startup_timeout: Duration::from_mins(7),
-            retry: Retry { max_retries: 3, ..Retry::default() },
+            retry: Retry::default(),
             retain_workspace: true,
             asks_approval: true,
-            report_required: true,
+            report_required: false,
         };
         assert_eq!(unset, expected);
         let own = json!({
@@ -283,8 +304,8 @@ mod tests {
             retry: Retry { max_retries: 1, ..Retry::default() },
             retain_workspace: false,
             asks_approval: false,
-            report_required: true,
+            report_required: false,
         };
-        assert_eq!(RunTerms::of_run(&task(&own), &platform), expected);
+        assert_eq!(RunTerms::unrecorded(&task(&own), &platform), expected);
     }
 }

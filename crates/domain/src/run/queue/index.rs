@@ -131,6 +131,7 @@ impl Index {
     pub fn decide(&mut self, target: &Target, circumstances: Circumstances, now: Timestamp) -> Decided {
         let grace = self.grace;
         let Some(queue) = self.queues.get_mut(target) else { return Decided::default() };
+        queue.set_used_up(self.spending.get_mut(target).and_then(|spending| spending.used_up(now)));
         let decided = queue.decide(circumstances, grace, now);
         for refusal in &decided.decisions.fail {
             if let Some(entry) = self.tasks.get_mut(&key_of(&refusal.key)).filter(|entry| entry.task == refusal.key) {

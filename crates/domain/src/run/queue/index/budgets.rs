@@ -21,28 +21,18 @@ impl Index {
         &mut self,
         target: &Target,
         budget: Option<SharedBudget>,
-        now: Timestamp,
         finished: impl FnOnce() -> Vec<Arc<Task>>,
     ) {
-        let used_up = match budget {
-            None => {
-                self.spending.remove(target);
-                None
-            }
-            Some(budget) => {
-                let continues = self.spending.get_mut(target).is_some_and(|spending| spending.set_budget(budget));
-                if !continues {
-                    let mut begun = Spending::new(budget);
-                    for task in finished() {
-                        begun.note_task(&task);
-                    }
-                    self.spending.insert(target.clone(), begun);
-                }
-                self.spending.get_mut(target).and_then(|spending| spending.used_up(now))
-            }
+        let Some(budget) = budget else {
+            self.spending.remove(target);
+            return;
         };
-        if let Some(queue) = self.queues.get_mut(target) {
-            queue.set_used_up(used_up);
+        if !self.spending.get_mut(target).is_some_and(|spending| spending.set_budget(budget)) {
+            let mut begun = Spending::new(budget);
+            for task in finished() {
+                begun.note_task(&task);
+            }
+            self.spending.insert(target.clone(), begun);
         }
     }
 

@@ -134,6 +134,8 @@ impl TargetQueue {
     }
 
     pub(super) fn wait_for_reference(&mut self, task: &TaskKey, missing: Missing) -> bool {
+        // A Task that waits for a reference has no position; the one of before is out of date.
+        self.positions.remove(&key_of(task));
         self.queue.wait_for_reference(task, missing)
     }
 

@@ -228,7 +228,7 @@ fn spender(name: &str) -> Task {
 fn decide_under_budget(index: &mut Index, now: i64, finished: &[Task]) -> Vec<Key> {
     let budget: Budget = from_json(json!({ "maxTokens": 100, "window": "1m" }));
     let finished = || finished.iter().cloned().map(Arc::new).collect();
-    index.set_budget(&target(), SharedBudget::of(Some(&budget), None), at(now), finished);
+    index.set_budget(&target(), SharedBudget::of(Some(&budget), None), finished);
     decide(index, now).look_at
 }
 
@@ -259,6 +259,15 @@ fn tasks_wait_while_others_used_the_budget_of_the_window_up() {
 }
 
 #[test]
+fn the_first_task_of_a_target_waits_for_a_budget_that_was_set_before_it_came() {
+    let mut index = Index::default();
+    decide_under_budget(&mut index, 20, &[spender("x"), spender("y")]);
+    observe(&mut index, &named("w", "Queued", 0), 21);
+    decide(&mut index, 21);
+    assert_eq!(waits_for(&mut index, "w"), "BudgetExceeded");
+}
+
+#[test]
 fn waiting_tasks_report_when_the_budget_is_used_up_and_when_it_is_not() {
     let mut index = Index::default();
     for name in ["v", "w"] {
@@ -268,6 +277,6 @@ fn waiting_tasks_report_when_the_budget_is_used_up_and_when_it_is_not() {
     assert_eq!(decide_under_budget(&mut index, 20, &[spender("x"), spender("y")]), both);
     spend(&mut index, "z", 30);
     assert_eq!(decide_under_budget(&mut index, 31, &[]), both, "more was used");
-    index.set_budget(&target(), None, at(32), Vec::new);
+    index.set_budget(&target(), None, Vec::new);
     assert_eq!(decide(&mut index, 32).decisions.admit.len(), 2);
 }
