@@ -33,7 +33,7 @@ const PAGES: [string, string, string][] = [
   ["tools", "/tools", "[data-row='0']"],
   ["kind", "/kinds/models/shop/sonnet", "text=Conditions"],
   ["graph", "/graph", "text=web-dev"],
-  ["not-found", "/nowhere", "text=Page not found"],
+  ["not-found", "/nowhere", "text=No page at this address"],
 ];
 
 interface Look {

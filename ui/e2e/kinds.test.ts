@@ -97,7 +97,7 @@ describe("every kind", () => {
     const { page, go } = session;
     session.expectedErrors = [404];
     await go(`/agents/${NS}/no-such-agent`);
-    await page.getByRole("heading", { name: "Not found" }).waitFor();
+    await page.getByRole("heading", { level: 2, name: "Not found" }).waitFor();
     await page.getByRole("link", { name: "All Agents" }).click();
     await h1("Agents");
   });

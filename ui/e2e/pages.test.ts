@@ -42,7 +42,7 @@ const PAGES: [string, string][] = [
   ["/kinds/models/create", "New Model"],
   [`/kinds/models/${NS}/${MODEL}`, MODEL],
   ["/graph", "Graph"],
-  ["/nowhere", "Not found"],
+  ["/nowhere", "Page not found"],
 ];
 
 describe("every page", () => {

@@ -51,10 +51,12 @@ async function follow(page: Page, address: string): Promise<void> {
   }, address);
 }
 
+const NOWHERE = "/nothing-is-here";
+
 /** Leaves the current page, so that its content is not mistaken for the next page and its requests end. */
 async function leave(page: Page): Promise<void> {
-  await follow(page, "/nothing-is-here");
-  await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
+  await follow(page, NOWHERE);
+  await page.getByText(NOWHERE).waitFor();
 }
 
 /**
@@ -89,6 +91,8 @@ export function useBrowser({ signedOut = false } = {}): Session {
       } else {
         await leave(session.page);
         await follow(session.page, address);
+        // Until the code of the next page is loaded, the page stays.
+        await session.page.getByText(NOWHERE).waitFor({ state: "detached" });
       }
     };
     session.toast = (text) => session.page.getByRole("status").filter({ hasText: text }).first().waitFor();
@@ -114,7 +118,7 @@ export function useBrowser({ signedOut = false } = {}): Session {
     if (failed) {
       const path = `screenshots/failed/${task.name.replace(/[^a-z0-9]+/gi, "-")}.png`;
       await page.screenshot({ path });
-      console.error(`Screenshot: ui/${path}`);
+      console.error(`Screenshot: ui/${path} of ${page.url()}\n${await page.locator("body").ariaSnapshot()}`);
     }
     // Theme and namespace are stored; the next test starts without them.
     await page.evaluate(() => localStorage.clear()).catch(() => {});

@@ -39,6 +39,11 @@ impl IntoRule for (&str, &str) {
 pub struct Duration(time::Duration);
 
 impl Duration {
+    /// The value unless it is zero, which tools write for "unset".
+    pub fn nonzero(self) -> Option<time::Duration> {
+        (!self.0.is_zero()).then_some(self.0)
+    }
+
     /// As the standard library's type.
     pub fn to_std(self) -> time::Duration {
         self.0

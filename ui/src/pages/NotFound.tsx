@@ -1,15 +1,17 @@
 import { Compass } from "lucide-react";
+import { useLocation } from "react-router";
 import { Page } from "../app/Page";
 import { EmptyState } from "../components/EmptyState";
 import { LinkButton } from "../components/LinkButton";
 import { PageHeader } from "../components/PageHeader";
 
 export function NotFound() {
+  const { pathname } = useLocation();
   return (
     <Page>
-      <PageHeader title="Not found" />
+      <PageHeader title="Page not found" />
       <EmptyState
-        title="Page not found"
+        title="No page at this address"
         icon={<Compass size={20} />}
         action={
           <LinkButton variant="primary" to="/">
@@ -17,7 +19,7 @@ export function NotFound() {
           </LinkButton>
         }
       >
-        Check the address: the link may be outdated.
+        {pathname} does not exist. The link may be outdated.
       </EmptyState>
     </Page>
   );

@@ -246,7 +246,7 @@ async fn tool(
         url: address(&server, home, &shared.platform().cluster_domain),
         headers: server.spec.headers.clone().unwrap_or_default(),
         secret_headers,
-        timeout: server.spec.timeout.map(api::Duration::to_std),
+        timeout: server.spec.timeout.and_then(api::Duration::nonzero),
         allowed: binding.tool_names.clone().unwrap_or_default(),
         ask: binding.require_approval.clone().unwrap_or_default(),
         enabled: binding.enabled,

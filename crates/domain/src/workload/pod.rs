@@ -349,7 +349,7 @@ fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
     };
     if let Some(mode) = waits {
         env.push(var(variables::APPROVAL_MODE, mode));
-        let timeout = agent.approval.timeout.map(|timeout| timeout.to_std().as_secs().max(1));
+        let timeout = agent.approval.timeout.and_then(api::Duration::nonzero).map(|timeout| timeout.as_secs().max(1));
         env.extend(timeout.map(|seconds| var(variables::APPROVAL_TIMEOUT_SECONDS, seconds.to_string())));
     }
     let Allowance { tokens, cost } = input.allowance;

@@ -17,10 +17,14 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// User and password for https. Many Secrets are created from files, with a line end that belongs to neither.
+    /// User and password for https. Many Secrets are created from files, with a line end that belongs to neither. A user
+    /// name alone is a token.
     pub fn login(&self) -> Option<(&str, &str)> {
-        let password = self.password.as_deref()?.trim_end();
-        Some((self.username.as_deref().unwrap_or(TOKEN_USER).trim_end(), password))
+        match (self.username.as_deref().map(str::trim_end), self.password.as_deref().map(str::trim_end)) {
+            (None, None) => None,
+            (Some(token), None) => Some((token, "")),
+            (user, Some(password)) => Some((user.unwrap_or(TOKEN_USER), password)),
+        }
     }
 }
 
@@ -49,7 +53,8 @@ mod tests {
         };
         assert_eq!(login(Some("me\n"), Some("pw\r\n")).login(), Some(("me", "pw")));
         assert_eq!(login(None, Some("token")).login(), Some(("x-access-token", "token")));
-        assert_eq!(login(Some("me"), None).login(), None);
+        assert_eq!(login(Some("token"), None).login(), Some(("token", "")));
+        assert_eq!(login(None, None).login(), None);
         assert!(!format!("{:?}", login(Some("me"), Some("hunter2"))).contains("hunter2"));
     }
 }

@@ -23,11 +23,17 @@ use crate::{
     userinfo::percent_encode,
 };
 
-/// Variables of this process that git and ssh get: where programs and libraries are, proxies, and the certificates of the
-/// system. All others stay here: our own secrets are among them.
-const INHERITED: [&str; 13] = [
+/// Variables of this process that git and ssh get: where programs and libraries are, proxies, the certificates of the
+/// system, Kerberos, and the user database of images that run with any user ID. All others stay here: our own secrets are
+/// among them.
+const INHERITED: [&str; 18] = [
     "PATH",
     "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NSS_WRAPPER_PASSWD",
+    "NSS_WRAPPER_GROUP",
+    "KRB5_CONFIG",
+    "KRB5CCNAME",
     "TMPDIR",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",

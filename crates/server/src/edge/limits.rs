@@ -1,6 +1,9 @@
 //! Rate limits, one for each client address.
 
-use std::{net::IpAddr, num::NonZeroU32};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    num::NonZeroU32,
+};
 
 use governor::{
     Quota, RateLimiter,
@@ -61,10 +64,18 @@ impl<C: Clock + Clone> Limits<C> {
         if limiter.len() >= MOST {
             limiter.retain_recent();
         }
-        limiter.check_key(&client).map_err(|refused| {
+        limiter.check_key(&subscriber(client)).map_err(|refused| {
             let wait = refused.wait_time_from(self.clock.now());
-            u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(u32::from(wait.subsec_nanos() > 0))
+            u32::try_from(wait.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX).max(1)
         })
+    }
+}
+
+/// The address that stands for a client. One subscriber has all addresses of an IPv6 /64.
+fn subscriber(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V4(_) => client,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }
 
@@ -92,6 +103,17 @@ mod tests {
         clock.advance(Duration::from_millis(500));
         assert_eq!(limits.take(Action::Api, ONE), Ok(()));
         assert_eq!(limits.take(Action::Api, ONE), Err(1));
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        let limits = Limits::with_clock(1, FakeRelativeClock::default());
+        let address = |last: u16| IpAddr::from([0x2001, 0xdb8, 1, 2, 0, 0, 0, last]);
+        for last in 0..4 {
+            assert_eq!(limits.take(Action::Api, address(last)), Ok(()));
+        }
+        assert_eq!(limits.take(Action::Api, address(5)), Err(1));
+        assert_eq!(limits.take(Action::Api, IpAddr::from([0x2001, 0xdb8, 1, 3, 0, 0, 0, 1])), Ok(()));
     }
 
     #[test]

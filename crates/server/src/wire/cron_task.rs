@@ -76,7 +76,7 @@ impl CronTaskResponse {
                 description: task.description.clone(),
                 agent_ref: task.agent_ref.as_ref().map(NameRef::from),
                 template_ref: task.template_ref.as_ref().map(NameRef::from),
-                timeout: task.timeout.map(|timeout| duration::text(timeout.to_std())),
+                timeout: task.timeout.and_then(api::Duration::nonzero).map(duration::text),
                 contexts: task.contexts.clone(),
             },
             conditions: conditions(status.conditions.as_ref()),

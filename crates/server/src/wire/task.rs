@@ -268,7 +268,7 @@ impl TaskResponse {
             description: spec.description.as_deref().map(shortened),
             agent_ref: spec.agent_ref.as_ref().map(NameRef::from),
             template_ref: spec.template_ref.as_ref().map(NameRef::from),
-            timeout: spec.timeout.map(|timeout| duration::text(timeout.to_std())),
+            timeout: spec.timeout.and_then(api::Duration::nonzero).map(duration::text),
             pod_name: status.pod_name.clone(),
             session: status.session.clone(),
             start_time,

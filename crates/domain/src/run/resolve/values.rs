@@ -13,7 +13,7 @@ const MAX_DEPTH: u32 = 64;
 
 /// A span of time; zero is what tools write for "unset".
 pub(in crate::run) fn span(span: Option<api::Duration>) -> Option<Duration> {
-    span.map(api::Duration::to_std).filter(|span| !span.is_zero())
+    span.and_then(api::Duration::nonzero)
 }
 
 /// OpenCode's configuration as an object, in the order of its keys.

@@ -63,13 +63,19 @@ impl JwtVerifier for RingVerifier {
     }
 }
 
-/// The issuer that a token names. Not verified: good for choosing a provider and for nothing else.
+/// The issuer that a token names, if it is signed in a way that is verified here. Not verified: good for choosing a
+/// provider and for nothing else.
 pub fn claimed_issuer(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {
         iss: String,
     }
+    decode_header(token).ok().filter(|header| is_supported(header.alg) && header.crit.is_none())?;
     insecure_decode_claims::<Claims>(token).ok().map(|claims| claims.iss)
+}
+
+fn is_supported(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::RS256 | Algorithm::ES256)
 }
 
 /// The signing keys of a provider, by key ID.
@@ -99,7 +105,7 @@ impl Keys {
         if header.crit.is_some() {
             return Err(Error::Critical);
         }
-        if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) {
+        if !is_supported(header.alg) {
             return Err(new_error(ErrorKind::InvalidAlgorithm).into());
         }
         let validation = Validation { algorithms: vec![header.alg], ..validation.clone() };
