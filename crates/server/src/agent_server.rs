@@ -25,12 +25,12 @@ use crate::{
 
 /// Time limit until the response head of a forwarded request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Size of the largest transcript that is passed on.
+/// Maximum size of a transcript, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Sends a request to the server of `agent`. The URI of `request` is a path.
 ///
-/// The answer's body is still to come, and a connection that both sides want to use otherwise can be.
+/// The response body is streamed, and the connection can be upgraded to another protocol.
 pub async fn send(server: &Server, agent: &Agent, mut request: Request<Body>) -> Answer<Response<Incoming>> {
     let authority = authority(agent, server.options.agents_on_loopback)?;
     if let Some(password) = password(server, agent).await? {
@@ -60,7 +60,7 @@ pub async fn client(server: &Server, agent: &Agent) -> Answer<Client> {
     Ok(Client::new(http, address).with_max_answer(MAX_ANSWER))
 }
 
-/// The error of a call to the server of `agent`, for the caller of ours.
+/// Translates the error of a call to the server of `agent` for our caller.
 pub fn failed(agent: &Agent, error: &opencode::Error) -> ApiError {
     use opencode::Error;
     let what = match error {

@@ -760,7 +760,7 @@ export interface components {
             state: "waiting" | "running" | "terminated";
             /**
              * Format: int32
-             * @description Reason for the termination.
+             * @description Exit code, if terminated.
              */
             exitCode?: number;
         };

@@ -1,4 +1,4 @@
-//! Rules for every schema and every operation.
+//! Rules that apply to every schema and every operation.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,6 @@ pub fn without_null(schema: &mut Value) {
     }
 }
 
-/// One operation.
 pub struct Operation<'a> {
     pub path: &'a str,
     pub method: &'a str,
@@ -57,7 +56,7 @@ pub fn operations(document: &mut Value) -> impl Iterator<Item = Operation<'_>> {
     })
 }
 
-/// A way in which operations are refused.
+/// An error response that many operations share.
 pub struct Refusal {
     name: &'static str,
     code: &'static str,
@@ -97,7 +96,7 @@ impl Refusal {
     }
 }
 
-/// The ways in which operations are refused, by name.
+/// The shared error responses, by name.
 pub fn refusals() -> Map<String, Value> {
     let named = |refusal: &Refusal| (refusal.name.to_owned(), refusal.response(refusal.description));
     REFUSALS.iter().map(named).collect()
@@ -115,7 +114,7 @@ impl Operation<'_> {
             self.body["security"] = json!([]);
         }
         for answer in self.body["responses"].as_object_mut().into_iter().flatten().map(|(_, answer)| answer) {
-            if answer.get("description").is_none_or(|said| said == "") {
+            if answer.get("description").is_none_or(|description| description == "") {
                 answer["description"] = "It is done".into();
             }
         }
@@ -128,7 +127,7 @@ impl Operation<'_> {
                 continue;
             }
             *answer = match answer.get("description").and_then(Value::as_str) {
-                Some(said) => refusal.response(said),
+                Some(description) => refusal.response(description),
                 None => json!({ "$ref": format!("#/components/responses/{}", refusal.name) }),
             };
         }
@@ -150,7 +149,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Names in paths have a form.
+    /// Sets the schemas of names in paths.
     fn name_parts(&mut self) {
         for parameter in self.body.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             if parameter["in"] != "path" {
