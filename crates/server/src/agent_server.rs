@@ -1,8 +1,7 @@
-//! How this server reaches the OpenCode server of an Agent: with [`client`] for calls of our own, with [`send`] for
-//! requests that are forwarded.
+//! Requests to the OpenCode server of an Agent: [`client`] for our own calls, [`send`] for forwarded requests.
 //!
-//! The password is read from the Agent's Secret by this server, after the caller's rights were checked, and is never part
-//! of an answer. The address must be that of the Agent's own Service, so that a forged status cannot direct requests
+//! This server reads the password from the Agent's Secret after the caller's rights were checked, and never includes it
+//! in a response. The address must be that of the Agent's own Service, so that a forged status cannot direct requests
 //! elsewhere.
 
 use std::{net::IpAddr, time::Duration};

@@ -8,7 +8,7 @@ use std::{
 use http::HeaderMap;
 use ipnet::Ipv6Net;
 
-/// A range of addresses, such as `10.0.0.0/8`; a single address is a range too. IPv4 is kept in its mapped IPv6 form, so
+/// A range of addresses, such as `10.0.0.0/8`; a single address is a range too. IPv4 is stored as mapped IPv6, so
 /// that both forms of an address are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range(Ipv6Net);

@@ -34,7 +34,7 @@ pub fn definitions() -> Map<String, Value> {
     use domain::explain;
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
         let schema = generator.subschema_for::<T>();
-        // Kinds' own definitions hold no references, so the types of rules are written out in them. Here they have names.
+        // Definitions contain no references, so the types of rules are written out there. Here they have names.
         if T::inline_schema() {
             generator.definitions_mut().insert(T::schema_name().into_owned(), schema.to_value());
         }
