@@ -152,7 +152,7 @@ fn or_without<T>(optional: bool, result: anyhow::Result<T>) -> anyhow::Result<Op
     match result {
         Ok(done) => Ok(Some(done)),
         Err(error) if optional => {
-            writeln!(io::stderr(), "{error:#}; it is optional, going on without it")?;
+            writeln!(io::stderr(), "{error:#}; it is optional, continuing without it")?;
             Ok(None)
         }
         Err(error) => Err(error),

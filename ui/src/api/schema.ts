@@ -1786,7 +1786,7 @@ export interface components {
         };
         ObjectMeta: {
             name?: string;
-            /** @description Beginning of a name that is made up. */
+            /** @description Prefix of a generated name. */
             generateName?: string;
             /** @description As in the path. */
             namespace?: string;

@@ -124,7 +124,7 @@ pub fn object_meta() -> Value {
         "type": "object",
         "properties": {
             "name": { "type": "string" },
-            "generateName": { "type": "string", "description": "Beginning of a name that is made up." },
+            "generateName": { "type": "string", "description": "Prefix of a generated name." },
             "namespace": { "type": "string", "description": "As in the path." },
             "labels": texts(),
             "annotations": texts(),

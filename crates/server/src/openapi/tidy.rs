@@ -68,18 +68,18 @@ const fn refusal(name: &'static str, code: &'static str, description: &'static s
 }
 
 const REFUSALS: [Refusal; 12] = [
-    refusal("BadRequest", "400", "It cannot be understood"),
-    refusal("Unauthorized", "401", "Nobody knows who asks"),
-    refusal("Forbidden", "403", "The caller may not"),
-    refusal("NotFound", "404", "It does not exist"),
-    refusal("Conflict", "409", "It is in another state, or was changed in between"),
+    refusal("BadRequest", "400", "The request is malformed"),
+    refusal("Unauthorized", "401", "The caller is not authenticated"),
+    refusal("Forbidden", "403", "The caller lacks a right"),
+    refusal("NotFound", "404", "The object does not exist"),
+    refusal("Conflict", "409", "Not possible in the current state, or changed concurrently"),
     refusal("TooLarge", "413", "The body is too large"),
-    refusal("UnsupportedMediaType", "415", "The body is of another type"),
-    refusal("Invalid", "422", "A field is wrong"),
+    refusal("UnsupportedMediaType", "415", "The content type of the body is not supported"),
+    refusal("Invalid", "422", "A field is invalid"),
     refusal("TooManyRequests", "429", "Too many requests"),
-    refusal("Internal", "500", "It cannot be done, by a fault of the server"),
-    refusal("BadGateway", "502", "The Agent's server does not answer as it should"),
-    refusal("Unavailable", "503", "Not now; try again"),
+    refusal("Internal", "500", "Internal error of the server"),
+    refusal("BadGateway", "502", "Unexpected response of the Agent's server"),
+    refusal("Unavailable", "503", "Temporarily unavailable; retry"),
 ];
 
 impl Refusal {
@@ -115,7 +115,7 @@ impl Operation<'_> {
         }
         for answer in self.body["responses"].as_object_mut().into_iter().flatten().map(|(_, answer)| answer) {
             if answer.get("description").is_none_or(|description| description == "") {
-                answer["description"] = "It is done".into();
+                answer["description"] = "Success".into();
             }
         }
         for refusal in &REFUSALS {

@@ -65,7 +65,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let name = agent.name_any();
     send_heartbeat(&cluster, &name).await;
     if agent.spec.suspend {
-        note(&format!("Agent '{name}' is suspended; waking it"));
+        note(&format!("Agent '{name}' is suspended; resuming it"));
         suspend::set(&cluster, &name, false).await?;
     }
     if agent.spec.suspend || agent.status.as_ref().and_then(|status| status.ready) != Some(true) {
@@ -131,6 +131,6 @@ async fn send_heartbeat(cluster: &Cluster, name: &str) {
     let patch = json!({ "metadata": { "annotations": { annotations::LAST_CONNECTION_ACTIVE: now } } });
     let written = cluster.api::<Agent>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     if let Err(error) = written {
-        note(&format!("Agent '{name}' may go to sleep meanwhile: {}", Problem::from(error)));
+        note(&format!("Agent '{name}' may be suspended meanwhile: {}", Problem::from(error)));
     }
 }

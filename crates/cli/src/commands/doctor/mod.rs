@@ -120,7 +120,7 @@ fn health(agents: &[Agent], namespace: &str) -> Finding {
     let causes =
         [types::ACCEPTED, types::REFERENCES_RESOLVED, types::SECRETS_READY, types::CONFIG_VALID, types::SERVER_READY];
     let cause = causes.iter().filter_map(|kind| find(conditions, kind)).find(|one| one.status == "False");
-    let cause = cause.map_or("it says nothing yet".to_owned(), |condition| line(&condition.message));
+    let cause = cause.map_or("it has no status yet".to_owned(), |condition| line(&condition.message));
     let name = first.name_any();
     Finding::ok("agents", format!("{seen}; Agent '{name}' is not: {cause}"))
         .warn(format!("see: kubeopencode describe agent {name}"))
