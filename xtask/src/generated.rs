@@ -1,4 +1,4 @@
-//! The files that are made from code. They are committed, so that people can read and link to them.
+//! The files that are generated from code. They are committed, so that people can read and link to them.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -58,7 +58,7 @@ pub fn check(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files among the generated ones that no kind stands behind any more.
+/// Files in the directory of generated definitions whose kinds no longer exist.
 fn stale(root: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
     let entries = match fs::read_dir(root.join(CRDS)) {
         Ok(entries) => entries,

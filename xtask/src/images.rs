@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `kubeopencode` | our program at `/kubeopencode`, git, ssh and certificates: the controller and the helpers of Pods |
 //! | `kubeopencode-agent-opencode` | OpenCode; its entrypoint copies it to `$TOOLS_DIR` |
-//! | `kubeopencode-agent-devbox` | where agents work: a shell, git, ripgrep |
+//! | `kubeopencode-agent-devbox` | the environment of agents: a shell, git, ripgrep |
 //! | `kubeopencode-agent-attach` | our program under the name `opencode`, and nothing else |
 //!
-//! The images that users build with Docker are in `deploy/images`; these are for tests, demos and machines without a registry. npm is
-//! left out, so `plugin-init` needs the image of the Dockerfile. Downloads are kept in the cache.
+//! The images that users build with Docker are in `deploy/images`; these are for tests, demos and machines without a
+//! registry. They do not contain npm, so `plugin-init` needs the image of the Dockerfile. Downloads are cached.
 
 use std::{
     collections::BTreeSet,
@@ -23,11 +23,11 @@ use anyhow::{Context as _, ensure};
 use testenv::image::{self, Image};
 
 const REGISTRY: &str = "quay.io/kubeopencode";
-/// The version that every test is made with.
+/// The version of OpenCode that all tests use.
 const OPENCODE: &str = include_str!("../../deploy/opencode-version").trim_ascii();
 /// Debian packages of helpers and agents.
 const PACKAGES: [&str; 6] = ["git", "ripgrep", "ca-certificates", "bash", "busybox-static", "openssh-client"];
-/// Dependencies of theirs that only matter to an installed system.
+/// Dependencies of the packages that only an installed system needs.
 const LEFT_OUT: [&str; 13] = [
     "adduser",
     "base-files",
@@ -43,7 +43,7 @@ const LEFT_OUT: [&str; 13] = [
     "perl",
     "tar",
 ];
-/// Programs of our own that are not taken from busybox.
+/// Applets of busybox that get no link.
 const NOT_FROM_BUSYBOX: [&str; 2] = ["busybox", "bash"];
 const PATH: &str = "PATH=/usr/local/bin:/usr/bin:/bin";
 
@@ -112,7 +112,7 @@ impl Images<'_> {
     }
 }
 
-/// Our program, linked statically: it runs in images that have no libraries, and in those of users.
+/// Our program, linked statically: it runs in images without libraries, and in those of users.
 fn static_program(root: &Path, release: bool) -> anyhow::Result<PathBuf> {
     // target/debug/xtask -> target
     let chore = std::env::current_exe()?;
@@ -135,7 +135,7 @@ fn static_program(root: &Path, release: bool) -> anyhow::Result<PathBuf> {
     Ok(kept)
 }
 
-/// The contents of the packages, unpacked once.
+/// Unpacks the packages, once.
 fn base() -> anyhow::Result<PathBuf> {
     let base = cache()?.join("debian");
     if base.is_dir() {
@@ -216,7 +216,7 @@ fn closure() -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// Parses the output of `apt-cache depends`. Of alternatives the first is taken.
+/// Parses the output of `apt-cache depends`. Takes the first of alternatives.
 fn dependencies(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut chosen = false;
@@ -234,7 +234,7 @@ fn dependencies(text: &str) -> Vec<String> {
     names
 }
 
-/// OpenCode, as `scripts/opencode` installs it.
+/// The executable of OpenCode, as `scripts/opencode` installs it.
 fn opencode() -> anyhow::Result<PathBuf> {
     let output =
         Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/opencode")).stderr(Stdio::inherit()).output()?;
@@ -242,7 +242,7 @@ fn opencode() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
-/// Where downloads are kept.
+/// The directory of cached downloads.
 fn cache() -> anyhow::Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));

@@ -1,5 +1,5 @@
-//! Runs every test of the workspace, two programs at a time: most suites wait for a cluster rather than compute, so
-//! that one after another would leave the machine idle for half of the time.
+//! Runs every test of the workspace, two programs at a time: most suites wait for a cluster rather than compute, and
+//! would leave the machine idle for half of the time if they ran in sequence.
 
 use std::{
     cmp::Reverse,
@@ -16,29 +16,30 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-/// How many suites run at once. More would compete for the memory that their clusters need.
+/// Number of concurrent suites. More would compete for the memory that their clusters need.
 const AT_ONCE: usize = 2;
 
-/// Suites that use up the same resource, which never run side by side.
+/// Suites that need the same resource and never run concurrently.
 const EXCLUSIVE: [&[&str]; 3] = [
     // Nodes use fixed names of network interfaces: one at a time on a machine.
     &["node", "node_killed"],
     // Each start of OpenCode takes five seconds of a core, and these suites start many at once.
     &["node", "real", "up"],
-    // Each of these keeps every core busy by itself.
+    // Each of these uses every core.
     &["controllers", "real"],
 ];
 
-/// These start first, in this order, so that none of them is still running alone at the end.
+/// These suites start first, in this order, so that none of them runs alone at the end.
 const LONGEST: [&str; 8] = ["controllers", "real", "api", "up", "schema", "node", "kubectl", "kubernetes"];
 
-/// The Kubernetes of a suite lives for minutes: less frequent garbage collection trades its memory for processor time.
+/// The Kubernetes of a suite runs for minutes: less frequent garbage collection saves processor time at the cost of
+/// memory.
 const GO_GARBAGE: (&str, &str) = ("GOGC", "400");
 
 /// A suite that runs longer is killed.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// How many of the slowest cases are printed.
+/// Number of slowest cases that are printed.
 const SLOWEST: usize = 20;
 
 /// A test program.
@@ -160,7 +161,7 @@ impl Suite {
     fn run(&self) -> anyhow::Result<Report> {
         let mut output = tempfile::tempfile()?;
         let mut child = Command::new(&self.program)
-            // libtest prints times only where unstable features are allowed, which it looks up when it starts.
+            // libtest prints times only where unstable features are allowed, which it checks at its start.
             .args(["-Z", "unstable-options", "--report-time"])
             .envs([("RUSTC_BOOTSTRAP", "1"), GO_GARBAGE])
             .current_dir(&self.package)
@@ -219,7 +220,7 @@ fn suite(message: &Value) -> Option<Suite> {
     Some(Suite { name, package, program })
 }
 
-/// Prints the slowest cases. Tests of one process run side by side, so the times do not add up to that of the suite.
+/// Prints the slowest cases. Tests of one process run concurrently, so their times do not add up to that of the suite.
 fn print_slowest(mut times: Vec<CaseTime>) {
     times.sort_by_key(|time| Reverse(Duration::from_secs_f64(time.seconds)));
     eprintln!("    slowest {SLOWEST} of {} cases", times.len());

@@ -7,7 +7,7 @@ use controller::{Options, http::Addresses};
 
 use crate::{
     log_archive::LogArchiveArg,
-    process::{Log, address, asked_to_end, cluster_config},
+    process::{Log, address, cluster_config, shutdown_requested},
 };
 
 /// Arguments of `kubeopencode controller`.
@@ -56,6 +56,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         environment: Arc::new(pod::env::process),
         log_archive: args.log_archive.open()?,
     };
-    controller::run(client, options, asked_to_end()).await?;
+    controller::run(client, options, shutdown_requested()).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 
 use local::state_dir;
 
-/// Pods have ten seconds to end, the controllers twenty; more is a fault.
+/// Pods have ten seconds to terminate, the controllers twenty; a longer shutdown is an error.
 const LIMIT: Duration = Duration::from_secs(45);
 
 /// Arguments of `kubeopencode down`.

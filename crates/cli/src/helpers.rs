@@ -77,13 +77,13 @@ impl Helper {
         }
     }
 
-    /// Whether it is what an init container runs. The others run beside an agent.
+    /// Whether the helper runs in an init container. The others run beside an agent.
     fn is_init_container(&self) -> bool {
         matches!(self, Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit)
     }
 
-    /// Prepares, and leaves the reason of a failure. A stop ends it at once: it is PID 1 of its container, for which
-    /// signals without a handler are ignored.
+    /// Prepares the Pod, and writes the reason of a failure to the termination message. Handles a stop at once: the
+    /// helper is PID 1 of its container, and the kernel ignores signals without a handler for PID 1.
     fn prepare_unless_stopped(self) -> ExitCode {
         let runtime = match small_runtime() {
             Ok(runtime) => runtime,
@@ -91,22 +91,22 @@ impl Helper {
         };
         let done = runtime.block_on(async {
             tokio::select! {
-                // First, so that there is a handler before anything begins.
+                // Polled first, so that the signal handler is installed before the preparation begins.
                 biased;
-                () = process::asked_to_end() => None,
+                () = process::shutdown_requested() => None,
                 done = self.prepare() => Some(done),
             }
         });
         let Some(done) = done else { return ExitCode::from(stop::STOPPED) };
         if let Err(error) = &done {
             let path = pod::outcome::file(&pod::env::process);
-            // Its causes are in the sentence already. If it cannot be left, it is still in the log.
+            // The message already contains the causes. If it cannot be written, it is still in the log.
             let _ = last_word::leave(&error.to_string(), &path, &redact::from_process([]));
         }
         exit_code(done)
     }
 
-    /// The helpers that prepare a Pod and log their steps.
+    /// Runs the helpers that prepare a Pod and log their steps.
     async fn prepare(self) -> anyhow::Result<()> {
         let env: pod::env::Lookup<'_> = &pod::env::process;
         // Their output is the log of their container. If a subscriber is already installed, it is used.
@@ -124,7 +124,7 @@ impl Helper {
                     None => Ok(()),
                 }
             }
-            Self::GitSync => Ok(git_sync::run(&GitSettings::from_env(env)?, process::asked_to_end()).await?),
+            Self::GitSync => Ok(git_sync::run(&GitSettings::from_env(env)?, process::shutdown_requested()).await?),
             Self::UrlFetch => {
                 let settings = url_fetch::Settings::from_env(env)?;
                 let fetched = url_fetch::run(&settings).await.map_err(Into::into);
@@ -147,35 +147,35 @@ impl Helper {
     }
 }
 
-/// The result, or nothing and a line in the log if the Pod may go on without it.
+/// The result; on an error of an optional step, `None` and a line in the log.
 fn or_without<T>(optional: bool, result: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
     match result {
         Ok(done) => Ok(Some(done)),
         Err(error) if optional => {
-            writeln!(io::stderr(), "{error:#}; it is optional, going on without it")?;
+            writeln!(io::stderr(), "{error:#}; it is optional, continuing without it")?;
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// If this program was started under the name `opencode`: the attach client.
+/// Runs the attach client if this program was started under the name `opencode`.
 pub fn as_opencode() -> Option<ExitCode> {
-    let mut words = env::args();
-    let name = words.next()?;
+    let mut args = env::args();
+    let name = args.next()?;
     if Path::new(&name).file_name()? != "opencode" {
         return None;
     }
-    let arguments: Vec<String> = words.collect();
+    let arguments: Vec<String> = args.collect();
     Some(judged(async |env| attach::execute(&arguments, env).await))
 }
 
-/// Runs a helper that judges a run: its exit code is the outcome.
+/// Runs a helper whose exit code is the outcome of the run.
 fn judged(run: impl AsyncFnOnce(pod::env::Lookup<'_>) -> u8) -> ExitCode {
     match small_runtime() {
         Ok(runtime) => {
             let code = runtime.block_on(run(&pod::env::process));
-            // A read of standard input may still be under way and must not keep the process.
+            // A pending read of standard input must not delay the exit.
             runtime.shutdown_background();
             ExitCode::from(code)
         }
@@ -183,7 +183,7 @@ fn judged(run: impl AsyncFnOnce(pod::env::Lookup<'_>) -> u8) -> ExitCode {
     }
 }
 
-/// One thread is enough for a helper, and costs the Pod less.
+/// A single-threaded runtime: enough for a helper, and cheaper for the Pod.
 fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }

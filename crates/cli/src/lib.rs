@@ -25,7 +25,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = up::as_container() {
         return code;
     }
-    // The attach image holds this binary under the name of the program that it replaces.
+    // The attach image contains this binary under the name of the program that it replaces.
     helpers::as_opencode().unwrap_or_else(|| Cli::parse().run())
 }
 
@@ -83,10 +83,10 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn exit_code(done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // `kubeopencode crds | head` is no failure.
+        // A closed pipe (`kubeopencode crds | head`) is not a failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to do if even standard error is gone.
+            // Standard error may be closed; nothing else can be done.
             let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! `--log-archive`: where logs outlive Pods, and runs the next run.
+//! `--log-archive`: the archive of logs and run records, which outlive Pods.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct LogArchiveArg {
 }
 
 impl LogArchiveArg {
-    /// The archive, if one was named.
+    /// Opens the archive, if one is configured.
     pub fn open(&self) -> Result<Option<Arc<dyn Archive>>, OpenError> {
         self.log_archive.as_deref().filter(|url| !url.is_empty()).map(store::open).transpose()
     }

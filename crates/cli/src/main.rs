@@ -6,7 +6,7 @@ use std::{
 };
 
 fn main() -> ExitCode {
-    // As a release does: a build for tests is not to survive what would end the product.
+    // Abort on panic, as the release profile does, so that tests do not survive errors that end the product.
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
         report(what);

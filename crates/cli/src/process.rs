@@ -35,8 +35,8 @@ impl Log {
 }
 
 /// Starts logging to standard error with these filter directives, in colours on a terminal.
-pub fn log(words: &str, json: bool) -> anyhow::Result<()> {
-    let filter: Targets = words.parse().context("--log cannot be read")?;
+pub fn log(filter: &str, json: bool) -> anyhow::Result<()> {
+    let filter: Targets = filter.parse().context("--log cannot be read")?;
     let colours = std::io::stderr().is_terminal();
     let log =
         tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_ansi(colours).with_writer(std::io::stderr);
@@ -60,8 +60,8 @@ pub async fn cluster_config() -> anyhow::Result<kube::Config> {
 }
 
 /// Returns on SIGTERM or SIGINT.
-pub async fn asked_to_end() {
-    // Without handlers the default action of the signal ends the process, which is as good.
+pub async fn shutdown_requested() {
+    // Without handlers the default action of the signal ends the process, which is acceptable.
     if pod::stop::requested().await.is_err() {
         std::future::pending::<()>().await;
     }

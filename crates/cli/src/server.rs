@@ -9,7 +9,7 @@ use server::{Access, Listening, Options, Range};
 use crate::{
     log_archive::LogArchiveArg,
     oidc::OidcArgs,
-    process::{Log, address, asked_to_end, cluster_config},
+    process::{Log, address, cluster_config, shutdown_requested},
 };
 
 /// Arguments of `kubeopencode server`.
@@ -97,7 +97,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let provider = args.oidc.provider()?;
     let listening = Listening::bind_with_provider(Access::Config(Box::new(config)), options, provider).await?;
-    listening.serve(asked_to_end()).await?;
+    listening.serve(shutdown_requested()).await?;
     Ok(())
 }
 

@@ -68,13 +68,13 @@ enum Runtime {
     Docker,
 }
 
-/// The state directory that was named, or the usual one.
+/// The given state directory, or the default one.
 pub(crate) fn state_dir(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let usual = || env::home_dir().map(|home| home.join(".kubeopencode"));
     named.or_else(usual).context("there is no home directory: name a directory with --state-dir")
 }
 
-/// If this program was started by the node: a container.
+/// Runs a container's helper process if the node started this program.
 pub fn as_container() -> Option<ExitCode> {
     let started_by_node = env::args().nth(1).as_deref() == Some(node::CONTAINER_ARGUMENT);
     started_by_node.then(|| ExitCode::from(node::container_main()))
@@ -84,7 +84,7 @@ pub fn as_container() -> Option<ExitCode> {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     process::log(&args.log, false)?;
     let engine = engine(args.runtime).await?;
-    // Before anything is started, so that no signal is missed.
+    // Before anything starts, so that no signal is missed.
     let mut signals =
         Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
     // An unnamed in-memory platform uses a temporary directory.
@@ -143,7 +143,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     outcome
 }
 
-/// The demo, if requested; then waits for ever unless `--exit` is set.
+/// Runs the demo if requested; then waits for ever unless `--exit` is set.
 async fn work(args: &Args, platform: &Platform, page: &Page) -> anyhow::Result<()> {
     let mut _model = None;
     if args.demo {
@@ -161,7 +161,7 @@ async fn work(args: &Args, platform: &Platform, page: &Page) -> anyhow::Result<(
             writeln!(io::stderr(), "{mismatch}")?;
         }
         writeln!(io::stdout(), "Look at it: {}", page.login_link()?)?;
-        // The Agent of the demo still uses it.
+        // The Agent of the demo still uses its scripted model.
         _model = Some(demo);
     }
     std::future::pending().await
@@ -225,7 +225,7 @@ fn greeting(
     Ok(text)
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);

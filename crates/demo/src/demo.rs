@@ -145,7 +145,7 @@ async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let failed = |error| Error::Api { what: format!("cannot apply {kind} {name}"), why: said(error) };
+    let failed = |error| Error::Api { what: format!("cannot apply {kind} {name}"), why: message(error) };
     if kind == "Task" {
         let object = serde_json::from_value(object.clone()).map_err(|error| Error::Manifest(error.to_string()))?;
         api.create(&PostParams::default(), &object).await.map_err(failed)?;
@@ -156,7 +156,7 @@ async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
 }
 
 /// The message of an API error, without status and details.
-fn said(error: kube::Error) -> String {
+fn message(error: kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message,
         other => other.to_string(),
@@ -171,7 +171,7 @@ where
     let all: Api<K> = Api::namespaced(client.clone(), NAMESPACE);
     let failed = |error| {
         let what = format!("cannot remove the {} of an earlier demo", K::plural(&()));
-        Error::Api { what, why: said(error) }
+        Error::Api { what, why: message(error) }
     };
     for object in all.list(&ListParams::default().labels(LABEL)).await.map_err(failed)? {
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());

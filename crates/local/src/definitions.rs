@@ -55,35 +55,35 @@ struct Condition {
     status: String,
 }
 
-/// Installs the definitions, unless the file `noted` contains their hash. Returns when they are established.
-pub(crate) async fn install(client: &Client, noted: Option<&Path>) -> Result<(), Error> {
-    install_all(client, OURS, noted).await
+/// Installs the definitions, unless `hash_file` contains their hash. Returns when they are established.
+pub(crate) async fn install(client: &Client, hash_file: Option<&Path>) -> Result<(), Error> {
+    install_all(client, OURS, hash_file).await
 }
 
-async fn install_all(client: &Client, all: &str, noted: Option<&Path>) -> Result<(), Error> {
+async fn install_all(client: &Client, all: &str, hash_file: Option<&Path>) -> Result<(), Error> {
     let hash = format!("{:x}", Sha256::digest(all));
-    if noted.is_some_and(|noted| std::fs::read_to_string(noted).is_ok_and(|found| found == hash)) {
+    if hash_file.is_some_and(|hash_file| std::fs::read_to_string(hash_file).is_ok_and(|found| found == hash)) {
         return Ok(());
     }
-    let mut making = JoinSet::new();
+    let mut installing = JoinSet::new();
     for definition in all.lines() {
         let (client, definition) = (client.clone(), definition.to_owned());
         // Parsing a schema is CPU-bound, so each definition is a task.
-        making.spawn(async move { make(&client, definition).await });
+        installing.spawn(async move { install_one(&client, definition).await });
     }
-    for made in making.join_all().await {
-        made?;
+    for installed in installing.join_all().await {
+        installed?;
     }
-    if let Some(noted) = noted {
+    if let Some(hash_file) = hash_file {
         // Only an optimization: without the file they are installed again at the next start.
-        let _ = std::fs::write(noted, hash);
+        let _ = std::fs::write(hash_file, hash);
     }
     Ok(())
 }
 
 /// Creates or replaces a definition. Not with server-side apply: tracking the ownership of a thousand fields takes
 /// longer than the rest of the start.
-async fn make(client: &Client, definition: String) -> Result<(), Error> {
+async fn install_one(client: &Client, definition: String) -> Result<(), Error> {
     let name = serde_json::from_str::<Definition>(&definition).map_err(Error::Unreadable)?.metadata.name;
     let path = format!("{DEFINITIONS}/{name}");
     let refused = |why| Error::Refused { name: name.clone(), why };
@@ -120,19 +120,19 @@ mod tests {
         let server = ApiServer::open(Options::default()).await.unwrap();
         let client = server.client();
         let dir = tempfile::tempdir().unwrap();
-        let noted = dir.path().join("noted");
+        let hash_file = dir.path().join("hash_file");
         let versions = async || {
             let list: Value = client.request(Request::get(DEFINITIONS).body(Vec::new()).unwrap()).await.unwrap();
             let items = list["items"].as_array().unwrap().clone();
             items.iter().map(|item| item["metadata"]["resourceVersion"].to_string()).collect::<Vec<_>>()
         };
-        install(&client, Some(&noted)).await.unwrap();
+        install(&client, Some(&hash_file)).await.unwrap();
         let first = versions().await;
-        install(&client, Some(&noted)).await.unwrap();
+        install(&client, Some(&hash_file)).await.unwrap();
         assert_eq!(versions().await, first);
         // Written by another version of this program.
         let others = OURS.replace("\"shortNames\":[", "\"shortNames\":[\"another\",");
-        install_all(&client, &others, Some(&noted)).await.unwrap();
+        install_all(&client, &others, Some(&hash_file)).await.unwrap();
         assert!(versions().await.iter().all(|version| !first.contains(version)));
     }
 

@@ -141,8 +141,8 @@ async fn run(started: node::Exec, streams: Streams) -> Result<Exit, KubeletError
         std::future::pending::<()>().await;
     };
     let output = async {
-        let errors = OptionFuture::from(stderr.map(|errors| pass_on(errors, errors_to_client)));
-        let (code, (), _) = tokio::join!(status, pass_on(stdout, to_client), errors);
+        let errors = OptionFuture::from(stderr.map(|errors| copy_and_drain(errors, errors_to_client)));
+        let (code, (), _) = tokio::join!(status, copy_and_drain(stdout, to_client), errors);
         code
     };
     let code = tokio::select! {
@@ -153,8 +153,8 @@ async fn run(started: node::Exec, streams: Streams) -> Result<Exit, KubeletError
     code.map(Exit).map_err(|error| KubeletError::Failed(error.to_string()))
 }
 
-/// Reads everything, also without a receiver: a full pipe would block the command.
-async fn pass_on(mut from: impl AsyncRead + Unpin, to: Option<impl AsyncWrite + Unpin>) {
+/// Copies everything to `to`. Keeps reading without a receiver: a full pipe would block the command.
+async fn copy_and_drain(mut from: impl AsyncRead + Unpin, to: Option<impl AsyncWrite + Unpin>) {
     if let Some(mut to) = to {
         let _ = copy(&mut from, &mut to).await;
         let _ = to.shutdown().await;

@@ -116,8 +116,8 @@ impl Platform {
             api.write_kubeconfig(file, address)?;
         }
         let client = api.client();
-        let noted = (!options.in_memory).then(|| state.path().join("definitions.sha256"));
-        definitions::install(&client, noted.as_deref()).await?;
+        let hash_file = (!options.in_memory).then(|| state.path().join("definitions.sha256"));
+        definitions::install(&client, hash_file.as_deref()).await?;
         // Connections wait in the listener until now, so our kinds are served from the first request on. If anything
         // below fails, dropping `stop_server` stops the server.
         let (stop_server, server_stopped) = watch::channel(false);

@@ -161,7 +161,7 @@ impl Shared {
         if known.is_none_or(|handle| !handle.send(Event::Deleted)) {
             let (shared, uid) = (Arc::clone(self), uid.to_owned());
             tokio::task::spawn_blocking(move || {
-                // What cannot be removed now is removed at the next start.
+                // Files that cannot be removed now are removed at the next start.
                 let _ = shared.remove_pod_files(&uid);
                 shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).release(&uid);
                 shared.remove(&uid);

@@ -1,4 +1,4 @@
-//! Which objects a list, a watch or a controller means: label selectors and field selectors.
+//! Label selectors and field selectors of lists, watches and controllers.
 
 mod fields;
 mod labels;
@@ -8,7 +8,7 @@ pub use labels::{LabelSelector, Requirement, Verb};
 
 use thiserror::Error;
 
-/// Why a selector was refused, in the words of the API server. The status is 400 BadRequest.
+/// Errors of a selector, with the messages of kube-apiserver. The status is 400 BadRequest.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct SelectorError(String);

@@ -1,8 +1,7 @@
-//! How this server reaches the OpenCode server of an Agent: with [`client`] for calls of our own, with [`send`] for
-//! requests that are forwarded.
+//! Requests to the OpenCode server of an Agent: [`client`] for our own calls, [`send`] for forwarded requests.
 //!
-//! The password is read from the Agent's Secret by this server, after the caller's rights were checked, and is never part
-//! of an answer. The address must be that of the Agent's own Service, so that a forged status cannot direct requests
+//! This server reads the password from the Agent's Secret after the caller's rights were checked, and never includes it
+//! in a response. The address must be that of the Agent's own Service, so that a forged status cannot direct requests
 //! elsewhere.
 
 use std::{net::IpAddr, time::Duration};
@@ -25,12 +24,12 @@ use crate::{
 
 /// Time limit until the response head of a forwarded request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Size of the largest transcript that is passed on.
+/// Maximum size of a transcript, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Sends a request to the server of `agent`. The URI of `request` is a path.
 ///
-/// The answer's body is still to come, and a connection that both sides want to use otherwise can be.
+/// The response body is streamed, and the connection can be upgraded to another protocol.
 pub async fn send(server: &Server, agent: &Agent, mut request: Request<Body>) -> Answer<Response<Incoming>> {
     let authority = authority(agent, server.options.agents_on_loopback)?;
     if let Some(password) = password(server, agent).await? {
@@ -60,7 +59,7 @@ pub async fn client(server: &Server, agent: &Agent) -> Answer<Client> {
     Ok(Client::new(http, address).with_max_answer(MAX_ANSWER))
 }
 
-/// The error of a call to the server of `agent`, for the caller of ours.
+/// Translates the error of a call to the server of `agent` for our caller.
 pub fn failed(agent: &Agent, error: &opencode::Error) -> ApiError {
     use opencode::Error;
     let what = match error {

@@ -26,7 +26,7 @@ pub struct Cluster {
 
 /// How to reach the Kubernetes API.
 pub enum Access {
-    /// Over the network, as of a kubeconfig or in a Pod.
+    /// Over the network, with a kubeconfig or from inside a Pod.
     Config(Box<Config>),
     /// In the same process.
     Client(Client),
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_impersonated_is_named_with_all_groups() {
+    fn an_impersonated_user_is_named_with_all_groups() {
         let groups = ["oidc:dev", "oidc:ops", AUTHENTICATED].map(str::to_owned).to_vec();
         let user = User { name: "oidc:anna".to_owned(), groups, ..User::default() };
         let headers = impersonation(&user).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_header_can_carry_acts_as_nobody() {
+    fn a_name_that_no_header_can_carry_is_not_impersonated() {
         for name in ["", "a\nb"] {
             assert!(impersonation(&User { name: name.to_owned(), ..User::default() }).is_err(), "{name}");
         }

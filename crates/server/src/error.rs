@@ -9,7 +9,7 @@ use kube::core::response::StatusCause;
 
 use crate::wire::{ErrorBody, ErrorReason, FieldError};
 
-/// Why a request failed. The message is for the caller and never holds the value of a Secret.
+/// Why a request failed. The message is for the caller and never contains the value of a Secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_and_the_rule_of_an_invalid_object_are_told() {
+    fn the_field_and_the_rule_of_an_invalid_object_are_reported() {
         check(
             json!({"code": 422, "reason": "Invalid", "message": "Task \"a\" is invalid", "details": {"causes": [
                 {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: \"object\": either agentRef or templateRef must be specified"}]}}),

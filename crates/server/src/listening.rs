@@ -148,11 +148,11 @@ fn server(
         Some(key) => key,
         None => random::bytes().map_err(|error| failed(&error))?,
     };
-    let born = random::text(6).map_err(|error| failed(&error))?;
+    let feed_prefix = random::text(6).map_err(|error| failed(&error))?;
     let cluster = Cluster::new(cluster)?;
     let provider = provider.map(|settings| oidc::Provider::new(settings, &base(&options, address)));
     Ok(Server {
-        caches: Arc::new(Caches::new(&born, options.environment)),
+        caches: Arc::new(Caches::new(&feed_prefix, options.environment)),
         reviews: Reviews::new(cluster.own.clone()),
         sessions: Sessions::new(&key, auth::is_secure(options.base_url.as_deref())).map_err(|error| failed(&error))?,
         codes: Arc::default(),

@@ -42,9 +42,8 @@ pub struct Server {
 /// The namespaces that a caller may list a kind in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visible {
-    /// All of them.
     All,
-    /// These.
+    /// Only these namespaces.
     Only(BTreeSet<String>),
 }
 
@@ -82,7 +81,7 @@ impl Server {
         Ok(Visible::Only(found))
     }
 
-    /// As [`Self::visible`], but no namespace is no error.
+    /// As [`Self::visible`], but returns an empty set instead of an error.
     pub async fn visible_or_nothing<K: Served>(&self, caller: &Caller, namespace: Option<&str>) -> Answer<Visible> {
         match self.visible::<K>(caller, namespace).await {
             Err(error) if error.status == http::StatusCode::FORBIDDEN => Ok(Visible::Only(BTreeSet::new())),
@@ -124,7 +123,7 @@ impl Server {
 }
 
 /// Waits for shutdown.
-pub async fn asked_to_end(ending: &mut watch::Receiver<bool>) {
+pub async fn shutdown_requested(ending: &mut watch::Receiver<bool>) {
     // A dropped sender means that the process exits.
     let _ = ending.wait_for(|ending| *ending).await;
 }

@@ -30,7 +30,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// Endpoints share a slice if they have the same address ownership (true is IPv6) and port numbers.
+/// Endpoints share a slice if they have the same address type (true is IPv6) and port numbers.
 type SliceKey = (bool, Vec<Option<i32>>);
 
 /// Whether a Service selects a Pod.
@@ -94,7 +94,7 @@ fn metadata(service: &Service, index: usize) -> ObjectMeta {
     }
     let owner = service.controller_owner_ref(&());
     let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
-    // The UID keeps the name apart from that of a later Service with the same name.
+    // The UID makes the name differ from that of a later Service with the same name.
     let mark: String = service.uid().unwrap_or_default().chars().filter(char::is_ascii_hexdigit).take(5).collect();
     ObjectMeta {
         name: Some(if index == 0 { format!("{name}-{mark}") } else { format!("{name}-{mark}-{index}") }),
@@ -170,7 +170,7 @@ pub(crate) async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, kube::
                 api.patch(&slice.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?
             }
             Some(there) => {
-                // The address ownership is immutable; the next pass creates a new slice.
+                // The address type is immutable; the next pass creates a new slice.
                 api.delete(&there.name_any(), &DeleteParams::default()).await?;
                 return Ok(Next::Retry);
             }
@@ -225,14 +225,15 @@ mod tests {
     }
 
     /// Ports and endpoints as text.
-    fn words(slice: &EndpointSlice) -> (Vec<i32>, Vec<String>) {
+    fn rendered(slice: &EndpointSlice) -> (Vec<i32>, Vec<String>) {
         let ports = slice.ports.iter().flatten().filter_map(|port| port.port).collect();
         let endpoint = |endpoint: &Endpoint| {
             let conditions = endpoint.conditions.clone().unwrap();
-            let words =
+            let conditions =
                 [(conditions.ready, "ready"), (conditions.serving, "serving"), (conditions.terminating, "terminating")];
-            let words: Vec<_> = words.iter().filter(|(holds, _)| *holds == Some(true)).map(|(_, word)| *word).collect();
-            format!("{} {}", endpoint.addresses.join(","), words.join(" "))
+            let conditions: Vec<_> =
+                conditions.iter().filter(|(holds, _)| *holds == Some(true)).map(|(_, name)| *name).collect();
+            format!("{} {}", endpoint.addresses.join(","), conditions.join(" "))
         };
         (ports, slice.endpoints.iter().map(endpoint).collect())
     }
@@ -248,7 +249,7 @@ mod tests {
         let slices = slices(&service, &pods);
         assert_eq!(slices.len(), 1);
         let endpoints = ["127.1.0.1 ", "127.1.0.2 ready serving", "127.1.0.3 serving terminating"];
-        assert_eq!(words(&slices[0]), (vec![8080], endpoints.map(ToOwned::to_owned).to_vec()));
+        assert_eq!(rendered(&slices[0]), (vec![8080], endpoints.map(ToOwned::to_owned).to_vec()));
     }
 
     #[test]
@@ -256,7 +257,7 @@ mod tests {
         let service = service(json!([{"port": 80, "targetPort": "http"}]));
         let pods = [pod("a", "127.1.0.1", true, 8080, false), pod("b", "127.1.0.2", true, 9090, false)];
         let slices = slices(&service, &pods);
-        let found: Vec<_> = slices.iter().map(words).collect();
+        let found: Vec<_> = slices.iter().map(rendered).collect();
         let one = |port, endpoint: &str| (vec![port], vec![format!("{endpoint} ready serving")]);
         assert_eq!(found, [one(8080, "127.1.0.1"), one(9090, "127.1.0.2")]);
         assert_ne!(slices[0].name_any(), slices[1].name_any());
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn a_service_without_pods_has_an_empty_slice_and_one_without_selector_none() {
         let mut service = service(json!([{"port": 80}]));
-        assert_eq!(slices(&service, &[]).iter().map(words).collect::<Vec<_>>(), [(vec![80], Vec::new())]);
+        assert_eq!(slices(&service, &[]).iter().map(rendered).collect::<Vec<_>>(), [(vec![80], Vec::new())]);
         service.spec.as_mut().unwrap().selector = None;
         assert_eq!(slices(&service, &[]), []);
         assert!(!selects(&service, &BTreeMap::new()));

@@ -16,7 +16,8 @@
 //!
 //! Each kind has one watch, which fills a cache and enqueues the objects that a change affects. One work queue gives
 //! each key to one worker at a time. A pass reads the caches, decides by a pure function and writes the difference.
-//! Nothing polls; timed work is scheduled in the queue.
+//! No controller polls: a pass runs after a watch event, at a time that an earlier pass scheduled, or as a retry with
+//! backoff.
 
 mod claims;
 mod controllers;

@@ -16,7 +16,7 @@ use crate::{Shared, pods};
 /// The decision about a Pod without a node.
 #[derive(Debug, PartialEq)]
 enum Decision {
-    /// Not ours to decide, or not yet.
+    /// Do not bind: the Pod is bound, finished, gated or for another scheduler, or the node is not registered yet.
     Leave,
     Bind,
     /// The node does not fit, for this reason.
@@ -126,10 +126,10 @@ async fn bind(shared: &Shared, pod: &Pod, key: &Key) -> Result<(), kube::Error> 
 
 async fn refuse(shared: &Shared, pod: &Pod, key: &Key, why: &str) -> Result<(), kube::Error> {
     let mut conditions = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
-    let said = |condition: &k8s_openapi::api::core::v1::PodCondition| {
+    let is_reported = |condition: &k8s_openapi::api::core::v1::PodCondition| {
         condition.type_ == "PodScheduled" && condition.message.as_deref() == Some(why)
     };
-    if conditions.iter().any(said) {
+    if conditions.iter().any(is_reported) {
         return Ok(());
     }
     shared.events.warning(pod, "FailedScheduling", why);

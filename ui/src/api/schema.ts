@@ -760,7 +760,7 @@ export interface components {
             state: "waiting" | "running" | "terminated";
             /**
              * Format: int32
-             * @description Reason for the termination.
+             * @description Exit code, if terminated.
              */
             exitCode?: number;
         };
@@ -1786,7 +1786,7 @@ export interface components {
         };
         ObjectMeta: {
             name?: string;
-            /** @description Beginning of a name that is made up. */
+            /** @description Prefix of a generated name. */
             generateName?: string;
             /** @description As in the path. */
             namespace?: string;

@@ -1,5 +1,4 @@
-//! The product as images hold it. It has a name of its own so that linking it statically leaves the one alone that runs on
-//! this machine.
+//! The product for images, linked statically. Its name differs so that it never replaces the usual binary.
 
 use std::process::ExitCode;
 

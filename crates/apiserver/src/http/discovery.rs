@@ -12,12 +12,12 @@ use crate::kinds::{Registry, Resource};
 
 /// The response to a path below `/api` or `/apis`, if it exists.
 pub(crate) fn discovery(registry: &Registry, path: &str, accept: Option<&str>) -> Option<ApiResponse> {
-    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
-    if let (["api" | "apis"], Some(version)) = (words.as_slice(), aggregated_discovery(accept)) {
-        let core = words == ["api"];
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    if let (["api" | "apis"], Some(version)) = (segments.as_slice(), aggregated_discovery(accept)) {
+        let core = segments == ["api"];
         return Some(aggregated(registry, core, version));
     }
-    let document = match words.as_slice() {
+    let document = match segments.as_slice() {
         ["api"] => json!({
             "kind": "APIVersions",
             "versions": ["v1"],

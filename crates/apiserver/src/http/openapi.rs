@@ -18,8 +18,8 @@ const NO_KINDS: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.4";
 
 /// The response to a path below `/openapi`, if it exists.
 pub(crate) fn documents(registry: &Registry, path: &str, accept: Option<&str>) -> Option<ApiResponse> {
-    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
-    let document = match words.as_slice() {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let document = match segments.as_slice() {
         ["openapi", "v2"] => {
             if accept.is_some_and(|accept| accept.contains("protobuf") && !accept.contains("json")) {
                 return Some(protobuf(StatusCode::OK, NO_KINDS));

@@ -64,7 +64,7 @@ pub(super) struct Collection {
     changes: VecDeque<Change>,
     weight: usize,
     /// Changes up to this revision are compacted.
-    forgotten: u64,
+    compacted: u64,
     changed: u64,
     notify: watch::Sender<u64>,
 }
@@ -82,7 +82,7 @@ impl Collection {
             objects: BTreeMap::new(),
             changes: VecDeque::new(),
             weight: 0,
-            forgotten: changed,
+            compacted: changed,
             changed,
             notify: watch::Sender::new(changed),
         }
@@ -90,12 +90,12 @@ impl Collection {
 
     pub(super) fn load(&mut self, key: Arc<str>, entry: Entry) {
         self.changed = self.changed.max(entry.revision);
-        self.forgotten = self.changed;
+        self.compacted = self.changed;
         self.objects.insert(key, entry);
     }
 
     /// Adds changes from before the objects were loaded, newest first, up to the first gap.
-    pub(super) fn remember(&mut self, past: Vec<Past>) {
+    pub(super) fn restore_history(&mut self, past: Vec<Past>) {
         // Otherwise a version of this program wrote objects without changes.
         if past.first().is_none_or(|newest| newest.revision != self.changed) {
             return;
@@ -114,14 +114,14 @@ impl Collection {
                 Before::Unknown => None,
             };
             let (Some(object), Some(before)) = (object, before) else {
-                self.forgotten = revision;
+                self.compacted = revision;
                 return;
             };
             states.insert(Arc::clone(&key), before.clone());
             let change = Change { revision, key, object, removed, before };
             self.weight += change.weight();
             self.changes.push_front(change);
-            self.forgotten = revision - 1;
+            self.compacted = revision - 1;
         }
     }
 
@@ -157,7 +157,7 @@ impl Collection {
         while self.changes.len() > MAX_CHANGES || (self.weight > MAX_CHANGE_BYTES && self.changes.len() > 1) {
             let Some(oldest) = self.changes.pop_front() else { break };
             self.weight -= oldest.weight();
-            self.forgotten = oldest.revision;
+            self.compacted = oldest.revision;
         }
     }
 
@@ -167,8 +167,8 @@ impl Collection {
 
     /// Whether the changes after `revision` are available.
     pub(super) fn check(&self, revision: u64) -> Result<(), PastError> {
-        if revision < self.forgotten {
-            return Err(PastError::TooOld { asked: revision, oldest: self.forgotten });
+        if revision < self.compacted {
+            return Err(PastError::TooOld { asked: revision, oldest: self.compacted });
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ impl Store {
             state.collections.entry(storage_key).or_default().load(key, entry);
         }
         for (storage_key, past) in contents.past {
-            state.collections.entry(storage_key).or_default().remember(past);
+            state.collections.entry(storage_key).or_default().restore_history(past);
         }
         Self::start(state, Some(disk))
     }

@@ -226,11 +226,11 @@ impl Request {
             return;
         }
         fill_builtin_defaults(&self.resource.api_version(), &self.resource.kind, object);
-        let nobody_owns = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
+        let has_no_owners = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
         if let Some(schema) = self.schema() {
             schema.normalize(object);
         }
-        if nobody_owns {
+        if has_no_owners {
             // Unlike other lists, an empty list is meaningful here.
             object["metadata"]["managedFields"] = json!([]);
         }
@@ -313,8 +313,8 @@ impl Request {
                 return None;
             }
             ["plural", "kind", "listKind", "singular"].iter().find_map(|name| {
-                let word = spec["names"][name].as_str()?;
-                (other["status"]["acceptedNames"][name] == word).then(|| format!("{word:?} is already in use"))
+                let value = spec["names"][name].as_str()?;
+                (other["status"]["acceptedNames"][name] == value).then(|| format!("{value:?} is already in use"))
             })
         })
     }

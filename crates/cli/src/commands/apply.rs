@@ -1,4 +1,4 @@
-//! `apply`: what manifests say, by server-side apply.
+//! `apply`: creates or updates the objects of manifests by server-side apply.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -19,7 +19,7 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// Who the fields that we apply belong to.
+/// Field manager of the applied fields.
 const FIELD_MANAGER: &str = "kubeopencode-cli";
 
 /// Arguments of `apply`.
@@ -43,7 +43,7 @@ pub struct Args {
 
 /// Applies every object; a refused one does not stop the others.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
-    // Everything is read before anything is sent: a broken file changes nothing.
+    // Read everything before sending anything: an invalid file changes nothing.
     let manifests = manifest::read(&args.filename, args.recursive)?;
     let params = PatchParams {
         dry_run: args.dry_run,
@@ -61,11 +61,12 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
             Err(problem) => refused.push(problem.while_doing(&manifest.file)),
         }
     }
-    all_told(refused)
+    combine_problems(refused)
 }
 
-/// Success, or the last problem; earlier ones are printed here. Different problems exit with the code for a failure.
-pub fn all_told(mut problems: Vec<Problem>) -> Answer<Exit> {
+/// Success, or the last problem; prints the earlier ones. If the problems have different exit codes, the exit code is
+/// that of a failure.
+pub fn combine_problems(mut problems: Vec<Problem>) -> Answer<Exit> {
     let Some(last) = problems.pop() else { return Ok(Exit::Success) };
     let differ = problems.iter().any(|problem| problem.exit() != last.exit());
     for problem in problems {
@@ -86,29 +87,27 @@ async fn apply(places: &mut Places, manifest: &Manifest, params: &PatchParams) -
     Ok((place.shown, what))
 }
 
-/// Where an object is.
+/// The API and the name of an object.
 pub struct Place {
-    /// Objects of its kind, in its namespace.
+    /// The API of the object's kind, in the object's namespace.
     pub api: Api<DynamicObject>,
-    /// Its name.
     pub name: String,
-    /// How it is shown: `task.kubeopencode.io/fix`.
+    /// The name in output: `task.kubeopencode.io/fix`.
     pub shown: String,
 }
 
-/// Finds where objects are. What the cluster answers about a kind is remembered.
+/// Locates objects. Caches the discovery of kinds.
 pub struct Places {
     cluster: Cluster,
     known: HashMap<GroupVersionKind, (ApiResource, bool)>,
 }
 
 impl Places {
-    /// Of this cluster.
     pub fn new(cluster: Cluster) -> Self {
         Self { cluster, known: HashMap::new() }
     }
 
-    /// Where an object of a manifest is.
+    /// Locates the object of a manifest.
     pub async fn of(&mut self, manifest: &Manifest) -> Answer<Place> {
         let text = |key: &str| manifest.object[key].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
@@ -131,7 +130,7 @@ impl Places {
         if let Some(known) = self.known.get(&gvk) {
             return Ok(known.clone());
         }
-        // Our own kinds are known without asking.
+        // Our own kinds need no discovery.
         let own = (gvk.group == GROUP).then(|| Kind::named(&gvk.kind).ok()).flatten();
         let found = if let Some(kind) = own {
             (ApiResource::from_gvk_with_plural(&gvk, &kind.plural), kind.namespaced)

@@ -1,24 +1,23 @@
-//! What a table shows of an object: the columns of its definition, as the API server would show them.
+//! Table cells of an object, according to the `additionalPrinterColumns` of its definition.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{screen::Tone, span, table::Cell};
 
-/// One column of a definition.
+/// A printer column of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
     pub heading: String,
-    /// Whether only a wide table shows it.
+    /// Whether only wide tables show the column.
     pub wide: bool,
-    /// Whether its value is a moment, shown as how long ago it is.
+    /// Whether the value is a time, shown as an age.
     date: bool,
     path: String,
 }
 
 impl Column {
-    /// A column as a definition writes it.
+    /// Parses an entry of `additionalPrinterColumns`.
     pub fn of(column: &Value) -> Self {
         let text = |key: &str| column[key].as_str().unwrap_or_default();
         Self {
@@ -29,7 +28,7 @@ impl Column {
         }
     }
 
-    /// What it shows of `object`.
+    /// The cell of the column for `object`.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Cell {
         let found = lookup(object, &self.path);
         let text = match found {
@@ -45,7 +44,7 @@ impl Column {
     }
 }
 
-/// How a value is meant, by its column.
+/// The tone of a value, by the heading of its column.
 pub fn tone(heading: &str, text: &str) -> Tone {
     match heading {
         "PHASE" | "STATE" => match text {
@@ -64,7 +63,7 @@ pub fn tone(heading: &str, text: &str) -> Tone {
     }
 }
 
-/// The value at a path of the kind that definitions use: `.a.b`, `.a[?(@.type=='Ready')].status`.
+/// The value at a JSON path of a definition: `.a.b`, `.a[?(@.type=='Ready')].status`.
 fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut value = object;
     let mut rest = path;
@@ -101,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_path_of_every_definition_can_be_followed() {
-        // A path that is not understood would look like a value that is not there.
+        // An unsupported path would look like a missing value.
         for kind in Kind::all() {
             for column in &kind.columns {
                 assert!(is_understood(&column.path), "{} {}", kind.name, column.path);

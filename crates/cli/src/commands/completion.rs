@@ -1,4 +1,4 @@
-//! `completion`: what a shell needs to complete commands and flags.
+//! `completion`: prints completion scripts for shells.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
@@ -17,7 +17,7 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints the script of a shell.
+/// Prints the completion script of a shell.
 pub fn run(args: &Args) -> Answer<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), program(), &mut script);

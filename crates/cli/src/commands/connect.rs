@@ -66,7 +66,7 @@ impl ClusterArgs {
         }
     }
 
-    /// Connects. Nothing is asked of the cluster yet.
+    /// Creates the client. Sends no request yet.
     pub async fn connect(&self) -> Answer<Cluster> {
         let source = choose(self.kubeconfig.as_deref(), &|name| env::var(name).ok(), &|path| path.is_file())?;
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
@@ -98,9 +98,8 @@ impl ClusterArgs {
 /// The cluster of a command.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The connection.
     pub client: Client,
-    /// The namespace that commands mean when they name none.
+    /// Namespace of commands without `--namespace`.
     pub namespace: String,
     /// Address of the API server.
     pub server: String,
@@ -109,7 +108,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Objects in the namespace of the command.
+    /// The API of a kind in the namespace of the command.
     pub fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope>,
@@ -140,8 +139,9 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Chooses: the flag, then `$KUBEOPENCODE_KUBECONFIG`, the platform in `$KUBEOPENCODE_STATE_DIR`, `$KUBECONFIG`,
-/// `~/.kube/config`, the Pod's own, and last the platform that `kubeopencode up` left in the home directory.
+/// Chooses the first that is set: the flag, `$KUBEOPENCODE_KUBECONFIG`, the platform in `$KUBEOPENCODE_STATE_DIR`,
+/// `$KUBECONFIG`, `~/.kube/config`, the ServiceAccount of the Pod, and last the platform that `kubeopencode up` left in
+/// the home directory.
 fn choose(flag: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, exists: &dyn Fn(&Path) -> bool) -> Answer<Source> {
     let env = |name: &str| env(name).filter(|value| !value.is_empty());
     let is_there = |file: PathBuf| exists(&file).then_some(file);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_wins() {
+    fn the_most_specific_source_wins() {
         let env = [("KUBEOPENCODE_KUBECONFIG", "/own"), ("KUBECONFIG", "/a"), ("HOME", "/h")];
         let files = ["/own", "/a", "/h/.kube/config"];
         check(Some("/flag"), &env, &files, "kubeconfig /flag");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_before_the_command_hold_where_those_after_it_say_nothing() {
+    fn flags_before_the_command_apply_unless_repeated_after_it() {
         let args = |context: Option<&str>, namespace: Option<&str>| ClusterArgs {
             context: context.map(Into::into),
             namespace: namespace.map(Into::into),

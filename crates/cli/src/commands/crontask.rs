@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 impl Command {
-    /// The flags about the cluster.
+    /// The cluster flags of the subcommand.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
             Self::Trigger(args) | Self::Suspend(args) | Self::Resume(args) => &args.cluster,
@@ -71,6 +71,6 @@ pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-fn suspend(asleep: bool) -> Value {
-    json!({ "spec": { "suspend": asleep } })
+fn suspend(suspend: bool) -> Value {
+    json!({ "spec": { "suspend": suspend } })
 }

@@ -1,4 +1,4 @@
-//! `delete`: objects of our kinds, or what manifests name.
+//! `delete`: deletes objects of our kinds, or the objects of manifests.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use kube::{
 };
 
 use super::{
-    apply::{Places, all_told},
+    apply::{Places, combine_problems},
     connect::{Cluster, ClusterArgs},
     exit::Exit,
     kinds::named,
@@ -78,7 +78,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         }
     }
     for (object, uid) in going {
-        // Without an object in the answer it is gone already.
+        // A response without an object means that the object is already deleted.
         if let Some(uid) = uid {
             let gone = await_condition(object.api.clone(), &object.name, is_deleted(&uid));
             if tokio::time::timeout(args.timeout, gone).await.is_err() {
@@ -90,7 +90,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         }
         print(&format!("{} deleted\n", object.shown))?;
     }
-    all_told(problems)
+    combine_problems(problems)
 }
 
 async fn of_files(args: &Args, cluster: Cluster) -> Answer<Vec<Doomed>> {

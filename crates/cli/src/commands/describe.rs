@@ -1,4 +1,4 @@
-//! `describe`: everything about an object, for people.
+//! `describe`: prints everything about an object as text.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub struct Args {
     pub(super) cluster: ClusterArgs,
 }
 
-/// Prints everything about objects.
+/// Prints the objects that the arguments name.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let screen = Screen::stdout();
     let mut shown = Vec::new();
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_told_whole_and_in_order() {
+    fn an_object_is_described_completely_and_in_order() {
         let object = json!({
             "metadata": {"name": "fix", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"a": "1", "b": "2"}},

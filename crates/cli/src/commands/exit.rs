@@ -1,4 +1,4 @@
-//! How a command ends, as a number that scripts can rely on.
+//! Exit codes of commands, which scripts can rely on.
 
 use std::process::ExitCode;
 
@@ -8,14 +8,14 @@ use api::{
 };
 use domain::status::holds;
 
-/// How a command ends.
+/// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success; a Task that was waited for succeeded.
     Success,
-    /// It did not; a Task that was waited for failed.
+    /// Failure; a Task that was waited for failed.
     Failed,
-    /// Invalid arguments. Also what the argument parser itself exits with.
+    /// Invalid arguments. The argument parser exits with the same code.
     Usage,
     /// The Task was stopped.
     Stopped,
@@ -23,7 +23,7 @@ pub enum Exit {
     Timeout,
     /// A named object does not exist.
     NotFound,
-    /// The cluster does not allow it.
+    /// The caller lacks a right.
     Forbidden,
     /// No cluster is configured, or it cannot be reached.
     Unreachable,
@@ -45,7 +45,6 @@ Exit codes:
   130  interrupted by Ctrl-C; a started Task continues";
 
 impl Exit {
-    /// The number.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,

@@ -1,4 +1,4 @@
-//! `get`: objects as a table, or as data.
+//! `get`: prints objects as a table, JSON, YAML or names.
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use super::{
     table::Table,
 };
 
-/// Objects are fetched in pages of this many.
+/// Page size of list requests.
 const PAGE: u32 = 500;
 
 /// Arguments of `get`.
@@ -89,7 +89,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// One object, or all of a kind.
+/// Fetches one object, or all objects of a kind.
 async fn fetch(
     cluster: &Cluster,
     wanted: &Named,
@@ -118,7 +118,7 @@ async fn fetch(
     }
 }
 
-/// The object as data. Elements of a list do not contain their kind.
+/// The object as JSON. Adds the kind, which items of a list response do not contain.
 fn data(kind: &Kind, mut object: DynamicObject) -> Answer<Value> {
     let resource = kind.resource();
     object.types = Some(kube::core::TypeMeta { api_version: resource.api_version, kind: resource.kind });
@@ -149,7 +149,7 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// What a table shows.
+/// Options of a table.
 #[derive(Clone, Copy, Debug)]
 struct View {
     wide: bool,
@@ -171,7 +171,7 @@ impl View {
     }
 }
 
-/// One table a kind; kinds without objects are left out.
+/// One table per kind; kinds without objects are omitted.
 fn tables(found: &[(Kind, Vec<Value>)], view: View, now: Timestamp, screen: &Screen) -> String {
     let several = found.iter().filter(|(_, objects)| !objects.is_empty()).count() > 1;
     let mut shown = Vec::new();
@@ -201,7 +201,7 @@ async fn watch(
         ..watcher::Config::default()
     };
     if wanted.name.is_some() {
-        // A watch waits for a name that does not exist; a person who mistyped it should hear of it.
+        // A watch would wait for a name that does not exist; report a mistyped name at once.
         fetch(cluster, wanted, namespace, selector).await?;
     }
     let api = kind.api(cluster.client.clone(), namespace);
@@ -222,7 +222,7 @@ async fn watch(
                 started = true;
                 continue;
             }
-            // The watch retries by itself where that can help.
+            // The watch retries temporary errors by itself.
             Err(error) if started => {
                 note(&format!("the watch was interrupted: {}", Problem::from(error)));
                 continue;

@@ -1,4 +1,4 @@
-//! Our kinds, by any name that their definitions allow.
+//! Looks up our kinds by any name that their definitions allow.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// One kind.
+/// One of our kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// `Task`.
@@ -25,42 +25,40 @@ pub struct Kind {
     pub singular: String,
     /// `tk`.
     pub short: Vec<String>,
-    /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// What a table shows of it.
+    /// The columns of its tables.
     pub columns: Vec<Column>,
 }
 
-/// An object of one of our kinds, as arguments name it.
+/// An object of one of our kinds, named by an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Its kind.
     pub kind: Kind,
-    /// Its name; all objects of the kind when unset.
+    /// `None` for all objects of the kind.
     pub name: Option<String>,
 }
 
 impl Kind {
-    /// Every kind, in the order in which people learn them.
+    /// All kinds, in the order of the definitions.
     pub fn all() -> &'static [Self] {
         static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| api::crds().iter().map(Kind::of).collect());
         &ALL
     }
 
-    /// The kind that `word` means: its name in singular or plural, short or with its group, in any case.
-    pub fn named(word: &str) -> Answer<Self> {
-        let wanted = word.to_ascii_lowercase();
+    /// Finds a kind by its singular, plural or short name, with or without the group, in any case.
+    pub fn named(name: &str) -> Answer<Self> {
+        let wanted = name.to_ascii_lowercase();
         let wanted = wanted.strip_suffix(&format!(".{GROUP}")).unwrap_or(&wanted).to_owned();
         let all = Self::all();
-        if let Some(kind) = all.iter().find(|kind| kind.answers_to(&wanted)) {
+        if let Some(kind) = all.iter().find(|kind| kind.has_name(&wanted)) {
             return Ok(kind.clone());
         }
         let known: Vec<_> = all.iter().map(|kind| kind.plural.as_str()).collect();
-        Err(Problem::usage(format!("there is no kind '{word}'")).next(format!("use one of: {}", known.join(", "))))
+        Err(Problem::usage(format!("there is no kind '{name}'")).next(format!("use one of: {}", known.join(", "))))
     }
 
-    fn answers_to(&self, word: &str) -> bool {
-        word == self.plural || word == self.singular || self.short.iter().any(|short| short == word)
+    fn has_name(&self, name: &str) -> bool {
+        name == self.plural || name == self.singular || self.short.iter().any(|short| short == name)
     }
 
     fn of(crd: &Value) -> Self {
@@ -78,13 +76,13 @@ impl Kind {
         }
     }
 
-    /// How the API calls it.
+    /// The API resource of the kind.
     pub fn resource(&self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(GROUP, VERSION, &self.name);
         ApiResource::from_gvk_with_plural(&gvk, &self.plural)
     }
 
-    /// Its objects, in one namespace or in all.
+    /// The API of the kind, in one namespace or in all.
     pub fn api(&self, client: Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace.filter(|_| self.namespaced) {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource()),
@@ -92,26 +90,26 @@ impl Kind {
         }
     }
 
-    /// `task.kubeopencode.io/fix`, as kubectl writes it.
+    /// `task.kubeopencode.io/fix`, as kubectl prints it.
     pub fn full_name(&self, name: &str) -> String {
         format!("{}.{GROUP}/{name}", self.singular)
     }
 }
 
-/// The objects that the words of a command mean: `tasks`, `tasks a b`, `task/a agent/b`, `tasks,agents`, `all`.
-pub fn named(words: &[String]) -> Answer<Vec<Named>> {
-    let Some((first, names)) = words.split_first() else {
+/// Parses the objects that arguments name: `tasks`, `tasks a b`, `task/a agent/b`, `tasks,agents`, `all`.
+pub fn named(arguments: &[String]) -> Answer<Vec<Named>> {
+    let Some((first, names)) = arguments.split_first() else {
         return Err(Problem::usage("name a kind, such as tasks or agents"));
     };
-    if words.iter().any(|word| word.contains('/')) {
-        return words.iter().map(|word| one(word)).collect();
+    if arguments.iter().any(|argument| argument.contains('/')) {
+        return arguments.iter().map(|argument| one(argument)).collect();
     }
     if names.is_empty() && (first == "all" || first == CATEGORY) {
         return Ok(Kind::all().iter().map(|kind| Named { kind: kind.clone(), name: None }).collect());
     }
     let mut all = Vec::new();
-    for word in first.split(',') {
-        let kind = Kind::named(word)?;
+    for kind in first.split(',') {
+        let kind = Kind::named(kind)?;
         if names.is_empty() {
             all.push(Named { kind, name: None });
         } else {
@@ -121,13 +119,13 @@ pub fn named(words: &[String]) -> Answer<Vec<Named>> {
     Ok(all)
 }
 
-/// `task/fix`.
-fn one(word: &str) -> Answer<Named> {
-    match word.split_once('/') {
+/// Parses `task/fix`.
+fn one(argument: &str) -> Answer<Named> {
+    match argument.split_once('/') {
         Some((kind, name)) if !name.is_empty() && !name.contains('/') => {
             Ok(Named { kind: Kind::named(kind)?, name: Some(name.to_owned()) })
         }
-        _ => Err(Problem::usage(format!("'{word}' is no KIND/NAME, such as task/fix"))),
+        _ => Err(Problem::usage(format!("'{argument}' is no KIND/NAME, such as task/fix"))),
     }
 }
 

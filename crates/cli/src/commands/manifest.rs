@@ -1,4 +1,4 @@
-//! Manifests: the objects in files, directories and standard input.
+//! Reads manifests from files, directories and standard input.
 
 use std::{
     fs,
@@ -13,14 +13,13 @@ use super::problem::{Answer, Problem};
 /// An object from a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// The object.
     pub object: Value,
-    /// The file that it is in.
+    /// The source, for error messages.
     pub file: String,
 }
 
-/// All objects of these files and directories, `-` being standard input. A directory is read without those in it
-/// unless `recursive`.
+/// Reads all objects of these files and directories; `-` is standard input. Subdirectories are read only if
+/// `recursive`.
 pub fn read(files: &[PathBuf], recursive: bool) -> Answer<Vec<Manifest>> {
     let mut all = Vec::new();
     for file in files {
@@ -74,7 +73,7 @@ fn files_in(directory: &Path, recursive: bool) -> Answer<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The objects of one text, read as kubectl reads it: 0400 is an octal number, a List is its items.
+/// Parses the objects of one file as kubectl does: 0400 is an octal number, and a List is expanded to its items.
 fn parse(text: &str, file: &str) -> Answer<Vec<Manifest>> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_told_with_its_file() {
+    fn an_invalid_object_is_reported_with_its_file() {
         check("kind: Task\nmetadata: {name: a}", "f: an object without apiVersion");
         check("apiVersion: v1\nkind: Task", "f: a Task without metadata.name");
         assert!(parse("a: [", "f").unwrap_err().to_string().starts_with("f is no YAML or JSON: "));

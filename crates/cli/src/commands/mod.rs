@@ -1,7 +1,7 @@
-//! What a person does with a cluster from the command line.
+//! The commands with which people and scripts work with a cluster.
 //!
-//! Each module is one command: its arguments, its I/O, and pure functions that make text of values. What commands
-//! share is in [`connect`], `kinds`, `screen`, `table` and `problem`.
+//! Each module is one command: its arguments, its I/O, and pure functions that render text. Shared parts are in
+//! [`connect`], `kinds`, `screen`, `table` and `problem`.
 
 mod agent;
 mod apply;
@@ -91,7 +91,7 @@ impl Command {
         let done = match super::runtime() {
             Ok(runtime) => {
                 let done = runtime.block_on(self.execute(before));
-                // A read of standard input or a watch may still be under way and must not keep the process.
+                // A pending read of standard input or a watch must not delay the exit.
                 runtime.shutdown_background();
                 done
             }

@@ -1,4 +1,4 @@
-//! Objects as JSON, YAML or names, and where commands write to.
+//! Output as JSON, YAML or names, to standard output and standard error.
 
 use std::io::{self, Write as _};
 
@@ -37,7 +37,7 @@ pub enum DataFormat {
 }
 
 impl DataFormat {
-    /// `value` as data, or what `text` makes of it.
+    /// Renders `value` as data, or as text with `text`.
     pub fn show<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Answer<String> {
         match self {
             Self::Text => Ok(text(value)),
@@ -47,18 +47,17 @@ impl DataFormat {
     }
 }
 
-/// JSON for people, with a line break at the end.
+/// Indented JSON with a trailing newline.
 pub fn json_text(value: &impl Serialize) -> Answer<String> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| Problem::new(error.to_string()))
 }
 
-/// YAML.
 pub fn yaml_text(value: &impl Serialize) -> Answer<String> {
     let text = serde_saphyr::to_string(value).map_err(|error| Problem::new(error.to_string()))?;
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
-/// Many objects as one, as kubectl prints them.
+/// Renders objects as a List, as kubectl does; with `single`, one object as itself.
 pub fn list(mut objects: Vec<Value>, single: bool) -> Value {
     match objects.pop() {
         Some(object) if single && objects.is_empty() => object,
@@ -69,7 +68,7 @@ pub fn list(mut objects: Vec<Value>, single: bool) -> Value {
     }
 }
 
-/// The object without what only the API server needs.
+/// The object without managed fields, which only the API server needs.
 pub fn tidy(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -85,13 +84,13 @@ pub fn print(text: &str) -> Answer<()> {
     Ok(())
 }
 
-/// Writes a line for people to standard error, so that it never mixes with what a script reads.
+/// Writes a line to standard error, so that it does not mix with output for scripts.
 pub fn note(text: &str) {
-    // Nothing is left to do if even standard error is gone.
+    // Standard error may be closed; nothing else can be done.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// How this program was called, for hints that can be pasted.
+/// The name of this program, for hints that can be pasted.
 pub fn program() -> String {
     let called = std::env::args_os().next();
     let name = called.as_ref().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());

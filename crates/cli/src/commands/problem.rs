@@ -15,65 +15,63 @@ pub struct Problem {
     broken_pipe: bool,
 }
 
-/// What commands answer.
+/// The result of a command.
 pub type Answer<T> = Result<T, Problem>;
 
 impl Problem {
-    /// A problem of the work itself.
+    /// A failure without a more specific exit code.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), next: None, exit: Exit::Failed, broken_pipe: false }
     }
 
-    /// Arguments that contradict each other.
+    /// Invalid or contradictory arguments.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::new(message) }
     }
 
-    /// Something that was named does not exist.
+    /// A named object does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self { exit: Exit::NotFound, ..Self::new(message) }
     }
 
-    /// No cluster can be spoken to.
+    /// No cluster can be reached.
     pub fn unreachable(message: impl Into<String>) -> Self {
         Self { exit: Exit::Unreachable, ..Self::new(message) }
     }
 
-    /// What the person can do.
+    /// Sets the suggested next step.
     #[must_use]
     pub fn next(self, step: impl Into<String>) -> Self {
         Self { next: Some(step.into()), ..self }
     }
 
-    /// What the person can do, if nothing better is known.
+    /// Sets the suggested next step, unless there is one.
     #[must_use]
     pub fn or_next(self, step: impl Into<String>) -> Self {
         if self.next.is_some() { self } else { self.next(step) }
     }
 
-    /// The same, prefixed with the attempted action.
+    /// Prefixes the message with the attempted action.
     #[must_use]
     pub fn while_doing(self, what: &str) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// The same, but the command ends in this way.
+    /// Replaces the exit code.
     #[must_use]
     pub fn with_exit(self, exit: Exit) -> Self {
         Self { exit, ..self }
     }
 
-    /// How the command ends.
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Whether only the reader of our output went away: `kubeopencode get tasks | head` is no failure.
+    /// Whether the reader closed our output: `kubeopencode get tasks | head` is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         self.broken_pipe
     }
 
-    /// The next step, if there is one.
     pub fn next_step(&self) -> Option<&str> {
         self.next.as_deref()
     }
@@ -127,7 +125,7 @@ impl From<kube::runtime::watcher::Error> for Problem {
 }
 
 impl Problem {
-    /// What the API server answered.
+    /// Translates an error response of the API server.
     pub fn from_status(status: &Status) -> Self {
         let message = sentence(status);
         let problem = Self::new(message.clone());
@@ -136,7 +134,7 @@ impl Problem {
                 .next("log in again, or check the user of the current context in your kubeconfig"),
             403 => Self { exit: Exit::Forbidden, ..problem }
                 .next("ask an administrator for a Role that allows it; `kubeopencode doctor` lists what you may do"),
-            // The server does not know the path at all, which only happens without our definitions.
+            // The path itself is unknown, which only happens without our definitions.
             404 if message.contains("the server could not find the requested resource")
                 || message.contains("page not found") =>
             {
@@ -152,7 +150,7 @@ impl Problem {
     }
 }
 
-/// The causes, each with its field, or what the API server says when it names none.
+/// The causes, each with its field; the message of the API server if there are none.
 fn sentence(status: &Status) -> String {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     if status.code != 422 || causes.is_empty() {
@@ -169,7 +167,7 @@ fn sentence(status: &Status) -> String {
     causes.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The last cause says what happened; those around it, in which layer.
+/// The innermost cause says what happened; the outer ones only name the layers.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_refuses_is_told_with_a_next_step() {
+    fn a_refusal_of_the_api_server_is_reported_with_a_next_step() {
         check(json!({"code": 404, "reason": "NotFound", "message": "no x"}), Exit::NotFound, "no x", true);
         check(json!({"code": 403, "reason": "Forbidden", "message": "no"}), Exit::Forbidden, "no", true);
         check(json!({"code": 401, "message": "Unauthorized"}), Exit::Forbidden, "the cluster does not know you", true);

@@ -1,4 +1,4 @@
-//! The terminal: how wide it is, whether it shows colours, and texts that cannot play tricks on it.
+//! The terminal: width, colours, and replacement of control characters.
 
 use std::{
     env,
@@ -8,18 +8,18 @@ use std::{
 /// Properties of the terminal or file that receives the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns; any number when unset, as in a file.
+    /// Width in columns; `None` if unlimited, as in a file.
     pub width: Option<usize>,
     /// Whether to use colours.
     pub colour: bool,
-    /// Whether a person looks at it.
+    /// Whether the output is a terminal.
     pub terminal: bool,
 }
 
-/// How a piece of text is meant.
+/// The meaning of a text, shown as a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
+    /// Default colour.
     #[default]
     Plain,
     /// A passed check.
@@ -56,7 +56,7 @@ impl Screen {
     }
 }
 
-/// `NO_COLOR` (<https://no-color.org>) with any value but the empty one, and terminals that know no colours.
+/// Whether colours are allowed: `NO_COLOR` (<https://no-color.org>) is unset or empty, and the terminal supports them.
 fn colours() -> bool {
     let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -67,8 +67,8 @@ fn width(stream: &impl std::os::fd::AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// One line of text from the cluster: a line break becomes a space, and control characters, which could rewrite what
-/// the terminal shows, become visible.
+/// One line of text from the cluster: line breaks become spaces, and control characters, which could rewrite the
+/// screen, are replaced.
 pub fn line(text: &str) -> String {
     let one = |char: char| match char {
         '\n' | '\r' | '\t' => ' ',
@@ -78,13 +78,13 @@ pub fn line(text: &str) -> String {
     text.trim().chars().map(one).collect()
 }
 
-/// A text of several lines from the cluster, without control characters.
+/// Text of several lines from the cluster; control characters are replaced.
 pub fn paragraph(text: &str) -> String {
     let one = |char: char| if char.is_control() && char != '\n' { char::REPLACEMENT_CHARACTER } else { char };
     text.replace("\r\n", "\n").replace('\t', "  ").chars().map(one).collect()
 }
 
-/// Breaks a text into lines of at most `width` columns, at spaces where there are any.
+/// Breaks a text at spaces into lines of at most `width` columns. Longer words are not broken.
 pub fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width.filter(|width| *width > 0) else { return text.lines().map(ToOwned::to_owned).collect() };
     let mut lines = Vec::new();
@@ -103,12 +103,12 @@ pub fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// Columns that a text takes.
+/// The display width of a text.
 pub fn columns(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// The beginning of a text that takes at most `most` columns, with a sign that something is missing.
+/// The beginning of a text in at most `most` columns, with an ellipsis if it is cut.
 pub fn cut(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_owned();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_left_out_where_nobody_sees_them() {
+    fn colours_are_omitted_outside_of_terminals() {
         let plain = Screen::default();
         assert_eq!(plain.paint(Tone::Bad, "x"), "x");
         assert_eq!(Screen { colour: true, ..plain }.paint(Tone::Bad, "x"), "\x1b[31mx\x1b[0m");

@@ -5,22 +5,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// The age of something in seconds, as `kubectl` writes it. A clock that is ahead makes nothing negative.
+/// An age in the format of `kubectl`. A negative age, caused by clock skew, is shown as zero.
 pub fn age(seconds: i64) -> String {
     units::duration::age(seconds.max(0))
 }
 
-/// How long ago something was.
+/// The age of a time.
 pub fn since(time: Option<&Time>, now: Timestamp) -> Option<String> {
     time.map(|time| age(now.as_second() - time.0.as_second()))
 }
 
-/// From one moment to another, if both are known.
+/// The duration between two times; `None` unless both are set.
 pub fn between(from: Option<&Time>, to: Option<&Time>) -> Option<String> {
     Some(age(to?.0.as_second() - from?.0.as_second()))
 }
 
-/// Parses a positive duration such as `90s`, `5m`, `1h30m`, as arguments give it.
+/// Parses a positive duration of an argument, such as `90s`, `5m` or `1h30m`.
 pub fn read(text: &str) -> Result<Duration, String> {
     let parsed = units::duration::parse(text).filter(|duration| !duration.is_zero());
     parsed.ok_or_else(|| format!("'{text}' is not a duration; write it as 90s, 5m or 1h30m"))

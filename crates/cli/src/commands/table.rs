@@ -4,10 +4,10 @@ use super::screen::{Screen, Tone, columns, cut, line};
 
 /// Spaces between two columns.
 const GAP: usize = 3;
-/// A column is not made narrower than this for the sake of the others.
+/// Columns are not shrunk below this width.
 const NARROWEST: usize = 8;
 
-/// One cell: a text and how it is meant.
+/// One cell: a text and its tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -15,7 +15,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell with one line of text; nothing is shown as `-`.
+    /// A cell with one line of text; an empty text is shown as `-`.
     pub fn new(text: &str, tone: Tone) -> Self {
         let text = line(text);
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, tone }
@@ -28,7 +28,6 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows under headings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     headings: Vec<String>,
@@ -41,17 +40,15 @@ impl Table {
         Self { headings: headings.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub fn push(&mut self, row: Vec<Cell>) {
         self.rows.push(row);
     }
 
-    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The whole table, one line a row, no line wider than the screen as long as that is possible.
+    /// Renders the table, one line per row, within the width of the screen if possible.
     pub fn show(&self, screen: &Screen) -> String {
         let widths = self.widths(screen.width);
         let heading: Vec<_> = self.headings.iter().map(|heading| Cell::new(heading, Tone::Strong)).collect();
@@ -59,7 +56,7 @@ impl Table {
         lines.map(|line| line + "\n").collect()
     }
 
-    /// One row with the widths of the whole table, for rows that come later.
+    /// Renders the last row with the widths of the whole table, for rows that are added later.
     pub fn show_last(&self, screen: &Screen) -> String {
         let widths = self.widths(screen.width);
         self.rows.last().map(|row| show_row(row, &widths, screen) + "\n").unwrap_or_default()
@@ -73,7 +70,7 @@ impl Table {
         let mut widths: Vec<_> = (0..self.headings.len()).map(widest).collect();
         let Some(most) = most else { return widths };
         let mut total = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        // The widest column gives way first: it is the one with the sentences.
+        // Shrink the widest column first: it contains sentences.
         while total > most {
             let narrowest = |at: usize| columns(&self.headings[at]).max(NARROWEST);
             let candidates = (0..widths.len()).filter(|at| widths[*at] > narrowest(*at));

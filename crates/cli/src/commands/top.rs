@@ -31,11 +31,11 @@ use super::{
     task::stage::thousands,
 };
 
-/// Finished Tasks count this long.
+/// Finished Tasks are counted for this long, in seconds.
 const DAY: i64 = 24 * 3600;
-/// More frames a second only make a terminal flicker.
+/// Frame interval; a shorter one makes terminals flicker.
 const FRAME: Duration = Duration::from_millis(500);
-/// Tasks that are listed below the Agents.
+/// Maximum number of Tasks listed below the Agents.
 const LISTED: usize = 15;
 
 /// Arguments of `top`.
@@ -88,7 +88,7 @@ async fn live(cluster: &Cluster, args: &Args, mut load: Load) -> Answer<Exit> {
     }
 }
 
-/// Draws over the last frame, line by line, so that nothing flickers.
+/// Draws over the last frame line by line, to avoid flicker.
 fn draw(frame: &str) -> Answer<()> {
     let mut out = io::stdout().lock();
     let height = rustix::termios::tcgetwinsize(&out).map_or(24, |size| usize::from(size.ws_row.max(2)));
@@ -131,19 +131,17 @@ fn keep<K: kube::ResourceExt>(all: &mut BTreeMap<Key, K>, event: watcher::Event<
     }
 }
 
-/// What there is.
+/// The objects that a frame shows.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Agents.
     pub agents: BTreeMap<Key, Agent>,
-    /// Templates, for the limits that Agents take from them.
+    /// Templates, for the limits that Agents inherit.
     templates: BTreeMap<Key, AgentTemplate>,
-    /// Tasks.
     tasks: BTreeMap<Key, Task>,
 }
 
 impl Load {
-    /// Asks the cluster.
+    /// Fetches the objects.
     pub async fn fetch(cluster: &Cluster, all_namespaces: bool) -> Answer<Self> {
         let namespace = (!all_namespaces).then_some(cluster.namespace.as_str());
         Ok(Self {
@@ -161,7 +159,7 @@ where
     Ok(api.list(&ListParams::default()).await?.items.into_iter().map(|object| (key(&object), object)).collect())
 }
 
-/// What happens on one Agent.
+/// Totals of one Agent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     running: usize,
@@ -169,7 +167,7 @@ struct Sum {
     done: usize,
     failed: usize,
     tokens: i64,
-    /// Cost in millionths, so that many small numbers add up exactly.
+    /// Cost in millionths, so that sums of small numbers are exact.
     cost: i64,
     oldest: Option<i64>,
 }
@@ -199,7 +197,7 @@ impl Sum {
     }
 }
 
-/// A decimal number such as `2.5` in millionths.
+/// Parses a decimal number such as `2.5` into millionths.
 fn millionths(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();
@@ -254,7 +252,7 @@ fn state(agent: &Agent) -> &'static str {
     }
 }
 
-/// One frame: all in a line, Agents, and what runs or waits.
+/// Renders one frame: a line of totals, the Agents, and the active Tasks.
 fn frame(load: &Load, namespaces: bool, now: Timestamp, screen: &Screen) -> String {
     let mut sum = Sum::default();
     load.tasks.values().for_each(|task| sum.add(task, now));
@@ -283,7 +281,7 @@ fn frame(load: &Load, namespaces: bool, now: Timestamp, screen: &Screen) -> Stri
     page
 }
 
-/// Tasks that run or wait, those that run longest first, then the queue.
+/// Running Tasks, oldest first, then waiting ones by queue position.
 fn active(load: &Load, namespaces: bool, now: Timestamp) -> Table {
     let mut active: Vec<_> = load.tasks.values().filter(|task| !phase(task).is_finished()).collect();
     active.sort_by_key(|task| {

@@ -21,9 +21,9 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// An open tunnel to a server. Dropping it closes it.
+/// An open tunnel. Dropping it closes it.
 pub struct Tunnel {
-    /// Where it can be reached on this machine.
+    /// The local address.
     pub address: SocketAddr,
     work: JoinHandle<()>,
 }
@@ -43,7 +43,7 @@ impl Tunnel {
                 .next("choose another with --local-port, or leave it out for any free one")
         })?;
         let address = listener.local_addr()?;
-        // The first connection is tried at once, so that an error is reported here and not by another program.
+        // Try the first connection at once, so that an error is reported here and not by another program.
         pods.portforward(&pod, &[port])
             .await
             .map_err(|error| Problem::from(error).while_doing(&format!("cannot open a way to Pod '{pod}'")))?;
@@ -66,14 +66,14 @@ async fn carry(pods: &Api<Pod>, pod: &str, port: u16, mut connection: TcpStream)
     let Some(mut stream) = forwarder.take_stream(port) else {
         return Err(Problem::new(format!("the API server opened no stream to port {port}")));
     };
-    // Either side may hang up in the middle: that is how HTTP connections end.
+    // Either side may close the connection: that is how HTTP connections end.
     let _ = copy_bidirectional(&mut connection, &mut stream).await;
     drop(stream);
     forwarder.abort();
     Ok(())
 }
 
-/// The Agent of this name.
+/// Fetches an Agent.
 pub async fn find(cluster: &Cluster, name: &str) -> Answer<Agent> {
     cluster.api::<Agent>().get_opt(name).await?.ok_or_else(|| {
         Problem::not_found(format!("there is no Agent '{name}' in namespace '{}'", cluster.namespace))
@@ -81,13 +81,13 @@ pub async fn find(cluster: &Cluster, name: &str) -> Answer<Agent> {
     })
 }
 
-/// The port of an Agent's server. The schema admits no other.
+/// The port of an Agent's server. The schema admits only valid port numbers.
 pub fn port(agent: &Agent) -> u16 {
     let port = agent.spec.port.unwrap_or(defaults::PORT);
     u16::try_from(port).unwrap_or_default()
 }
 
-/// A Pod of an Agent that answers.
+/// The name of a Pod of an Agent, preferably a ready one.
 pub async fn pod(cluster: &Cluster, agent: &Agent) -> Answer<String> {
     let name = agent.name_any();
     let services: Api<Service> = cluster.api();
@@ -127,10 +127,10 @@ pub async fn password(cluster: &Cluster, agent: &Agent) -> Answer<Option<String>
     value.map(Some).ok_or_else(|| Problem::new(format!("Secret '{name}' has no text under '{key}'")))
 }
 
-/// Where the password is, as the controllers see it.
+/// The Secret with the password, as the controllers resolve it.
 fn password_secret(agent: &Agent) -> Option<SecretKeyRef> {
     let mut alone = agent.clone();
-    // The template says nothing about the password, and may be missing here.
+    // The template does not affect the password, and is not fetched here.
     alone.spec.template_ref = None;
     alone.spec.settings = api::settings::AgentSettings::default();
     let task = api::Task::new("", api::TaskSpec::default());

@@ -1,4 +1,4 @@
-//! `version`: of this program and of the cluster.
+//! `version`: prints the versions of this program and of the cluster.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::{
     problem::{Answer, Problem},
 };
 
-/// A cluster that does not answer must not prevent printing the version of this program.
+/// Timeout of the cluster's version: a cluster that does not respond must not prevent printing the version of this
+/// program.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Arguments of `version`.
@@ -27,22 +28,21 @@ pub struct Args {
     pub(super) cluster: ClusterArgs,
 }
 
-/// Versions.
 #[derive(Clone, Debug, Serialize)]
 struct Versions {
-    /// Of this program.
+    /// Version of this program.
     client: &'static str,
-    /// Of the cluster, if it answers.
+    /// `None` if the cluster does not respond.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<ServerVersion>,
 }
 
-/// What the cluster is.
+/// Version and address of the cluster.
 #[derive(Clone, Debug, Serialize)]
 struct ServerVersion {
-    /// Its version of Kubernetes.
+    /// Kubernetes version.
     kubernetes: String,
-    /// Its address.
+    /// Address of the API server.
     address: String,
 }
 

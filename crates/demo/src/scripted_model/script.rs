@@ -1,8 +1,8 @@
 //! The grammar of scripts: what a prompt can make the scripted model do.
 //!
 //! A script is the list of markers in the last user message, in order. A marker is `[[verb arguments]]`. An argument is
-//! `name=value`; a value is one word or a `"quoted string"` with `\"`, `\\`, `
-//! ` and `\t`. The text after `say` up to `]]` is used verbatim. Text outside of markers is ignored.
+//! `name=value`; a value is one word or a `"quoted string"` with `\"`, `\\`, `\n` and `\t`. The text
+//! after `say` up to `]]` is used verbatim. Text outside of markers is ignored.
 //!
 //! | marker | effect |
 //! |---|---|

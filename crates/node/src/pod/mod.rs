@@ -1,7 +1,8 @@
 //! The worker of one Pod, from its binding to the removal of its last file.
 //!
 //! One task per Pod. It receives events (the Pod changed, a container exited, a probe failed), asks
-//! [`crate::pod::lifecycle`] for the next actions, executes them, and reports the status. Nothing is polled.
+//! [`crate::pod::lifecycle`] for the next actions, executes them, and reports the status. It does not poll: events,
+//! deadlines and retries wake it.
 
 pub(crate) mod downward_api;
 pub(crate) mod environment;
@@ -136,7 +137,7 @@ pub(crate) struct Worker {
     prepared: bool,
     retry_at: Option<Timestamp>,
     /// Timed actions up to this time are done.
-    looked_at: Timestamp,
+    timers_done_until: Timestamp,
     /// The last warning event, to avoid repeating it.
     last_warning: Option<String>,
     over: Option<PodOutcome>,
@@ -226,7 +227,7 @@ impl Worker {
             directories,
             prepared: false,
             retry_at: None,
-            looked_at: now,
+            timers_done_until: now,
             last_warning: None,
             over,
             exceeded: false,
@@ -293,7 +294,7 @@ impl Worker {
     async fn advance(&mut self) {
         loop {
             let now = Timestamp::now();
-            self.looked_at = now;
+            self.timers_done_until = now;
             if self.over.is_some() {
                 if self.pod.metadata.deletion_timestamp.is_some()
                     && !self.removed
@@ -481,7 +482,7 @@ impl Worker {
         let waiting = self.slots.iter().filter(|slot| !slot.state.is_active());
         let starts = waiting.filter_map(|slot| slot.not_before);
         let retries = self.live.iter().filter_map(|live| live.retry_at).chain(self.retry_at);
-        let timers = starts.chain(retries).chain(self.volumes.renew_at()).filter(|at| *at > self.looked_at);
+        let timers = starts.chain(retries).chain(self.volumes.renew_at()).filter(|at| *at > self.timers_done_until);
         timers.chain(self.deadline().filter(|_| !self.exceeded)).min()
     }
 

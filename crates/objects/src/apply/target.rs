@@ -47,7 +47,7 @@ impl<'a> Target<'a> {
         Value::Object(object)
     }
 
-    /// Removes nulls that stand for missing fields. In custom resources nulls are values, which validation checks.
+    /// Removes nulls that mean missing fields. In custom resources nulls are values, which validation checks.
     pub(super) fn drop_nulls(&self, object: &mut Value) {
         match self.origin {
             Origin::BuiltIn => drop_nulls(object, Some(self.schema)),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_where_nothing_or_null_was_said() {
+    fn a_default_replaces_a_missing_or_null_value() {
         let schema = json!({ "type": "object", "properties": {
             "a": { "type": "integer", "default": 1 },
             "b": { "type": "object", "default": {}, "properties": { "c": { "type": "string", "default": "x" } } },

@@ -51,14 +51,14 @@ impl fmt::Display for Place<'_> {
 struct Outcome {
     /// Messages and violations. No message twice.
     findings: Vec<(String, Violation)>,
-    said: HashSet<String>,
+    messages: HashSet<String>,
     /// The number of passed checks: of several failed alternatives, the one with the most is reported.
     matched: usize,
 }
 
 impl Outcome {
     fn add(&mut self, sentence: String, violation: Violation) {
-        if self.said.insert(sentence.clone()) {
+        if self.messages.insert(sentence.clone()) {
             self.findings.push((sentence, violation));
         }
     }
@@ -85,7 +85,7 @@ impl Checker<'_> {
         let mut outcome = self.check(schema, value, pair, place);
         if !outcome.is_good() && pair.is_some_and(|pair| pair.is_unchanged()) {
             outcome.findings.clear();
-            outcome.said.clear();
+            outcome.messages.clear();
         }
         outcome
     }

@@ -4,22 +4,21 @@ use serde_json::Value;
 
 use super::SelectorError;
 
-/// Terms that all must hold.
+/// All terms must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldTerm>);
 
-/// One field that must (not) have a value.
+/// A field that must, or must not, have a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTerm {
-    /// The path of the field, with dots.
+    /// The path of the field, such as `metadata.name`.
     pub field: String,
-    /// The text that it is compared with.
     pub value: String,
-    /// It must have this value (or must not).
+    /// Whether the field must have the value or must not have it.
     pub equal: bool,
 }
 
-/// The fields, beside name and namespace, by which a kind can be selected.
+/// The fields of a kind that selectors can use, beside name and namespace.
 fn fields_of(api_version: &str, kind: &str) -> Option<&'static [&'static str]> {
     Some(match (api_version, kind) {
         ("v1", "Pod") => &[
@@ -55,7 +54,7 @@ fn fields_of(api_version: &str, kind: &str) -> Option<&'static [&'static str]> {
 }
 
 impl FieldSelector {
-    /// Reads the `fieldSelector` parameter of a request.
+    /// Parses the `fieldSelector` parameter of a request.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -72,8 +71,8 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Refuses fields by which this kind cannot be selected. `selectable` are those that its
-    /// CustomResourceDefinition names, none for a kind of Kubernetes.
+    /// Rejects fields that selectors of this kind cannot use. `selectable` are the fields that its
+    /// CustomResourceDefinition declares; empty for a built-in kind.
     pub fn check(&self, api_version: &str, kind: &str, selectable: Option<&[&str]>) -> Result<(), SelectorError> {
         let own = selectable.or_else(|| fields_of(api_version, kind));
         for FieldTerm { field, .. } in &self.0 {
@@ -96,18 +95,18 @@ impl FieldSelector {
         &self.0
     }
 
-    /// The name that an object must have to be selected, if there is one.
+    /// The value of a term on `metadata.name`, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.0.iter().find(|term| term.equal && term.field == "metadata.name").map(|term| term.value.as_str())
     }
 
-    /// The object is selected.
+    /// Whether the object matches.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|term| (field_value(object, &term.field) == term.value) == term.equal)
     }
 }
 
-/// The value of a field as text; a field that is not there is empty.
+/// The value of a field as text; empty if the field is missing.
 fn field_value(object: &Value, field: &str) -> String {
     let text = |path: &str| {
         let found = path.split('.').try_fold(object, |value, name| value.get(name));
@@ -129,7 +128,7 @@ fn field_value(object: &Value, field: &str) -> String {
     }
 }
 
-/// Commas separate terms unless a backslash is before them.
+/// Splits at commas that are not escaped by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
     for (index, character) in text.char_indices() {
@@ -160,7 +159,7 @@ fn unescaped(text: &str) -> Result<String, SelectorError> {
                 None => return Err(sequence("\\".to_owned())),
             },
             ',' | '=' => {
-                // The API server prints the number of the character.
+                // kube-apiserver prints the code point of the character.
                 let number = u32::from(character);
                 let text = format!("invalid field selector: unescaped character in value: {number}");
                 return Err(SelectorError(text));

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::SelectorError;
 
-/// Requirements that all must hold.
+/// All requirements must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -16,30 +16,28 @@ pub struct LabelSelector {
 /// One requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The label.
     pub key: String,
-    /// What is required of it.
     pub verb: Verb,
 }
 
-/// What is required of a label.
+/// The condition of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is not there.
+    /// The label does not exist.
     DoesNotExist,
-    /// It is there and has this value.
+    /// The label exists with this value.
     Equals(String),
-    /// It is not there or has another value.
+    /// The label does not exist, or has another value.
     NotEquals(String),
-    /// It is there and has one of these values.
+    /// The label exists with one of these values.
     In(Vec<String>),
-    /// It is not there or has none of these values.
+    /// The label does not exist, or has none of these values.
     NotIn(Vec<String>),
-    /// It is a whole number above this one.
+    /// The value is an integer greater than this one.
     GreaterThan(i64),
-    /// It is a whole number below this one.
+    /// The value is an integer less than this one.
     LessThan(i64),
 }
 
@@ -60,7 +58,7 @@ impl Requirement {
 }
 
 impl LabelSelector {
-    /// Reads the `labelSelector` parameter of a request.
+    /// Parses the `labelSelector` parameter of a request.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parser = Parser { tokens: scan(text), at: 0 };
         let mut requirements = parser.requirements().map_err(SelectorError)?;
@@ -68,7 +66,7 @@ impl LabelSelector {
         Ok(Self { requirements, nothing: false })
     }
 
-    /// Reads a LabelSelector object; without one nothing is selected, with an empty one everything.
+    /// Parses a LabelSelector object. `None` selects nothing, an empty object everything.
     pub fn from_object(selector: Option<&Value>) -> Result<Self, SelectorError> {
         let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
             return Ok(Self { requirements: Vec::new(), nothing: true });
@@ -95,7 +93,7 @@ impl LabelSelector {
         Ok(Self { requirements, nothing: false })
     }
 
-    /// Every object is selected.
+    /// Whether every object matches.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
@@ -105,23 +103,23 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// The object is selected.
+    /// Whether the object matches.
     pub fn matches(&self, object: &Value) -> bool {
         self.matches_labels(object.pointer("/metadata/labels").and_then(Value::as_object))
     }
 
-    /// An object with these labels is selected.
+    /// Whether an object with these labels matches.
     pub fn matches_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.selects(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
     }
 
-    /// An object is selected, whose labels `label` looks up.
+    /// Whether an object matches whose labels `label` looks up.
     pub fn selects<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
 }
 
-/// As text that can be parsed again.
+/// The format of the `labelSelector` parameter.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let set = |values: &[String]| {
@@ -228,7 +226,7 @@ fn is_name(text: &str) -> bool {
     text.chars().all(inside) && edge(text.chars().next()) && edge(text.chars().next_back())
 }
 
-/// What is wrong with the name of a label.
+/// The validation errors of a label key.
 fn name_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>()[..] {
@@ -298,10 +296,10 @@ fn value_errors(value: &str) -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Word(String),
-    /// `in` and `notin`, which are words wherever a word is expected.
+    /// `in` and `notin`, which are words where a word is expected.
     Keyword(&'static str),
     Symbol(&'static str),
-    /// Symbols that mean nothing together.
+    /// An invalid sequence of symbols.
     Error(String),
     End,
 }
@@ -461,7 +459,7 @@ impl Parser {
             token if token.word().is_some() || token == Token::Symbol(",") => {}
             other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
         }
-        // An empty place between commas is the empty value.
+        // Nothing between two commas is the empty value.
         let mut values = Vec::new();
         loop {
             let token = self.next();

@@ -50,7 +50,7 @@ impl Column {
     }
 }
 
-/// Computes the cells of an object at a time.
+/// Computes the cells of an object; ages are relative to the timestamp.
 type Cells = dyn Fn(&Value, Timestamp) -> Vec<Value> + Send + Sync;
 
 /// The columns of a kind and their cells.

@@ -11,15 +11,14 @@ use crate::auth::random;
 
 /// Lifetime of an unused code.
 const LIFE: Duration = Duration::from_mins(15);
-/// More codes than this at once are a mistake: the oldest goes.
+/// Maximum number of unused codes; the oldest is dropped.
 const MOST: usize = 32;
 
-/// The codes that were given out and not used.
+/// Issued codes that are not used yet.
 #[derive(Debug, Default)]
 pub struct Codes(Mutex<Vec<(Instant, [u8; 32])>>);
 
 impl Codes {
-    /// A new code.
     pub fn issue(&self) -> Result<String, random::NoRandomness> {
         let code = random::text(24)?;
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);

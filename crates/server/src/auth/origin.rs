@@ -19,8 +19,9 @@ pub fn is_same_origin(headers: &HeaderMap, base_url: Option<&str>) -> bool {
     host.as_ref() == Some(&origin) || base_url.and_then(authority).is_some_and(|ours| ours == origin)
 }
 
-/// Whether the Host header names this machine, if the server is for this machine only. A page whose name was made to point here
-/// names itself, and is of the same origin as we are for its browser.
+/// Whether the Host header names this machine, for a server that listens on loopback only. This prevents DNS rebinding:
+/// a foreign page whose host name resolves to this machine counts as same-origin in its browser, but sends its own host
+/// name.
 pub fn is_expected_host(headers: &HeaderMap, listens_on: IpAddr, base_url: Option<&str>) -> bool {
     if !listens_on.is_loopback() {
         return true;

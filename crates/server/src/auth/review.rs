@@ -19,12 +19,12 @@ use super::{Caller, Credential, Token, User};
 use crate::error::{Answer, ApiError};
 
 /// How long a review is cached. A revoked right works for this long at most.
-const BELIEVED: Duration = Duration::from_secs(15);
+const REVIEW_TTL: Duration = Duration::from_secs(15);
 /// How long the refusal of a token is cached: shorter, because the token may have been created a moment ago.
-const REFUSAL_BELIEVED: Duration = Duration::from_secs(3);
-/// Most cached tokens. When all are fresh, the cache is cleared.
+const REFUSAL_TTL: Duration = Duration::from_secs(3);
+/// Maximum number of cached tokens. If none has expired, the cache is cleared.
 const MOST_TOKENS: usize = 10_000;
-/// Most cached rights (users times rights).
+/// Maximum number of cached rights (users times rights).
 const MOST_RIGHTS: usize = 100_000;
 
 /// The attributes of a SubjectAccessReview.
@@ -63,7 +63,7 @@ pub fn core_resource(verb: &str, resource: &str, namespace: Option<&str>, name: 
 }
 
 impl Attributes {
-    /// Whether the request is read-only. Reading a Secret counts as more.
+    /// Whether the request is read-only. Reading a Secret does not count as read-only.
     fn only_reads(&self) -> bool {
         matches!(self.verb.as_str(), "get" | "list" | "watch") && self.resource != "secrets"
     }
@@ -82,12 +82,12 @@ impl Attributes {
 
 /// A cache whose entries expire.
 #[derive(Debug)]
-struct Remembered<K, V> {
+struct ExpiringCache<K, V> {
     known: Mutex<HashMap<K, (V, Instant)>>,
     most: usize,
 }
 
-impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
+impl<K: Eq + Hash, V: Clone> ExpiringCache<K, V> {
     fn new(most: usize) -> Self {
         Self { known: Mutex::default(), most }
     }
@@ -115,8 +115,8 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
 pub struct Reviews {
     tokens: Api<TokenReview>,
     rights: Api<SubjectAccessReview>,
-    users: Remembered<[u8; 32], Option<Arc<User>>>,
-    allowed: Remembered<(Arc<User>, Attributes), bool>,
+    users: ExpiringCache<[u8; 32], Option<Arc<User>>>,
+    allowed: ExpiringCache<(Arc<User>, Attributes), bool>,
 }
 
 impl Reviews {
@@ -125,8 +125,8 @@ impl Reviews {
         Self {
             tokens: Api::all(client.clone()),
             rights: Api::all(client),
-            users: Remembered::new(MOST_TOKENS),
-            allowed: Remembered::new(MOST_RIGHTS),
+            users: ExpiringCache::new(MOST_TOKENS),
+            allowed: ExpiringCache::new(MOST_RIGHTS),
         }
     }
 
@@ -134,7 +134,7 @@ impl Reviews {
     pub async fn user(&self, token: &Token) -> Answer<Arc<User>> {
         let refused = || ApiError::unauthorized("the token is not valid here");
         if token.reveal().is_empty() {
-            // The Kubernetes API would answer that the review is invalid, not the token.
+            // The Kubernetes API would report an invalid review instead of an invalid token.
             return Err(refused());
         }
         let key: [u8; 32] = Sha256::digest(token.reveal()).into();
@@ -156,7 +156,7 @@ impl Reviews {
                 extra: user.extra.unwrap_or_default(),
             })
         });
-        self.users.put(key, user.clone(), if user.is_some() { BELIEVED } else { REFUSAL_BELIEVED });
+        self.users.put(key, user.clone(), if user.is_some() { REVIEW_TTL } else { REFUSAL_TTL });
         user.ok_or_else(refused)
     }
 
@@ -170,7 +170,7 @@ impl Reviews {
                     return Ok(known);
                 }
                 let allowed = self.ask(&caller.user, what).await?;
-                self.allowed.put(key, allowed, BELIEVED);
+                self.allowed.put(key, allowed, REVIEW_TTL);
                 Ok(allowed)
             }
         }
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_forgotten_in_time_and_never_grows_without_end() {
-        let remembered = Remembered::new(2);
-        remembered.put(1, "a", Duration::ZERO);
-        assert_eq!(remembered.get(&1), None);
-        remembered.put(2, "b", Duration::from_mins(1));
-        remembered.put(3, "c", Duration::from_mins(1));
-        assert_eq!(remembered.get(&2), Some("b"));
-        remembered.put(4, "d", Duration::from_mins(1));
-        assert_eq!((remembered.get(&2), remembered.get(&4)), (None, Some("d")));
+        let cache = ExpiringCache::new(2);
+        cache.put(1, "a", Duration::ZERO);
+        assert_eq!(cache.get(&1), None);
+        cache.put(2, "b", Duration::from_mins(1));
+        cache.put(3, "c", Duration::from_mins(1));
+        assert_eq!(cache.get(&2), Some("b"));
+        cache.put(4, "d", Duration::from_mins(1));
+        assert_eq!((cache.get(&2), cache.get(&4)), (None, Some("d")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where a request comes from, and ranges of addresses.
+//! The client address of a request, and address ranges.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -8,12 +8,12 @@ use std::{
 use http::HeaderMap;
 use ipnet::Ipv6Net;
 
-/// A range of addresses, such as `10.0.0.0/8`; a single address is a range too. IPv4 is kept in its mapped IPv6 form, so
+/// A range of addresses, such as `10.0.0.0/8`; a single address is a range too. IPv4 is stored as mapped IPv6, so
 /// that both forms of an address are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range(Ipv6Net);
 
-/// A text that is no range.
+/// A text that is not a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is neither an address nor a range such as 10.0.0.0/8")]
 pub struct NoRange(String);
@@ -36,7 +36,7 @@ impl FromStr for Range {
 }
 
 impl Range {
-    /// Whether the range contains an address. IPv4 addresses in IPv6 form are IPv4 addresses.
+    /// Whether the range contains an address. An IPv4-mapped IPv6 address counts as its IPv4 address.
     pub fn holds(self, address: IpAddr) -> bool {
         self.0.contains(&mapped(address))
     }
@@ -49,8 +49,8 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Where a request comes from: the peer, unless it is a proxy that we trust. Then what the nearest proxy that we do not
-/// trust, or the client, was seen as; anything further left can be made up.
+/// The client address of a request: the peer or, behind trusted proxies, the last address in X-Forwarded-For that is
+/// not a trusted proxy. Addresses before that one can be forged.
 pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[Range]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.holds(address));
     let forwarded = headers.get_all("x-forwarded-for").into_iter().filter_map(|value| value.to_str().ok());

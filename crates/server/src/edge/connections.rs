@@ -13,7 +13,7 @@ use tokio::{
 };
 use tower::Service as _;
 
-use crate::state::asked_to_end;
+use crate::state::shutdown_requested;
 
 /// Timeout for request headers: otherwise a few slow clients hold every connection.
 const HEADERS: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, mut ending: 
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = asked_to_end(&mut ending) => {
+        () = shutdown_requested(&mut ending) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -15,10 +15,10 @@ use crate::{
     error::{Answer, ApiError},
 };
 
-/// Most bytes of a body.
+/// Maximum size of a body, in bytes.
 pub const LARGEST_BODY: usize = 1024 * 1024;
 
-/// A body of that size takes no longer, even over a bad line.
+/// Timeout for reading a body; enough for the maximum size over a slow connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The namespace in a path.
@@ -28,13 +28,11 @@ pub struct In(pub String);
 /// Namespace and name in a path.
 #[derive(Clone, Debug)]
 pub struct At {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
-/// One part of a path that is no name of an object, such as a token.
+/// One segment of a path that is not the name of an object, such as a token.
 #[derive(Clone, Debug)]
 pub struct Part(pub String);
 
@@ -119,7 +117,7 @@ impl Sent {
     }
 }
 
-/// A body of a known shape.
+/// A body of a known type.
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
 
@@ -132,7 +130,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// As [`Body`], for a body that may be left out.
+/// As [`Body`], for a body that is optional.
 #[derive(Clone, Debug)]
 pub struct OptionalBody<T>(pub T);
 

@@ -87,7 +87,7 @@ pub async fn door(State(server): State<Arc<Server>>, mut request: Request, next:
 
     let (code, took) = (response.status(), started.elapsed());
     server.metrics.answered(method.as_str(), &route, code.as_u16(), took);
-    // The path of a share link holds its token.
+    // The path of a share link contains its token.
     let path = if path.starts_with("/s/") { "/s/…" } else { path.as_str() };
     if code.is_server_error() {
         tracing::warn!(id, %client, %method, path, code = code.as_u16(), ?took, "request served");

@@ -12,15 +12,15 @@ use governor::{
     state::keyed::HashMapStateStore,
 };
 
-/// Above this number of addresses, those whose quota is whole again are dropped. An address whose only request was a
-/// second ago counts as one, so the number of addresses in memory is bounded by the requests of about a second.
+/// Above this number of addresses, those with a full quota are dropped. A quota is full about a second after a single
+/// request, so the number of addresses in memory is bounded by the requests of about a second.
 const MOST: usize = 50_000;
-/// Attempts to log in: one a second in the long run, twenty in a burst.
+/// Login attempts: one per second in the long run, twenty in a burst.
 const GUESSES: (u32, u32) = (1, 20);
 
 type Limiter<C> = RateLimiter<IpAddr, HashMapStateStore<IpAddr>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// What a request does. Each has its own limit.
+/// The type of a request. Each has its own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Uses the API.
@@ -38,7 +38,7 @@ pub struct Limits<C: Clock = DefaultClock> {
 }
 
 impl Limits {
-    /// At most `per_second` requests of the API in the long run, four times as many in a burst. 0 means no limit.
+    /// At most `per_second` requests to the API in the long run, four times as many in a burst. 0 means no limit.
     pub fn new(per_second: u32) -> Self {
         Self::with_clock(per_second, DefaultClock::default())
     }

@@ -1,8 +1,8 @@
-//! Names from paths: checked before they become part of another path.
+//! Validation of names from paths, before they become part of another path.
 
 use crate::error::ApiError;
 
-/// Checks the name of an object. Other text could change the path that the name is put into.
+/// Validates the name of an object. Other text could change the path that it is inserted into.
 pub fn object(name: &str) -> Result<(), ApiError> {
     if is_subdomain(name, 253) {
         return Ok(());
@@ -13,7 +13,7 @@ pub fn object(name: &str) -> Result<(), ApiError> {
     ))
 }
 
-/// Checks the name of a namespace.
+/// Validates the name of a namespace.
 pub fn namespace(name: &str) -> Result<(), ApiError> {
     if is_subdomain(name, 63) && !name.contains('.') {
         return Ok(());

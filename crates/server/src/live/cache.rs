@@ -55,7 +55,7 @@ pub struct Load {
 
 impl Caches {
     /// Empty caches.
-    pub fn new(born: &str, environment: fn(&str) -> Option<String>) -> Self {
+    pub fn new(feed_prefix: &str, environment: fn(&str) -> Option<String>) -> Self {
         Self {
             tasks: Cache::default(),
             cron_tasks: Cache::default(),
@@ -71,7 +71,7 @@ impl Caches {
             tools: Cache::default(),
             workflows: Cache::default(),
             namespaces: Cache::default(),
-            feed: Feed::new(born),
+            feed: Feed::new(feed_prefix),
             loads: Mutex::default(),
             environment,
         }
@@ -147,7 +147,7 @@ impl Caches {
     }
 
     fn changed<K: Served>(&self, change: &Change<'_, K>) {
-        if is_news(change) {
+        if should_publish(change) {
             self.publish(change.was(), change.object());
         }
     }
@@ -171,7 +171,7 @@ impl Caches {
                 load.waiting += share.waiting;
             }
         }
-        if !is_news(change) {
+        if !should_publish(change) {
             return;
         }
         self.publish(change.was(), change.object());
@@ -207,12 +207,12 @@ impl Caches {
 
 /// Whether to publish a change: not objects of the first list, and not objects that a later list only
 /// repeats.
-fn is_news<K: Served>(change: &Change<'_, K>) -> bool {
+fn should_publish<K: Served>(change: &Change<'_, K>) -> bool {
     let version = |object: Option<&K>| object.and_then(ResourceExt::resource_version);
     !change.first_list && version(change.was()) != version(change.object())
 }
 
-/// What a Task adds to the load of its target.
+/// The contribution of a Task to the load of its target.
 fn share(task: &Task) -> Load {
     let phase = task.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
     match phase {
@@ -255,7 +255,6 @@ fn slim_namespace(namespace: &mut Namespace) {
     namespace.metadata.annotations = None;
 }
 
-/// The time now.
 pub fn now() -> Timestamp {
     Timestamp::now()
 }

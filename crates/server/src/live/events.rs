@@ -22,7 +22,7 @@ use crate::{
     error::Answer,
     live::{feed::Published, list::list},
     metrics::OpenStream,
-    state::{Server, asked_to_end},
+    state::{Server, shutdown_requested},
 };
 
 /// Interval of comments that keep idle streams open in proxies and browsers.
@@ -88,7 +88,7 @@ async fn stream(
                         }
                         Err(RecvError::Closed) => break,
                     },
-                    () = asked_to_end(&mut ending) => break,
+                    () = shutdown_requested(&mut ending) => break,
                 }
             };
             if !wanted(&change) {

@@ -77,7 +77,7 @@ pub struct Message<'a> {
 #[derive(Debug)]
 pub struct Feed {
     /// Prefix of event IDs, different in each process.
-    born: String,
+    prefix: String,
     recent: Mutex<Recent>,
     sender: broadcast::Sender<Arc<Published>>,
 }
@@ -90,7 +90,7 @@ struct Recent {
 
 /// A subscription to the feed.
 #[derive(Debug)]
-pub struct Place {
+pub struct Subscription {
     /// Changes since the listener's last ID.
     pub missed: Vec<Arc<Published>>,
     /// Changes from now on.
@@ -102,9 +102,9 @@ pub struct Place {
 }
 
 impl Feed {
-    /// An empty feed; `born` is different in each process.
-    pub fn new(born: impl Into<String>) -> Self {
-        Self { born: born.into(), recent: Mutex::default(), sender: broadcast::Sender::new(BEHIND) }
+    /// An empty feed; `prefix` must differ in each process.
+    pub fn new(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), recent: Mutex::default(), sender: broadcast::Sender::new(BEHIND) }
     }
 
     /// Publishes a change to all listeners.
@@ -132,26 +132,26 @@ impl Feed {
     }
 
     /// Subscribes, starting after the change `last` or now.
-    pub fn listen(&self, last: Option<&str>) -> Place {
+    pub fn listen(&self, last: Option<&str>) -> Subscription {
         // Under the lock, so that no change is published between replay and subscription.
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = self.sender.subscribe();
         let id = self.id(recent.last);
-        let Some(last) = last else { return Place { missed: Vec::new(), receiver, reset: false, id } };
-        let number = last.strip_prefix(&self.born).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());
+        let Some(last) = last else { return Subscription { missed: Vec::new(), receiver, reset: false, id } };
+        let number = last.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());
         let oldest = recent.kept.front().map_or(recent.last + 1, |change| change.number);
         match number {
             Some(number) if number <= recent.last && number + 1 >= oldest => {
                 let missed = recent.kept.iter().filter(|change| change.number > number).cloned().collect();
-                Place { missed, receiver, reset: false, id }
+                Subscription { missed, receiver, reset: false, id }
             }
-            _ => Place { missed: Vec::new(), receiver, reset: true, id },
+            _ => Subscription { missed: Vec::new(), receiver, reset: true, id },
         }
     }
 
     /// The id of a change.
     pub fn id(&self, number: u64) -> String {
-        format!("{}-{number}", self.born)
+        format!("{}-{number}", self.prefix)
     }
 }
 

@@ -202,7 +202,7 @@ enum First {
     Took(Option<i64>),
 }
 
-/// The first bytes of a name as a number that is ordered as they are.
+/// The first bytes of a name as a number with the same order.
 fn beginning(name: &str) -> u128 {
     let mut bytes = [0; 16];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -231,7 +231,7 @@ fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The parts of a text between commas.
+/// Splits a text at commas.
 pub fn list(text: Option<&str>) -> Vec<String> {
     let parts = text.unwrap_or_default().split(',').map(str::trim);
     parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()

@@ -9,7 +9,7 @@ use crate::{
     wire::ObjectResponse,
 };
 
-/// Pod settings have a hundred kilobytes of schema of Kubernetes' own; its documentation describes them.
+/// The schema of Pod settings has a hundred kilobytes, and the documentation of Kubernetes describes it.
 const KUBERNETES_OWN: [&str; 1] = ["podSpec"];
 
 /// Name of the schema of a kind's spec.
@@ -32,7 +32,7 @@ pub fn list_name(kind: &str) -> String {
     format!("{kind}List")
 }
 
-/// Name of the schema of how an object of a kind looks on the wire.
+/// Name of the response schema of a kind.
 pub fn response_name<K: Served>() -> String {
     let name = K::Response::name();
     if is_plain::<K>() { format!("{}Response", K::KIND) } else { name.into_owned() }
@@ -94,7 +94,7 @@ pub fn add<K: Served>(schemas: &mut Map<String, Value>, crds: &[Value]) {
     schemas.insert(list_name(K::KIND), list);
 }
 
-/// The spec of a kind, as its definition has it.
+/// The schema of a kind's spec, from its definition.
 pub fn spec_of(crds: &[Value], kind: &str) -> Value {
     let crd = crds.iter().find(|crd| crd.pointer("/spec/names/kind").is_some_and(|name| name == kind));
     let spec = crd.and_then(|crd| crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec"));
@@ -117,14 +117,14 @@ pub fn whole(kind: &str, spec: &Value) -> Value {
     })
 }
 
-/// The user-written metadata of an object.
+/// The metadata that users write.
 pub fn object_meta() -> Value {
     let texts = || json!({ "type": "object", "additionalProperties": { "type": "string" } });
     json!({
         "type": "object",
         "properties": {
             "name": { "type": "string" },
-            "generateName": { "type": "string", "description": "Beginning of a name that is made up." },
+            "generateName": { "type": "string", "description": "Prefix of a generated name." },
             "namespace": { "type": "string", "description": "As in the path." },
             "labels": texts(),
             "annotations": texts(),
@@ -141,14 +141,14 @@ fn object(fields: &Map<String, Value>, required: &[&str]) -> Value {
     schema
 }
 
-/// Fields beside a name and labels.
+/// A schema with these fields beside name and labels.
 fn named(mut fields: Map<String, Value>, required: &[&str]) -> Value {
     fields.insert("name".to_owned(), json!({ "type": "string", "minLength": 1 }));
     fields.insert("labels".to_owned(), json!({ "type": "object", "additionalProperties": { "type": "string" } }));
     object(&fields, required)
 }
 
-/// A short form whose fields are described as the spec has them.
+/// A short form with the field descriptions of the spec.
 fn refined(short: Option<&Value>, spec: &Map<String, Value>) -> Value {
     let mut short = short.cloned().unwrap_or_default();
     if let Some(fields) = short.get_mut("properties").and_then(Value::as_object_mut) {

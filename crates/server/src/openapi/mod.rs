@@ -31,7 +31,7 @@ use crate::{
 };
 use pieces::Pieces;
 
-/// The whole description: the annotated routes, and the generated parts: kinds, errors and ways to log in.
+/// Completes the description: the annotated routes, and the generated parts for kinds, errors and authentication.
 pub fn finish(mut api: OpenApi) -> Value {
     let mut info = Info::new("KubeOpenCode", env!("CARGO_PKG_VERSION"));
     info.description = Some("Tasks, Agents, CronTasks and everything they need, over HTTP.".to_owned());
@@ -45,8 +45,8 @@ pub fn finish(mut api: OpenApi) -> Value {
     let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("kubeopencode-session")));
     components.add_security_scheme("bearer", bearer);
     components.add_security_scheme("session", cookie);
-    let ways = ["bearer", "session"].map(|way| SecurityRequirement::new(way, Vec::<String>::new()));
-    api.security = Some(ways.to_vec());
+    let schemes = ["bearer", "session"].map(|scheme| SecurityRequirement::new(scheme, Vec::<String>::new()));
+    api.security = Some(schemes.to_vec());
     each_kind(&mut Paths(&mut api));
 
     let mut document = serde_json::to_value(&api).unwrap_or_default();
@@ -74,7 +74,7 @@ pub fn finish(mut api: OpenApi) -> Value {
     document
 }
 
-/// Something to do for every kind.
+/// An action for every kind.
 trait ForKind {
     fn kind<K: Served>(&mut self);
 }
@@ -212,7 +212,7 @@ mod tests {
         serde_json::from_str(&crate::openapi()).unwrap()
     }
 
-    /// Every object of the document, with where it is.
+    /// Calls `look` for every object of the document, with its path.
     fn walk(value: &Value, path: &str, look: &mut impl FnMut(&str, &Map<String, Value>)) {
         match value {
             Value::Object(object) => {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere_and_nothing_is_described_for_nobody() {
+    fn every_reference_has_a_target_and_every_schema_is_used() {
         let document = document();
         let mut used = BTreeSet::new();
         walk(&document, "", &mut |path, object| {
@@ -244,7 +244,7 @@ mod tests {
         assert!(unused.is_empty(), "{unused:?}");
     }
 
-    /// What may be anything: OpenCode's own, Kubernetes' own, and objects of any kind.
+    /// Fields that accept any value: those of OpenCode, of Kubernetes, and objects of any kind.
     const FREE: [&str; 13] = [
         "podSpec",
         "config",
@@ -292,7 +292,7 @@ mod tests {
                 let schema = answer.pointer("/content/application~1json/schema/$ref");
                 let is_described = shared || schema.is_some_and(|schema| schema == "#/components/schemas/ErrorBody");
                 assert!(!refused || is_described, "{id} {code}");
-                assert!(shared || answer["description"].as_str().is_some_and(|said| !said.is_empty()), "{id} {code}");
+                assert!(shared || answer["description"].as_str().is_some_and(|text| !text.is_empty()), "{id} {code}");
             }
         }
         assert!(names.len() > 80, "{}", names.len());

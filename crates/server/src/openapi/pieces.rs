@@ -1,4 +1,5 @@
-//! Pieces of specs: described once, under the names that they have in the code, wherever a definition writes them out.
+//! Parts of specs that are described once, under the names of their types, and referenced wherever a definition repeats
+//! them.
 
 use api::{context, kinds, refs, run, tools, workload};
 use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::apis::meta::v1 as meta};
@@ -24,7 +25,7 @@ fn piece<T: JsonSchema>() -> (String, Value) {
 }
 
 impl Pieces {
-    /// The pieces of our kinds' specs that are worth a name.
+    /// The parts of our kinds' specs that get a name.
     pub fn of_specs() -> Self {
         Self(vec![
             piece::<api::TaskSpec>(),
@@ -85,7 +86,7 @@ impl Pieces {
         ])
     }
 
-    /// Puts names for the pieces inside `schema`, not for itself.
+    /// Replaces the parts inside `schema`, but not `schema` itself, by references.
     pub fn name_within(&self, schema: &mut Value) {
         let Value::Object(schema) = schema else { return };
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -131,7 +132,7 @@ impl Pieces {
     }
 }
 
-/// Whether two schemas allow the same. Descriptions are ignored: they differ wherever a piece is used.
+/// Whether two schemas accept the same values. Descriptions are ignored: they differ wherever a part is used.
 fn is_same(one: &Value, other: &Value) -> bool {
     let (Value::Object(one), Value::Object(other)) = (one, other) else { return false };
     let described = |schema: &Map<String, Value>| usize::from(schema.contains_key("description"));

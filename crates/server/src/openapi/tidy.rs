@@ -1,4 +1,4 @@
-//! Rules for every schema and every operation.
+//! Rules that apply to every schema and every operation.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,6 @@ pub fn without_null(schema: &mut Value) {
     }
 }
 
-/// One operation.
 pub struct Operation<'a> {
     pub path: &'a str,
     pub method: &'a str,
@@ -57,7 +56,7 @@ pub fn operations(document: &mut Value) -> impl Iterator<Item = Operation<'_>> {
     })
 }
 
-/// A way in which operations are refused.
+/// An error response that many operations share.
 pub struct Refusal {
     name: &'static str,
     code: &'static str,
@@ -69,18 +68,18 @@ const fn refusal(name: &'static str, code: &'static str, description: &'static s
 }
 
 const REFUSALS: [Refusal; 12] = [
-    refusal("BadRequest", "400", "It cannot be understood"),
-    refusal("Unauthorized", "401", "Nobody knows who asks"),
-    refusal("Forbidden", "403", "The caller may not"),
-    refusal("NotFound", "404", "It does not exist"),
-    refusal("Conflict", "409", "It is in another state, or was changed in between"),
+    refusal("BadRequest", "400", "The request is malformed"),
+    refusal("Unauthorized", "401", "The caller is not authenticated"),
+    refusal("Forbidden", "403", "The caller lacks a right"),
+    refusal("NotFound", "404", "The object does not exist"),
+    refusal("Conflict", "409", "Not possible in the current state, or changed concurrently"),
     refusal("TooLarge", "413", "The body is too large"),
-    refusal("UnsupportedMediaType", "415", "The body is of another type"),
-    refusal("Invalid", "422", "A field is wrong"),
+    refusal("UnsupportedMediaType", "415", "The content type of the body is not supported"),
+    refusal("Invalid", "422", "A field is invalid"),
     refusal("TooManyRequests", "429", "Too many requests"),
-    refusal("Internal", "500", "It cannot be done, by a fault of the server"),
-    refusal("BadGateway", "502", "The Agent's server does not answer as it should"),
-    refusal("Unavailable", "503", "Not now; try again"),
+    refusal("Internal", "500", "Internal error of the server"),
+    refusal("BadGateway", "502", "Unexpected response of the Agent's server"),
+    refusal("Unavailable", "503", "Temporarily unavailable; retry"),
 ];
 
 impl Refusal {
@@ -97,7 +96,7 @@ impl Refusal {
     }
 }
 
-/// The ways in which operations are refused, by name.
+/// The shared error responses, by name.
 pub fn refusals() -> Map<String, Value> {
     let named = |refusal: &Refusal| (refusal.name.to_owned(), refusal.response(refusal.description));
     REFUSALS.iter().map(named).collect()
@@ -115,8 +114,8 @@ impl Operation<'_> {
             self.body["security"] = json!([]);
         }
         for answer in self.body["responses"].as_object_mut().into_iter().flatten().map(|(_, answer)| answer) {
-            if answer.get("description").is_none_or(|said| said == "") {
-                answer["description"] = "It is done".into();
+            if answer.get("description").is_none_or(|description| description == "") {
+                answer["description"] = "Success".into();
             }
         }
         for refusal in &REFUSALS {
@@ -128,7 +127,7 @@ impl Operation<'_> {
                 continue;
             }
             *answer = match answer.get("description").and_then(Value::as_str) {
-                Some(said) => refusal.response(said),
+                Some(description) => refusal.response(description),
                 None => json!({ "$ref": format!("#/components/responses/{}", refusal.name) }),
             };
         }
@@ -150,7 +149,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Names in paths have a form.
+    /// Sets the schemas of names in paths.
     fn name_parts(&mut self) {
         for parameter in self.body.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             if parameter["in"] != "path" {

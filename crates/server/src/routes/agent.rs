@@ -47,7 +47,7 @@ async fn resume_agent(State(server): State<Arc<Server>>, caller: Caller, at: At)
 }
 
 async fn suspended(server: &Server, caller: &Caller, at: &At, suspend: bool) -> Answer<Json<AgentResponse>> {
-    // A suspension by hand is the user's, whatever standby did before.
+    // An explicit suspension takes precedence over standby.
     let change = json!({
         "metadata": { "annotations": { annotations::SUSPENDED_BY: null } },
         "spec": { "suspend": suspend },

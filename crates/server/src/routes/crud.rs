@@ -233,7 +233,7 @@ pub fn yaml(mut object: Value) -> Answer<Response> {
     Ok(([(header::CONTENT_TYPE, "application/yaml")], text).into_response())
 }
 
-/// Whether a body is a whole object and no short form.
+/// Whether a body is a whole object, not a short form.
 pub fn is_whole(sent: &Map<String, Value>) -> bool {
     sent.contains_key("kind") || sent.contains_key("apiVersion") || sent.contains_key("metadata")
 }
@@ -299,7 +299,7 @@ pub async fn put(client: &kube::Client, path: &str, wanted: &Value, options: Wri
     Err(ApiError::conflict("the object changes too often; try again"))
 }
 
-/// Key of a change of some fields in what [`Served::partial`] answers. No object has it.
+/// Key that marks the partial changes of [`Served::partial`]. No object has it.
 pub const PARTIAL: &str = "\0partial";
 
 /// Merges as a JSON merge patch does: null removes.

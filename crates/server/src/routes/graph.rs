@@ -23,7 +23,7 @@ use crate::{
     wire::{Edge, Graph, Node, conditions, ready},
 };
 
-/// More nodes than this are not readable anyway.
+/// Maximum number of nodes; a larger graph is not readable.
 const MOST_NODES: usize = 2000;
 
 /// Routes under `/api/v1`.
@@ -52,35 +52,35 @@ async fn graph(
     }
     let namespace = namespace.as_deref();
     let mut drawing = Drawing::default();
-    for provider in seen::<ModelProvider>(&server, &caller, namespace).await? {
+    for provider in visible_objects::<ModelProvider>(&server, &caller, namespace).await? {
         drawing.provider(&provider);
     }
-    for model in seen::<Model>(&server, &caller, namespace).await? {
+    for model in visible_objects::<Model>(&server, &caller, namespace).await? {
         drawing.model(&model);
     }
-    for instruction in seen::<Instruction>(&server, &caller, namespace).await? {
+    for instruction in visible_objects::<Instruction>(&server, &caller, namespace).await? {
         drawing.put("Instruction", &*instruction, None, None);
     }
-    for remote in seen::<RemoteMCPServer>(&server, &caller, namespace).await? {
+    for remote in visible_objects::<RemoteMCPServer>(&server, &caller, namespace).await? {
         let found = conditions(remote.status.as_ref().and_then(|status| status.conditions.as_ref()));
         drawing.put("RemoteMCPServer", &*remote, ready(&found), None);
     }
-    for own in seen::<MCPServer>(&server, &caller, namespace).await? {
+    for own in visible_objects::<MCPServer>(&server, &caller, namespace).await? {
         let found = conditions(own.status.as_ref().and_then(|status| status.conditions.as_ref()));
         drawing.put("MCPServer", &*own, ready(&found), None);
     }
-    for tool in seen::<AgentTool>(&server, &caller, namespace).await? {
+    for tool in visible_objects::<AgentTool>(&server, &caller, namespace).await? {
         let found = conditions(tool.status.as_ref().and_then(|status| status.conditions.as_ref()));
         drawing.put("AgentTool", &*tool, ready(&found), None);
     }
-    for template in seen::<AgentTemplate>(&server, &caller, namespace).await? {
+    for template in visible_objects::<AgentTemplate>(&server, &caller, namespace).await? {
         let id = drawing.put("AgentTemplate", &*template, None, None);
         drawing.settings(&id, &template.namespace().unwrap_or_default(), &template.spec.settings);
     }
-    for agent in seen::<Agent>(&server, &caller, namespace).await? {
+    for agent in visible_objects::<Agent>(&server, &caller, namespace).await? {
         drawing.agent(&agent);
     }
-    for cron in seen::<CronTask>(&server, &caller, namespace).await? {
+    for cron in visible_objects::<CronTask>(&server, &caller, namespace).await? {
         let id = drawing.put("CronTask", &*cron, None, Some(cron.spec.schedule.clone()));
         drawing.task_refs(&id, &cron.namespace().unwrap_or_default(), &cron.spec.task_template.spec);
     }
@@ -89,12 +89,12 @@ async fn graph(
     Ok(Json(drawing.finish()))
 }
 
-async fn seen<K: Served>(server: &Server, caller: &Caller, namespace: Option<&str>) -> Answer<Vec<Arc<K>>> {
+async fn visible_objects<K: Served>(server: &Server, caller: &Caller, namespace: Option<&str>) -> Answer<Vec<Arc<K>>> {
     let visible: Visible = server.visible_or_nothing::<K>(caller, namespace).await?;
     Ok(K::cache(&server.caches).filter(|key, _| visible.shows(key)))
 }
 
-/// A graph that is being drawn.
+/// A graph under construction.
 #[derive(Default)]
 struct Drawing {
     nodes: BTreeMap<String, Node>,
@@ -116,7 +116,7 @@ impl Drawing {
         id
     }
 
-    /// `user` refers to an object by `label`. Of Secrets and ConfigMaps nothing is known but their names.
+    /// Adds a reference of `user` to an object. Only the names of Secrets and ConfigMaps are known.
     fn refer(&mut self, kind: &str, namespace: &str, name: &str, user: &str, label: &str) {
         let id = format!("{kind}/{namespace}/{name}");
         let exists = (!matches!(kind, "Secret" | "ConfigMap")).then_some(false);

@@ -74,12 +74,12 @@ pub trait Served:
         None
     }
 
-    /// The whole object that a short form stands for: `metadata` and `spec`.
+    /// Expands a short form to a whole object: `metadata` and `spec`.
     fn expand(short: Map<String, Value>) -> Result<Value, ApiError> {
         name_and_spec(short)
     }
 
-    /// The change that a short form in a PUT stands for: an object with [`PARTIAL`] instead of a spec.
+    /// Expands the short form of a PUT to a change: an object with [`PARTIAL`] instead of a spec.
     fn partial(_short: Map<String, Value>) -> Result<Value, ApiError> {
         Err(ApiError::invalid("spec", "send the whole object: apiVersion, kind, metadata and spec"))
     }
@@ -98,14 +98,14 @@ pub enum Short {
     NameAndSpec,
 }
 
-/// Fields of a Task that may stand in the short form of a CronTask.
+/// Fields of a Task that the short form of a CronTask may contain.
 pub const OF_THE_TASK: [&str; 5] = ["description", "agentRef", "templateRef", "contexts", "timeout"];
 
-/// Fields of a CronTask that can be changed alone, besides the description of its Task.
+/// Fields of a CronTask that can be changed individually, besides the description of its Task.
 pub const CHANGED_ALONE: [&str; 6] =
     ["schedule", "timeZone", "concurrencyPolicy", "suspend", "startingDeadlineSeconds", "maxRetainedTasks"];
 
-/// Order of two objects by when they were created, then by name.
+/// Orders two objects by creation time, then by name.
 pub fn by_age<K: Resource>(a: &K, b: &K) -> Ordering {
     let age = |object: &K| object.meta().creation_timestamp.as_ref().map(|time| time.0);
     let (of_a, of_b) = (a.meta(), b.meta());

@@ -1,4 +1,4 @@
-//! The routes of the API, one file a resource, and the router that joins them.
+//! The routes of the API, one file per resource, and the router that joins them.
 
 mod access;
 mod agent;
@@ -80,7 +80,7 @@ pub(crate) fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, Open
         .route(&format!("{agent}/proxy/{{*rest}}"), any(proxy::pass));
     let mut known = known.merge(Router::new().nest("/api/v1", kinds));
     let unfinished = api.clone();
-    // Built for the first request: it takes longer than all the rest of the start.
+    // Built for the first request: it takes longer than the rest of the start.
     let text = Arc::new(LazyLock::new(move || openapi::finish(unfinished).to_string()));
     let description = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.as_str().to_owned()) };
     let mut all = open.route("/api/v1/openapi.json", get(description));

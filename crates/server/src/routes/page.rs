@@ -46,7 +46,7 @@ pub fn index() -> Response {
 fn asset(path: &str, file: &rust_embed::EmbeddedFile, headers: &HeaderMap) -> Response {
     let tag = format!("\"{:x}\"", Sha256::digest(file.metadata.sha256_hash()));
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    // Names of built files hold a hash of their content.
+    // Names of built files contain a hash of their content.
     let cache = if path.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     let headers = [(header::CACHE_CONTROL, cache.to_owned()), (header::ETAG, tag)];
     if known {

@@ -1,4 +1,4 @@
-//! The OpenCode server of an Agent, for those who could run commands in its Pod anyway.
+//! A proxy to the OpenCode server of an Agent, for callers who may run commands in its Pod.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     state::Server,
 };
 
-/// Headers that concern one connection, or us alone.
+/// Headers of one connection, and headers that only concern this server.
 const NOT_FORWARDED: [&str; 14] = [
     "authorization",
     "cookie",
@@ -38,12 +38,12 @@ const NOT_FORWARDED: [&str; 14] = [
     CSRF_HEADER,
 ];
 
-/// What an agent serves could be anything: no browser may take it for a page of ours.
+/// An agent can serve any content: browsers must not treat it as a page of this server.
 const INERT: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
-/// Passes a request on to the Agent's server, and its answer back, streams and WebSockets included.
+/// Forwards a request to the Agent's server and returns its response, including streams and WebSockets.
 pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut request: Request) -> Answer<Response> {
-    // Its API runs commands, so it takes the right to run commands.
+    // The API of the server runs commands, so the caller needs the right to run commands.
     let agent: Agent = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
     server.reviews.require(&caller, &core_resource("create", "pods/exec", Some(&at.namespace), None)).await?;
     let upgrade = request.headers().get(header::UPGRADE).cloned();
@@ -72,7 +72,7 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
         let theirs = hyper::upgrade::on(&mut answer);
         tokio::spawn(async move {
             if let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) {
-                // Either side may end it at any time.
+                // Either side may close the connection at any time.
                 let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
             }
         });
@@ -94,7 +94,7 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
     Ok(response)
 }
 
-/// What follows `/proxy` in a path, as it was sent.
+/// The path after `/proxy`, unchanged.
 fn onwards(uri: &Uri) -> Answer<Uri> {
     let wrong = || ApiError::bad_request("the path cannot be passed on");
     let whole = uri.path_and_query().ok_or_else(wrong)?.as_str();

@@ -153,12 +153,12 @@ fn newest_of<'a>(sessions: &'a [Session], uid: &str) -> Option<&'a str> {
     of_task.max_by(|a, b| a.time.created.total_cmp(&b.time.created)).map(|session| session.id.as_str())
 }
 
-/// An id is put into a path.
+/// Whether a text is an id, which may become part of a path.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// What is asked in the Task's session and those that it started.
+/// The open permission requests of the Task's session and of its subagents.
 async fn asked(client: &OpenCode, agent: &Agent, task: &Task) -> Answer<Vec<Permission>> {
     let id = match session_id(client, agent, task).await {
         Err(error) if error.status == StatusCode::NOT_FOUND => return Ok(Vec::new()),

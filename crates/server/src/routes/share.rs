@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// How long the hash of a token is cached. A disabled link works for this long at most.
-const BELIEVED: Duration = Duration::from_secs(10);
+const HASH_TTL: Duration = Duration::from_secs(10);
 
 /// Hashes of the tokens of shared Agents, by the Agent's UID.
 #[derive(Debug, Default)]
@@ -141,12 +141,12 @@ impl Shares {
     async fn hash(&self, server: &Server, agent: &Agent) -> Answer<Option<[u8; 32]>> {
         let uid = agent.uid().unwrap_or_default();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied();
-        if let Some((hash, _)) = known.filter(|(_, at)| at.elapsed() < BELIEVED) {
+        if let Some((hash, _)) = known.filter(|(_, at)| at.elapsed() < HASH_TTL) {
             return Ok(hash);
         }
         let hash = token_of(server, agent).await?.map(|token| Sha256::digest(token).into());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, (_, at)| at.elapsed() < BELIEVED);
+        known.retain(|_, (_, at)| at.elapsed() < HASH_TTL);
         known.insert(uid, (hash, Instant::now()));
         Ok(hash)
     }

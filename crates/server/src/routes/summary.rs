@@ -76,12 +76,12 @@ async fn summary(
         names::namespace(namespace)?;
     }
     let namespace = namespace.as_deref();
-    let seen = server.visible::<Task>(&caller, namespace).await?;
-    let tasks = server.caches.tasks.filter(|key, _| seen.shows(key));
-    let seen = server.visible_or_nothing::<Agent>(&caller, namespace).await?;
-    let agents = server.caches.agents.filter(|key, _| seen.shows(key));
-    let seen = server.visible_or_nothing::<CronTask>(&caller, namespace).await?;
-    let crons = server.caches.cron_tasks.filter(|key, _| seen.shows(key));
+    let visible = server.visible::<Task>(&caller, namespace).await?;
+    let tasks = server.caches.tasks.filter(|key, _| visible.shows(key));
+    let visible = server.visible_or_nothing::<Agent>(&caller, namespace).await?;
+    let agents = server.caches.agents.filter(|key, _| visible.shows(key));
+    let visible = server.visible_or_nothing::<CronTask>(&caller, namespace).await?;
+    let crons = server.caches.cron_tasks.filter(|key, _| visible.shows(key));
     let now = now();
     Ok(Json(Summary {
         tasks: totals(&tasks, now),

@@ -34,14 +34,14 @@ use crate::{
     live::cache::now,
     metrics::OpenStream,
     routes::{crud, share},
-    state::{Server, asked_to_end},
+    state::{Server, shutdown_requested},
 };
 
 /// An idle terminal is closed after this time.
 const IDLE: Duration = Duration::from_mins(30);
 /// Interval of heartbeats that keep the Agent from standby while a terminal is open.
 const HEARTBEAT: Duration = Duration::from_mins(1);
-/// How often a share link is looked at again.
+/// How often a share link is checked again.
 const RECHECK: Duration = Duration::from_secs(15);
 const CONTAINER: &str = "opencode-server";
 const CONNECT: Duration = Duration::from_secs(20);
@@ -126,7 +126,7 @@ struct Place {
     address: Option<IpAddr>,
 }
 
-/// Where an Agent's server runs.
+/// Finds the Pod of an Agent's server.
 async fn place_of(client: &Client, agent: &Agent) -> Answer<Place> {
     let name = agent.name_any();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &agent.namespace().unwrap_or_default());
@@ -250,7 +250,7 @@ async fn talk(
                     return end_of(process).await;
                 }
             }
-            _ = heartbeat.tick() => beat(server, agent).await,
+            _ = heartbeat.tick() => send_heartbeat(server, agent).await,
             _ = recheck.tick() => {
                 if let Some((token, from)) = link
                     && share::open(server, token, *from).await.is_err()
@@ -259,7 +259,7 @@ async fn talk(
                 }
             }
             () = sleep_until(idle_until) => return End::Closed(1000, "idle".into()),
-            () = asked_to_end(&mut ending) => return End::Closed(1001, "the server ends".into()),
+            () = shutdown_requested(&mut ending) => return End::Closed(1001, "the server ends".into()),
         }
     }
 }
@@ -285,7 +285,7 @@ async fn end_of(mut process: AttachedProcess) -> End {
 }
 
 /// Records a heartbeat for the Agent's controller.
-async fn beat(server: &Server, agent: &Agent) {
+async fn send_heartbeat(server: &Server, agent: &Agent) {
     let path = cluster::path::<Agent>(agent.namespace().as_deref(), Some(&agent.name_any()));
     let change =
         json!({ "metadata": { "annotations": { names::annotations::LAST_CONNECTION_ACTIVE: now().to_string() } } });

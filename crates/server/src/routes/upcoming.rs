@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_on_the_clocks_of_any_zone() {
+    fn times_are_listed_in_any_zone() {
         let from: Timestamp = "2026-03-28T12:00:00Z".parse().unwrap();
         let upcoming = times("30 2 * * *", Some("Europe/Berlin"), Some("Europe/Berlin"), from, Some(2)).unwrap();
         let shown: Vec<_> = upcoming.times.iter().map(|time| (time.at.to_string(), time.local.clone())).collect();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_its_field() {
+    fn an_error_names_its_field() {
         let field =
             |schedule, zone, count| times(schedule, zone, zone, now(), count).unwrap_err().fields[0].field.clone();
         assert_eq!(field("61 * * * *", None, None), "schedule");

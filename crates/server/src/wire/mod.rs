@@ -145,7 +145,7 @@ fn condition_status() -> RefOr<Schema> {
     piece::one_of(["True", "False", "Unknown"])
 }
 
-/// Conditions as the wire has them.
+/// Converts conditions of Kubernetes.
 pub fn conditions(conditions: Option<&Vec<meta::Condition>>) -> Vec<Condition> {
     let one = |condition: &meta::Condition| Condition {
         kind: condition.type_.clone(),
@@ -197,7 +197,7 @@ impl Identity {
     }
 }
 
-/// A time of Kubernetes as a timestamp.
+/// Converts a time of Kubernetes.
 pub fn time(time: Option<&meta::Time>) -> Option<Timestamp> {
     time.map(|time| time.0)
 }

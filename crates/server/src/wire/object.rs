@@ -31,7 +31,7 @@ pub struct ObjectResponse {
     pub status: Option<Value>,
 }
 
-/// Whether an object works: every condition that says so says yes. `None` when none does.
+/// Whether all conditions about readiness are true; `None` if there are none.
 pub fn ready(conditions: &[Condition]) -> Option<bool> {
     const TELLING: [&str; 7] = [
         types::READY,

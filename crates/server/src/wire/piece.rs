@@ -17,14 +17,14 @@ pub fn pieces<T: JsonSchema>() -> RefOr<Schema> {
     ArrayBuilder::new().items(piece::<T>()).into()
 }
 
-/// Whatever JSON can say.
+/// A schema that accepts any JSON.
 pub fn anything() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(SchemaType::AnyValue).into()
 }
 
 /// A string enum.
-pub fn one_of<const N: usize>(words: [&str; N]) -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+pub fn one_of<const N: usize>(values: [&str; N]) -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).into()
 }
 
 /// The schemas of explanations and of the pieces of statuses that bodies refer to, by name. Pieces of specs are the
@@ -34,7 +34,7 @@ pub fn definitions() -> Map<String, Value> {
     use domain::explain;
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
         let schema = generator.subschema_for::<T>();
-        // Kinds' own definitions hold no references, so the types of rules are written out in them. Here they have names.
+        // Definitions contain no references, so the types of rules are written out there. Here they have names.
         if T::inline_schema() {
             generator.definitions_mut().insert(T::schema_name().into_owned(), schema.to_value());
         }

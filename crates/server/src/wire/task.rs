@@ -115,8 +115,8 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// The stages in order. Kubernetes rounds some of these times down to a second, which would put a stage before the
-    /// one that it follows.
+    /// The times of the stages, in order. Kubernetes rounds some of them down to a second, which could put a stage
+    /// before the previous one.
     fn of(known: &api::kinds::task::TaskTimings) -> Self {
         let mut latest = Timestamp::MIN;
         let mut stage = |at: Option<&Time>| {
@@ -159,7 +159,7 @@ impl From<&LogStatus> for LogState {
     }
 }
 
-/// When a run began and ended, and how many seconds it took or takes.
+/// Start and end of a run, and its duration so far in seconds.
 struct Span {
     start_time: Option<Timestamp>,
     completion_time: Option<Timestamp>,
@@ -367,7 +367,7 @@ pub struct ContainerState {
     pub init: bool,
     #[schema(schema_with = container_state)]
     pub state: String,
-    /// Reason for the termination.
+    /// Exit code, if terminated.
     pub exit_code: Option<i32>,
 }
 

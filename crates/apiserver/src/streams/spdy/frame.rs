@@ -10,7 +10,7 @@ const VERSION: u16 = 3;
 const CONTROL: u8 = 0x80;
 /// Length of the frame header.
 const FRAME_HEADER: usize = 8;
-/// Maximum length of a control frame: compressed headers are hardly longer than plain ones.
+/// Maximum length of a control frame: compressed headers are at most slightly longer than plain ones.
 const MAX_CONTROL: usize = MAX_HEADERS + 1024;
 /// The FIN flag.
 const LAST: u8 = 1;

@@ -1,7 +1,7 @@
 //! The subset of SPDY/3.1 that kubectl uses: many streams in one connection, each with headers.
 //!
 //! Browsers have dropped the protocol, but kubectl still forwards ports with it, and ran commands with it before 1.31.
-//! Parsing and writing are pure here; [`super::wire`] does the I/O.
+//! Parsing and writing are pure here; [`super::transport`] does the I/O.
 //!
 //! Flow control is not implemented. client-go has none: it ignores windows and never opens one, so obeying them would
 //! stop every stream after 64 KiB. Memory is bounded because nothing is read while a Pod is slow.

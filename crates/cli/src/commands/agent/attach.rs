@@ -1,4 +1,4 @@
-//! `agent attach`: the agent's terminal, here.
+//! `agent attach`: opens the agent's terminal.
 
 use std::{process::Stdio, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::commands::{
     tunnel::{self, Tunnel},
 };
 
-/// Two missed heartbeats mean that the client is gone: two minutes.
+/// Interval of heartbeats. After two minutes without one the client counts as gone.
 const HEARTBEAT: Duration = Duration::from_secs(55);
 
 /// Arguments of `agent attach`.
@@ -59,13 +59,13 @@ pub struct Args {
     pub(super) cluster: ClusterArgs,
 }
 
-/// Opens a way to the agent's server and runs OpenCode's own client on it.
+/// Opens a tunnel to the agent's server and runs OpenCode's client on it.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let agent = tunnel::find(&cluster, &args.name).await?;
     let name = agent.name_any();
-    beat(&cluster, &name).await;
+    send_heartbeat(&cluster, &name).await;
     if agent.spec.suspend {
-        note(&format!("Agent '{name}' is suspended; waking it"));
+        note(&format!("Agent '{name}' is suspended; resuming it"));
         suspend::set(&cluster, &name, false).await?;
     }
     if agent.spec.suspend || agent.status.as_ref().and_then(|status| status.ready) != Some(true) {
@@ -95,7 +95,8 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
 }
 
-/// OpenCode's own client. The password goes by the environment: arguments can be seen by everybody on the machine.
+/// Runs OpenCode's client. The password is passed in the environment: arguments are visible to every user of the
+/// machine.
 async fn client(url: &str, password: Option<&str>, session: Option<&str>) -> Answer<Exit> {
     let mut command = Command::new("opencode");
     command.args(["attach", url]).stdin(Stdio::inherit());
@@ -120,16 +121,16 @@ async fn keep_awake(cluster: &Cluster, name: &str) {
     clock.tick().await;
     loop {
         clock.tick().await;
-        beat(cluster, name).await;
+        send_heartbeat(cluster, name).await;
     }
 }
 
-/// One heartbeat. A user without the right to write it can still work; the Agent may then be suspended.
-async fn beat(cluster: &Cluster, name: &str) {
+/// Sends one heartbeat. A user without the right to write it can still work, but the Agent may be suspended meanwhile.
+async fn send_heartbeat(cluster: &Cluster, name: &str) {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string();
     let patch = json!({ "metadata": { "annotations": { annotations::LAST_CONNECTION_ACTIVE: now } } });
     let written = cluster.api::<Agent>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     if let Err(error) = written {
-        note(&format!("Agent '{name}' may go to sleep meanwhile: {}", Problem::from(error)));
+        note(&format!("Agent '{name}' may be suspended meanwhile: {}", Problem::from(error)));
     }
 }

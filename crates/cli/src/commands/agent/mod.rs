@@ -31,7 +31,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The flags about the cluster.
+    /// The cluster flags of the subcommand.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
             Self::Attach(args) => &args.cluster,

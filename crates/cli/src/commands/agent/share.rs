@@ -21,7 +21,7 @@ use crate::commands::{
     span, tunnel,
 };
 
-/// The controllers make the Secret at once; after this long something is wrong.
+/// Timeout for the Secret, which the controllers create at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Arguments of `agent share`.
@@ -89,7 +89,7 @@ fn wish(expires_in: Option<Duration>, allowed_ips: Vec<String>, now: Timestamp) 
 }
 
 async fn set(cluster: &Cluster, name: &str, share: &Share) -> Answer<()> {
-    // Null takes away what an earlier link had and this one has not.
+    // Null removes settings of an earlier link.
     let patch = json!({ "spec": { "share": {
         "enabled": share.enabled,
         "expiresAt": share.expires_at.as_ref().map_or(Value::Null, |time| time.0.to_string().into()),
@@ -99,7 +99,7 @@ async fn set(cluster: &Cluster, name: &str, share: &Share) -> Answer<()> {
     Ok(())
 }
 
-/// The token, once the controllers have made it.
+/// The token, once the controllers have created it.
 async fn token(cluster: &Cluster, agent: &str) -> Answer<String> {
     let secrets: Api<Secret> = cluster.api();
     let name = names::agent_share(agent);

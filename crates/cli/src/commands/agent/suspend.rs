@@ -35,17 +35,17 @@ pub struct Args {
 }
 
 /// Suspends or resumes an Agent.
-pub async fn run(cluster: Cluster, args: Args, asleep: bool) -> Answer<Exit> {
+pub async fn run(cluster: Cluster, args: Args, suspend: bool) -> Answer<Exit> {
     let agent = tunnel::find(&cluster, &args.name).await?;
     let name = agent.name_any();
-    let word = if asleep { "suspended" } else { "resumed" };
-    if agent.spec.suspend == asleep && !is_standby(&agent) {
-        print(&format!("agent.kubeopencode.io/{name} is {word} already\n"))?;
+    let result = if suspend { "suspended" } else { "resumed" };
+    if agent.spec.suspend == suspend && !is_standby(&agent) {
+        print(&format!("agent.kubeopencode.io/{name} is {result} already\n"))?;
     } else {
-        set(&cluster, &name, asleep).await?;
-        print(&format!("agent.kubeopencode.io/{name} {word}\n"))?;
+        set(&cluster, &name, suspend).await?;
+        print(&format!("agent.kubeopencode.io/{name} {result}\n"))?;
     }
-    if args.wait && asleep {
+    if args.wait && suspend {
         let gone = |agent: Option<&Agent>| agent.is_none_or(|agent| status(agent, |status| status.suspended));
         wait(&cluster, &name, gone, args.timeout, "is not scaled to zero").await?;
     } else if args.wait {
@@ -54,7 +54,7 @@ pub async fn run(cluster: Cluster, args: Args, asleep: bool) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// Whether it is suspended by standby only: an explicit suspend keeps it suspended.
+/// Whether standby suspended the Agent. Then an explicit suspend is still a change: it keeps the Agent suspended.
 fn is_standby(agent: &Agent) -> bool {
     agent.annotations().contains_key(annotations::SUSPENDED_BY)
 }
@@ -63,17 +63,17 @@ fn status(agent: &Agent, field: impl Fn(&api::AgentStatus) -> Option<bool>) -> b
     agent.status.as_ref().and_then(field) == Some(true)
 }
 
-/// Sets the wanted state and removes the standby annotation: from now on the user decides.
-pub async fn set(cluster: &Cluster, name: &str, asleep: bool) -> Answer<()> {
+/// Sets `spec.suspend` and removes the standby annotation: the explicit choice of the user takes precedence.
+pub async fn set(cluster: &Cluster, name: &str, suspend: bool) -> Answer<()> {
     let patch = json!({
         "metadata": { "annotations": { annotations::SUSPENDED_BY: Value::Null } },
-        "spec": { "suspend": asleep },
+        "spec": { "suspend": suspend },
     });
     cluster.api::<Agent>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
-/// Waits until the Agent takes work.
+/// Waits until the Agent is ready.
 pub async fn ready(cluster: &Cluster, name: &str, patience: Duration) -> Answer<()> {
     let is_ready = |agent: Option<&Agent>| agent.is_some_and(|agent| status(agent, |status| status.ready));
     note(&format!("waiting for Agent '{name}' to be ready"));

@@ -1,4 +1,4 @@
-//! Whether controllers work: by the lease of their leader, or by the statuses that they wrote.
+//! Whether controllers run: by the lease of their leader, or by the statuses that they wrote.
 
 use api::{Agent, Task};
 use jiff::Timestamp;
@@ -10,11 +10,12 @@ use crate::commands::{connect::Cluster, screen::line, span};
 
 /// Name of the leader's lease.
 const LEASE: &str = "kubeopencode.io";
-/// A controller looks at a new Task at once; after this many seconds something is wrong.
-const NOBODY_LOOKS: i64 = 10;
+/// A controller writes the status of a new Task at once; a Task that is older, in seconds, and has none indicates a
+/// problem.
+const UNHANDLED_AFTER: i64 = 10;
 const START: &str = "start the controllers: install the chart, or run `kubeopencode controller`";
 
-/// Looks for recent activity, in every namespace if that is allowed.
+/// Looks for recent activity, in every namespace if the caller may read them.
 pub async fn examine(cluster: &Cluster, now: Timestamp) -> Finding {
     let leases: Api<Lease> = Api::all(cluster.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
@@ -41,7 +42,7 @@ fn judge(lease: Option<&LeaseSpec>, tasks: &[Task], agents: &[Agent], now: Times
     let subject = "controllers";
     let ignored = tasks.iter().find(|task| {
         let created = task.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-        task.status.is_none() && now.as_second() - created.as_second() > NOBODY_LOOKS
+        task.status.is_none() && now.as_second() - created.as_second() > UNHANDLED_AFTER
     });
     let renewed = lease.and_then(|spec| spec.renew_time.as_ref()).map(|time| now.as_second() - time.0.as_second());
     let duration = lease.and_then(|spec| spec.lease_duration_seconds).map_or(15, i64::from);

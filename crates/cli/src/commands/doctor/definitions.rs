@@ -1,4 +1,4 @@
-//! Whether our kinds are installed, in this version.
+//! Whether our kinds are installed in this version.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -9,7 +9,7 @@ use crate::commands::{connect::Cluster, problem::Problem};
 
 const INSTALL: &str = "kubeopencode crds | kubectl apply -f -";
 
-/// Looks at every definition.
+/// Checks every definition.
 pub async fn examine(cluster: &Cluster) -> Vec<Finding> {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ pub async fn examine(cluster: &Cluster) -> Vec<Finding> {
     vec![judge(&found)]
 }
 
-/// Without the right to read definitions: whether the group is served.
+/// Whether the group is served; for callers without the right to read definitions.
 async fn served(cluster: &Cluster, problem: &Problem) -> Finding {
     let version = format!("{}/{}", api::names::GROUP, api::names::VERSION);
     match cluster.client.list_api_group_resources(&version).await {
@@ -60,7 +60,7 @@ fn state(wanted: &Value, stored: Option<&Value>) -> State {
     if schema(wanted) == schema(stored) { State::Same } else { State::OtherVersion }
 }
 
-/// Normalises a schema for comparison: the API server and its types leave nulls out and write whole numbers as such.
+/// Normalises a schema for comparison: the API server and its types omit nulls and write whole numbers as integers.
 fn tidy(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_told() {
+    fn the_worst_state_is_reported() {
         use State::{Missing, NotEstablished, OtherVersion, Same};
         let check = |states: &[State]| {
             let found: Vec<_> = states.iter().enumerate().map(|(at, state)| (format!("kind{at}"), *state)).collect();

@@ -13,18 +13,17 @@ use crate::commands::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As it should be.
+    /// The check passed.
     Ok,
     /// It works, or may work, but needs attention.
     Warn,
-    /// It does not work.
+    /// The check failed.
     Fail,
 }
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Severity.
     pub health: Health,
     /// What was checked.
     pub subject: String,
@@ -41,13 +40,13 @@ impl Finding {
         Self { health: Health::Ok, subject: subject.to_owned(), seen: seen.into(), fix: None }
     }
 
-    /// The same, but as a warning.
+    /// Turns the result into a warning.
     #[must_use]
     pub fn warn(self, fix: impl Into<String>) -> Self {
         Self { health: Health::Warn, fix: Some(fix.into()), ..self }
     }
 
-    /// The same, but it does not work.
+    /// Turns the result into a failure.
     #[must_use]
     pub fn fail(self, fix: impl Into<String>) -> Self {
         Self { health: Health::Fail, fix: Some(fix.into()), ..self }
@@ -67,7 +66,6 @@ impl Finding {
         Self { health: Health::Warn, ..Self::problem(subject, problem) }
     }
 
-    /// Whether it does not work.
     pub fn is_failure(&self) -> bool {
         self.health == Health::Fail
     }

@@ -1,4 +1,4 @@
-//! Whether the Secrets that models and Agents need are there. Their values are never looked at.
+//! Whether the Secrets that models and Agents need exist. Their values are never read.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::commands::connect::Cluster;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Needed {
     secret: String,
-    /// The key in it; any when unset.
+    /// `None` for any key.
     key: Option<String>,
     /// The object that refers to it.
     by: String,
@@ -28,7 +28,7 @@ enum State {
     Hidden,
 }
 
-/// Looks for every Secret that a ModelProvider or an Agent of the namespace names.
+/// Checks every Secret that a ModelProvider or an Agent of the namespace refers to.
 pub async fn examine(cluster: &Cluster, agents: &[Agent]) -> Vec<Finding> {
     let providers = listed(cluster.api::<ModelProvider>()).await;
     let needed = needed(&providers, agents);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_the_command_that_makes_it() {
+    fn a_missing_secret_is_reported_with_the_command_that_creates_it() {
         let one = |secret: &str| Needed {
             secret: secret.into(),
             key: Some("api-key".into()),

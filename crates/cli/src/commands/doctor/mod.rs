@@ -52,7 +52,7 @@ pub async fn run(before: &ClusterArgs, args: Args) -> Answer<Exit> {
 async fn examine(cluster: &Cluster) -> Vec<Finding> {
     let version = match cluster.client.apiserver_version().await {
         Ok(version) => version.git_version,
-        // Nothing else can be found out.
+        // Without a connection no other check is possible.
         Err(error) => return vec![Finding::problem("cluster", &Problem::from(error))],
     };
     let mut findings =
@@ -84,7 +84,7 @@ where
     api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
 }
 
-/// Which images are used, and who chose them.
+/// The images in use, and the source of each setting.
 fn images(platform: &Platform) -> Finding {
     let all = [
         ("system", "systemImage", &platform.system_image),
@@ -101,13 +101,13 @@ fn images(platform: &Platform) -> Finding {
         .warn("set them in KubeOpenCodeConfig (spec.systemImage, spec.defaults) or in the controller's environment, so that all nodes run the same")
 }
 
-/// Whether a name may mean another image tomorrow.
+/// Whether the image can change under the same name: it has no digest and no fixed tag.
 fn moves(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
     !image.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// Whether Agents take work.
+/// Whether Agents are ready.
 fn health(agents: &[Agent], namespace: &str) -> Finding {
     let ready = |agent: &&Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true);
     let ill: Vec<_> = agents.iter().filter(|agent| !ready(agent) && !agent.spec.suspend).collect();
@@ -120,7 +120,7 @@ fn health(agents: &[Agent], namespace: &str) -> Finding {
     let causes =
         [types::ACCEPTED, types::REFERENCES_RESOLVED, types::SECRETS_READY, types::CONFIG_VALID, types::SERVER_READY];
     let cause = causes.iter().filter_map(|kind| find(conditions, kind)).find(|one| one.status == "False");
-    let cause = cause.map_or("it says nothing yet".to_owned(), |condition| line(&condition.message));
+    let cause = cause.map_or("it has no status yet".to_owned(), |condition| line(&condition.message));
     let name = first.name_any();
     Finding::ok("agents", format!("{seen}; Agent '{name}' is not: {cause}"))
         .warn(format!("see: kubeopencode describe agent {name}"))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_is_not_ready_is_told_with_its_cause() {
+    fn an_agent_that_is_not_ready_is_reported_with_its_cause() {
         let agent = |name: &str, status: serde_json::Value| -> Agent {
             serde_json::from_value(json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Agent",
                 "metadata": {"name": name}, "spec": {}, "status": status}))

@@ -1,4 +1,4 @@
-//! What the caller may do.
+//! The rights of the caller.
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::{Api, api::PostParams};
@@ -6,7 +6,7 @@ use kube::{Api, api::PostParams};
 use super::finding::Finding;
 use crate::commands::{connect::Cluster, problem::Problem};
 
-/// A right and what needs it.
+/// A right and the commands that need it.
 struct Right {
     group: &'static str,
     resource: &'static str,
@@ -23,7 +23,7 @@ const fn core(resource: &'static str, subresource: &'static str, verb: &'static 
     Right { group: "", resource, subresource, verb, used_by }
 }
 
-/// What commands need.
+/// The rights that commands need.
 const RIGHTS: [Right; 13] = [
     ours("tasks", "create", "run"),
     ours("tasks", "list", "get, top, explain"),
@@ -97,7 +97,7 @@ mod tests {
     use crate::commands::screen::Screen;
 
     #[test]
-    fn a_missing_right_is_told_with_what_needs_it() {
+    fn a_missing_right_is_reported_with_the_commands_that_need_it() {
         let findings = [judge(&[], "team"), judge(&[&RIGHTS[0], &RIGHTS[10]], "team")];
         insta::assert_snapshot!(show(&findings, &Screen::default()), @r"
         ok    rights: every command may be used in namespace team

@@ -1,4 +1,4 @@
-//! What must be known to explain a Task.
+//! The facts that an explanation of a Task needs.
 
 use std::sync::Arc;
 
@@ -16,20 +16,17 @@ use crate::{
     log_archive::LogArchiveArg,
 };
 
-/// Facts about a Task and its surroundings.
+/// A Task and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The Task.
     pub task: Task,
-    /// Its current run.
     pub run: Run,
-    /// Its surroundings.
     pub around: Surroundings,
 }
 
 impl Facts {
-    /// Asks the cluster. Not everybody may read the platform's settings, Models or Pods; without them less is explained,
-    /// but not nothing.
+    /// Fetches the facts with the rights of the caller. Platform settings, Models and Pods that the caller may not read
+    /// are omitted; the explanation is then shorter.
     pub async fn fetch(cluster: &Cluster, name: &str) -> Answer<Self> {
         let task = follow::find(cluster, name).await?;
         let agent = match &task.spec.agent_ref {
@@ -88,7 +85,7 @@ async fn run(cluster: &Cluster, task: &Task) -> Run {
     Run { pod, events, settings: settings(cluster, task).await }
 }
 
-/// What the run was made with, if this machine keeps it.
+/// The settings of the run, if they are archived on this machine.
 async fn settings(cluster: &Cluster, task: &Task) -> Option<Vec<Setting>> {
     let status = task.status.as_ref()?;
     status.resolved.as_ref()?.reference.as_ref()?;

@@ -39,14 +39,14 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let Facts { task, run, around } = Box::pin(Facts::fetch(&cluster, &args.name)).await?;
     let mut explanation = explain::task(&task, &run, &around);
     if !args.all {
-        explanation.settings.retain(somebody_set);
+        explanation.settings.retain(is_explicit);
     }
     let screen = Screen::stdout();
     print(&args.output.show(&explanation, |explanation| show::show(explanation, around.now, &screen))?)?;
     Ok(Exit::Success)
 }
 
-fn somebody_set(setting: &Setting) -> bool {
+fn is_explicit(setting: &Setting) -> bool {
     let is_nothing = match &setting.value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! Renders an explanation as text.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,12 @@ use crate::commands::{
     table::{Cell, Table},
 };
 
-/// Tasks ahead that are listed; the rest are only counted.
+/// Maximum number of listed Tasks that are ahead in the queue; the rest are counted.
 const LISTED: usize = 10;
-/// A longer value is cut even where nothing else limits it.
+/// Maximum length of a value, also without a limited width.
 const LONGEST_VALUE: usize = 100;
 
-/// The whole page.
+/// Renders the whole explanation.
 pub fn show(explanation: &TaskExplanation, now: Timestamp, screen: &Screen) -> String {
     let mut page = String::new();
     let phase = explanation.phase.as_str();
@@ -68,7 +68,7 @@ fn show_cause(cause: &Cause, depth: usize, now: Timestamp, screen: &Screen) -> S
     };
     let reason = cause.reason.as_deref().map(|reason| format!("{}: ", line(reason))).unwrap_or_default();
     let since = cause.since.map(|since| format!(" ({} ago)", span::age(now.as_second() - since.as_second())));
-    // A sentence about a Task names it, or is about the one that is explained.
+    // Messages about a Task name it, or are about the explained Task.
     let about = cause.object.as_ref().filter(|object| object.kind.as_deref() != Some("Task"));
     let about = about.map(|object| format!("{}: ", line(&called(object)))).unwrap_or_default();
     let text = format!("{reason}{about}{}{}", line(&cause.message), since.unwrap_or_default());

@@ -56,7 +56,7 @@ fn facts(task: Task, others: Vec<Task>, agent: Option<Agent>) -> Facts {
 fn shown(facts: &Facts) -> String {
     let screen = Screen { width: Some(100), ..Screen::default() };
     let mut explanation = explain::task(&facts.task, &facts.run, &facts.around);
-    explanation.settings.retain(somebody_set);
+    explanation.settings.retain(is_explicit);
     show::show(&explanation, facts.around.now, &screen)
 }
 
@@ -258,7 +258,7 @@ fn a_failure_is_followed_into_the_pod() {
 }
 
 #[test]
-fn a_task_that_nobody_looks_at_points_to_the_controllers() {
+fn an_unhandled_task_points_to_the_controllers() {
     let facts = facts(task("mine", "2026-01-01T00:55:00Z", json!({}), Value::Null), vec![], None);
     insta::assert_snapshot!(shown(&facts), @r"
     Task team/mine: Pending (AgentNotFound)

@@ -1,4 +1,4 @@
-//! Which container of a Pod has the log that a person wants.
+//! Selects the container of a Pod whose log to show.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
@@ -7,7 +7,8 @@ use crate::commands::problem::{Answer, Problem};
 /// The container that works on a Task.
 const AGENT: &str = "agent";
 
-/// The container to read: the wanted one, or the one that could not prepare the work, or the one that does it.
+/// The container to read: the requested one, else one that failed during preparation, else the one that works on the
+/// Task.
 pub fn choose(pod: &Pod, wanted: Option<&str>) -> Answer<String> {
     let names = names(pod);
     if let Some(wanted) = wanted {
@@ -62,7 +63,7 @@ pub fn has_started(pod: &Pod, wanted: Option<&str>) -> bool {
     state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// Whether nothing more will be written to it.
+/// Whether the container's log is complete.
 pub fn has_ended(pod: &Pod, container: &str) -> bool {
     is_over(pod) || status(pod, container).and_then(terminated).is_some()
 }

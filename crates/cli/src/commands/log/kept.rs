@@ -1,4 +1,4 @@
-//! Logs of Pods that are gone, from the archive: that of the platform on this machine, or one that was named.
+//! Archived logs of deleted Pods, from the archive of the platform on this machine or from a named one.
 
 use std::{path::Path, sync::Arc};
 
@@ -46,7 +46,7 @@ impl KeptLog {
         Ok(kept.map(|kept| Self { archive, run, kept }))
     }
 
-    /// Whether nothing of it is missing, so that there is no reason to ask the cluster.
+    /// Whether the log is complete, so that the cluster need not be asked.
     pub fn is_whole(&self) -> bool {
         self.kept.is_whole()
     }
@@ -85,7 +85,7 @@ fn of_this_machine(source: &Source) -> Option<Arc<dyn Archive>> {
     let [kubeconfig] = files.as_slice() else { return None };
     let state = kubeconfig.canonicalize().ok()?.parent().map(Path::to_owned)?;
     let logs = state.join(local::platform::LOGS);
-    // Nothing is made where nothing is.
+    // Do not create an archive where none exists.
     let ours = local::state_dir::is_state_dir(&state) && logs.is_dir();
     ours.then(|| store::Directory::open(&logs).ok()).flatten().map(|archive| Arc::new(archive) as Arc<dyn Archive>)
 }

@@ -1,4 +1,4 @@
-//! The log of one container, read to its end whatever happens to the connection.
+//! Reads the log of one container to its end, across connection errors.
 
 mod container;
 pub mod kept;
@@ -22,7 +22,7 @@ pub use container::choose;
 use container::{has_ended, has_started};
 use position::Position;
 
-/// A broken connection is opened again after this long.
+/// Delay before a broken connection is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Which part of a log.
@@ -66,10 +66,10 @@ pub async fn pump(
             container: Some(container.clone()),
             follow,
             since_seconds: args.since.filter(|_| first).and_then(|span| i64::try_from(span.as_secs().max(1)).ok()),
-            // kube rounds a fraction of a second, and up is too late.
+            // Round down: kube would round up, past lines that are needed.
             since_time: position.last().and_then(|last| Timestamp::from_second(last.as_second()).ok()),
             tail_lines: args.tail.filter(|_| first).map(i64::from),
-            // Timestamps are the position to resume at after an interruption.
+            // Timestamps mark the position to resume at after an interruption.
             timestamps: true,
             ..LogParams::default()
         };
@@ -82,7 +82,7 @@ pub async fn pump(
             // A container that is gone or has ended writes nothing more.
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) => return Err(Problem::from_status(&status)),
-            // The API server is away for a moment.
+            // The API server is temporarily unavailable.
             Err(_) => {}
         }
         tokio::time::sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! Where the reader of a log is, so that it can go on after the connection broke.
+//! The position in a log, to resume at after a connection broke.
 //!
 //! The API server resumes at a whole second, so lines repeat after an interruption; they are distinguished by their
 //! times, and lines of the same time by their number.
@@ -9,9 +9,9 @@ use jiff::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     last: Option<Timestamp>,
-    /// Lines that were shown with that time.
+    /// Number of lines with that time that were shown.
     shown: usize,
-    /// While lines come again: how many of that time are still to be skipped.
+    /// While lines repeat: the number of lines with that time still to skip.
     again: Option<usize>,
 }
 
@@ -21,12 +21,12 @@ impl Position {
         self.last
     }
 
-    /// The connection was opened again.
+    /// Called when the connection is opened again.
     pub fn resume(&mut self) {
         self.again = self.last.map(|_| self.shown);
     }
 
-    /// Whether the line with this time was not shown yet; it is from now on.
+    /// Whether the line with this time was not shown yet. Records it as shown.
     pub fn is_new(&mut self, stamp: Timestamp) -> bool {
         if let (Some(again), Some(last)) = (&mut self.again, self.last) {
             if stamp < last {

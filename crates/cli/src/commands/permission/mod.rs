@@ -1,4 +1,4 @@
-//! `approve` and `deny`: answers to an agent that asks a person.
+//! `approve` and `deny`: answer permission requests of an agent.
 
 mod server;
 
@@ -58,13 +58,13 @@ pub struct DenyArgs {
     pub(super) common: Args,
 }
 
-/// Allows what the agent asks for.
+/// Approves permission requests.
 pub async fn approve(cluster: Cluster, args: ApproveArgs) -> Answer<Exit> {
     let reply = if args.always { Reply::Always } else { Reply::Once };
     answer(cluster, args.common, reply).await
 }
 
-/// Refuses what the agent asks for.
+/// Denies permission requests.
 pub async fn deny(cluster: Cluster, args: DenyArgs) -> Answer<Exit> {
     answer(cluster, args.common, Reply::Reject(args.message)).await
 }
@@ -75,7 +75,7 @@ async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {
     if Exit::of_task(&task).is_some() {
         return Err(Problem::new(format!("Task '{name}' has ended, so no request is open")));
     }
-    // The way stays open as long as the server is used.
+    // The tunnel must stay open while the server is used.
     let (server, _tunnel) = open(&cluster, &task).await?;
     let asked = server.requests_of(&task).await?;
     if args.list {
@@ -84,8 +84,8 @@ async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {
     }
     for request in choose(&name, asked, args.request.as_deref(), args.all)? {
         server.answer(&request, &reply).await?;
-        let word = if matches!(reply, Reply::Reject(_)) { "denied" } else { "approved" };
-        print(&format!("{word}: {}\n", describe(&request)))?;
+        let result = if matches!(reply, Reply::Reject(_)) { "denied" } else { "approved" };
+        print(&format!("{result}: {}\n", describe(&request)))?;
     }
     Ok(Exit::Success)
 }
@@ -105,7 +105,7 @@ async fn open(cluster: &Cluster, task: &Task) -> Answer<(Server, Tunnel)> {
     Ok((Server::new(tunnel.address, password)?, tunnel))
 }
 
-/// The requests to answer.
+/// Selects the requests to answer.
 fn choose(task: &str, asked: Vec<Asked>, wanted: Option<&str>, all: bool) -> Answer<Vec<Asked>> {
     if asked.is_empty() {
         return Err(Problem::not_found(format!("the agent of Task '{task}' asks for nothing")));

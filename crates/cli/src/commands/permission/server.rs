@@ -12,7 +12,7 @@ use crate::commands::{
     screen::line,
 };
 
-/// A request in a line.
+/// A request in one line.
 pub fn describe(request: &Asked) -> String {
     line(&format!("{} {}", request.permission, request.patterns.join(", ")))
 }
@@ -21,13 +21,13 @@ pub fn describe(request: &Asked) -> String {
 pub struct Server(Client);
 
 impl Server {
-    /// The server at this address of this machine.
+    /// The server at a local address.
     pub fn new(address: SocketAddr, password: Option<String>) -> Answer<Self> {
         let server = opencode::Server::at(&format!("http://{address}"), password).map_err(|error| problem(&error))?;
         Ok(Self(Client::new(opencode::direct().map_err(|error| problem(&error))?, server)))
     }
 
-    /// The requests of the sessions of this Task, those of its subagents included.
+    /// The requests of the sessions of this Task, including those of its subagents.
     pub async fn requests_of(&self, task: &Task) -> Answer<Vec<Asked>> {
         let mut asked = Vec::new();
         for session in self.sessions_of(task).await? {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_is_gone_and_a_wrong_password_are_told() {
+    async fn a_request_that_is_gone_and_a_wrong_password_are_reported() {
         for (status, expected) in [
             (404, "the agent does not ask for this any more"),
             (401, "the agent's server refuses the password of its Secret"),

@@ -1,4 +1,4 @@
-//! Following a Task to its end: what stage it is in, and its log.
+//! Follows a Task until it finishes: its stages and its log.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::commands::{
     problem::{Answer, Problem},
 };
 
-/// When a Task has ended, its container has too, and the rest of its log is read quickly; unless it is not kept.
+/// Timeout for the rest of the log of a finished Task, which may not be kept any more.
 const REST_OF_THE_LOG: Duration = Duration::from_secs(10);
 
-/// What to show of a Task while it is followed.
+/// What to show while a Task is followed.
 #[derive(Clone, Debug, Default)]
 pub struct Follow {
-    /// Show its log on standard output, this part of it.
+    /// Part of the log to stream to standard output; `None` for no log.
     pub log: Option<LogArgs>,
     /// Report its stages on standard error.
     pub stages: bool,
-    /// It ended once already: wait for a run after this one.
+    /// Wait for a run after this one, which has finished.
     pub after_run: Option<i64>,
 }
 
@@ -57,7 +57,7 @@ impl Follow {
                 Some(Ok(None)) if !seen => return Err(missing(cluster, name)),
                 Some(Ok(None)) => break Err(Problem::not_found(format!("Task '{name}' was deleted meanwhile"))),
                 Some(Err(error)) if !seen => return Err(error.into()),
-                // The watch begins again by itself; a cluster that is away for a moment is no reason to give up.
+                // The watch restarts by itself; a cluster that is temporarily unavailable is no reason to fail.
                 Some(Err(_)) => {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;
@@ -97,7 +97,7 @@ impl Follow {
         ended
     }
 
-    /// Whether the Task still shows the run that is known already.
+    /// Whether the Task has not yet started a run after `after_run`.
     fn is_before(&self, task: &Task) -> bool {
         let run = task.status.as_ref().and_then(|status| status.run_epoch).unwrap_or(0);
         self.after_run.is_some_and(|known| run <= known && Exit::of_task(task).is_some())
@@ -109,13 +109,13 @@ fn read(cluster: &Cluster, pod: String, args: LogArgs, lines: mpsc::Sender<Vec<u
     tokio::spawn(async move { log::pump(&pods, &pod, &args, true, &lines).await })
 }
 
-/// The problem that a Task does not exist.
+/// The error for a missing Task.
 pub fn missing(cluster: &Cluster, name: &str) -> Problem {
     Problem::not_found(format!("there is no Task '{name}' in namespace '{}'", cluster.namespace))
         .next("list Tasks with: kubeopencode get tasks --all-namespaces")
 }
 
-/// The Task of this name.
+/// Fetches a Task.
 pub async fn find(cluster: &Cluster, name: &str) -> Answer<Task> {
     let name = name.strip_prefix("task/").unwrap_or(name);
     cluster.api::<Task>().get_opt(name).await?.ok_or_else(|| missing(cluster, name))

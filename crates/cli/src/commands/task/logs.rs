@@ -83,7 +83,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     })
 }
 
-/// Follows the current run, or the one that comes.
+/// Follows the current run, or the first one if none has started.
 async fn follow(cluster: &Cluster, name: &str, args: &Args) -> Answer<Exit> {
     let follow = Follow { log: Some(args.log.clone()), stages: true, after_run: None };
     follow.to_the_end(cluster, name).await?;
@@ -97,18 +97,17 @@ async fn show(pods: &Api<Pod>, pod: &str, args: &Args) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
-/// Which run has the log.
+/// The run whose log to show.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
-    /// Its number.
     run: i64,
-    /// Its Pod, there or gone.
+    /// The name of its Pod, which may be deleted.
     pod: String,
-    /// Whether it is the latest one.
+    /// Whether it is the latest run.
     current: bool,
 }
 
-/// The run that is wanted, if there is one yet.
+/// Selects the run; `None` if it has not started.
 fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Option<Wanted>> {
     let status = task.status.as_ref();
     let current = status.and_then(|status| status.run_epoch).unwrap_or(0);

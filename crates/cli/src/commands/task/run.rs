@@ -30,7 +30,7 @@ use crate::commands::{
     span,
 };
 
-/// What a Kubernetes object can hold, less what else is in it.
+/// Maximum size of a context: the size limit of a Kubernetes object, minus an allowance for the rest of the Task.
 const LARGEST_CONTEXT: u64 = 1_000_000;
 /// A second Ctrl-C within this time stops the Task.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(5);
@@ -119,7 +119,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     attend(&cluster, &name, &follow, args.stop_on_interrupt).await
 }
 
-/// Follows a Task and answers Ctrl-C. The exit code is the Task's.
+/// Follows a Task and handles Ctrl-C. The exit code is that of the Task.
 pub async fn attend(cluster: &Cluster, name: &str, follow: &Follow, stop_on_interrupt: bool) -> Answer<Exit> {
     let mut interrupts = Interrupts::new()?;
     let work = follow.to_the_end(cluster, name);
@@ -184,7 +184,7 @@ fn metadata(cluster: &Cluster, args: &Args, spec: &TaskSpec) -> ObjectMeta {
     }
 }
 
-/// What to do: the argument, or standard input.
+/// The description: the argument, or standard input.
 fn description(argument: Option<&str>) -> Answer<String> {
     let text = match argument {
         Some(text) if text != "-" => text.to_owned(),
@@ -216,8 +216,8 @@ async fn target(cluster: &Cluster, args: &Args) -> Answer<(Option<LocalRef>, Opt
     let templates: Vec<_> = templates.items.iter().map(|one| format!("--template {}", one.name_any())).collect();
     let choices = [agents, templates].concat();
     if choices.is_empty() {
-        let nobody = format!("there is no Agent and no AgentTemplate in namespace '{}'", cluster.namespace);
-        return Err(Problem::usage(nobody).next("create one first (see examples/), or name another namespace with -n"));
+        let message = format!("there is no Agent and no AgentTemplate in namespace '{}'", cluster.namespace);
+        return Err(Problem::usage(message).next("create one first (see examples/), or name another namespace with -n"));
     }
     Err(Problem::usage("which Agent or template?").next(format!("choose one of: {}", choices.join(", "))))
 }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_context_is_told_before_anything_is_created() {
+    fn an_invalid_context_is_reported_before_anything_is_created() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("blob");
         fs::write(&file, [0xff, 0xfe]).unwrap();

@@ -49,7 +49,7 @@ pub fn ending(task: &Task) -> String {
         None => "continues",
     };
     let after = span::between(status.start_time.as_ref(), status.completion_time.as_ref());
-    let mut said =
+    let mut parts =
         vec![format!("task {name} {how}{}", after.map(|after| format!(" after {after}")).unwrap_or_default())];
     let summary = status.session.as_ref().and_then(|session| session.summary.as_ref());
     if let Some(summary) = summary
@@ -59,15 +59,15 @@ pub fn ending(task: &Task) -> String {
             (0, 0) => String::new(),
             (added, removed) => format!(" (+{added} -{removed})"),
         };
-        said.push(format!("{files} {} changed{lines}", if files == 1 { "file" } else { "files" }));
+        parts.push(format!("{files} {} changed{lines}", if files == 1 { "file" } else { "files" }));
     }
     if let Some(tokens) = status.usage.as_ref().and_then(|usage| usage.tokens) {
-        said.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
+        parts.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
     }
     if let Some(cost) = status.usage.as_ref().and_then(|usage| usage.cost.as_deref()) {
-        said.push(format!("cost {}", line(cost)));
+        parts.push(format!("cost {}", line(cost)));
     }
-    let mut text = said.join(", ");
+    let mut text = parts.join(", ");
     if how != "succeeded"
         && let Some(reason) = &status.reason
     {
@@ -77,7 +77,7 @@ pub fn ending(task: &Task) -> String {
     text
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn thousands(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut shown = String::new();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_told_apart() {
+    fn thousands_are_separated() {
         assert_eq!([0, 999, 1000, 1_234_567, -1000].map(thousands), ["0", "999", "1,000", "1,234,567", "-1,000"]);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::follow::{Follow, find};
 use crate::commands::{
-    apply::all_told,
+    apply::combine_problems,
     connect::{Cluster, ClusterArgs},
     exit::Exit,
     output::print,
@@ -47,7 +47,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
             }
         }
     }
-    all_told(problems)
+    combine_problems(problems)
 }
 
 async fn stop(cluster: &Cluster, name: &str) -> Answer<String> {

@@ -27,7 +27,7 @@ const PREFIX: &str = "kubeopencode-";
 /// Processes leave a cgroup shortly after the exit of their container was seen.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Attempts to get the turn; a node creates its cgroups within milliseconds.
+/// Attempts to take the lock of a hierarchy; a node creates its cgroups within milliseconds.
 const TURNS: u32 = 1000;
 
 /// The node's own cgroups, the parents of those of containers. Each is locked while this value or a clone lives, so
@@ -64,7 +64,7 @@ impl Cgroups {
         match found {
             Found::V1 { memory, cpu, pids } => {
                 let mut locks = Vec::new();
-                let mut made = |hierarchy: Option<PathBuf>| {
+                let mut create = |hierarchy: Option<PathBuf>| {
                     let hierarchy = hierarchy?;
                     with_turn(&hierarchy, || {
                         sweep(&hierarchy);
@@ -74,7 +74,7 @@ impl Cgroups {
                         Some(group)
                     })
                 };
-                let (memory, cpu, pids) = (made(memory), made(cpu), made(pids));
+                let (memory, cpu, pids) = (create(memory), create(cpu), create(pids));
                 (!locks.is_empty())
                     .then(|| Self { version: Version::V1 { memory, cpu, pids }, _locks: Arc::new(locks) })
             }
@@ -362,13 +362,13 @@ mod tests {
     #[test]
     fn groups_of_nodes_that_were_killed_are_removed_and_those_of_others_stay() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["kubeopencode-dead/run", "kubeopencode-lives", "of-somebody-else"] {
+        for name in ["kubeopencode-dead/run", "kubeopencode-lives", "of-another-program"] {
             fs::create_dir_all(dir.path().join(name)).unwrap();
         }
         let lives = lock(&dir.path().join("kubeopencode-lives")).unwrap();
         sweep(dir.path());
         let left = |name: &str| dir.path().join(name).exists();
-        assert!(!left("kubeopencode-dead") && left("kubeopencode-lives") && left("of-somebody-else"));
+        assert!(!left("kubeopencode-dead") && left("kubeopencode-lives") && left("of-another-program"));
         drop(lives);
         sweep(dir.path());
         assert!(!left("kubeopencode-lives"));

@@ -211,10 +211,10 @@ impl Engine {
         let mut command = self.command();
         command.args(args::create(ready, &self.node, &variables, &file));
         command.envs(variables.passed);
-        let made = answer(command, LIMIT).await;
+        let created = answer(command, LIMIT).await;
         // Already read by the engine, also on an error.
         let removed = fs::remove_file(&file);
-        made.map(drop).map_err(CommandError::text)?;
+        created.map(drop).map_err(CommandError::text)?;
         removed.map_err(fails)
     }
 

@@ -10,11 +10,11 @@ use crate::auth::User;
 
 /// How far the clocks of the provider and of this server may differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
-/// Longer names are refused.
+/// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 256;
-/// More groups are left out: each is a header of every impersonated request.
+/// Maximum number of groups; more are omitted, because each is a header of every impersonated request.
 const MOST_GROUPS: usize = 200;
-/// Prefix of the names that Kubernetes reserves. No provider may hand them out.
+/// Prefix of the names that Kubernetes reserves; a provider must not assign them.
 const RESERVED: &str = "system:";
 /// The group of every authenticated user. Kubernetes adds it itself to an impersonated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
@@ -54,7 +54,7 @@ impl Claims {
 
     /// Checks what `jsonwebtoken` does not.
     fn check(&self, oidc: &Oidc, nonce: Option<&str>, now: Timestamp) -> Result<(), Error> {
-        // The crate accepts a list of issuers, which OpenID Connect does not know.
+        // The crate accepts a list of issuers, which OpenID Connect does not allow.
         if self.text("iss").is_none() {
             return Err(Error::Foreign("iss"));
         }
@@ -113,7 +113,7 @@ impl Claims {
     }
 }
 
-/// What `jsonwebtoken` checks of the claims.
+/// The checks of `jsonwebtoken` on the claims.
 fn validation(oidc: &Oidc) -> Validation {
     let mut validation = Validation::new(Algorithm::RS256);
     validation.leeway = SKEW.as_secs().unsigned_abs();

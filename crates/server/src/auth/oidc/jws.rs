@@ -63,8 +63,7 @@ impl JwtVerifier for RingVerifier {
     }
 }
 
-/// The issuer that a token names, if it is signed in a way that is verified here. Not verified: good for choosing a
-/// provider and for nothing else.
+/// The issuer that a token names, if its algorithm is supported here. Not verified: only for choosing a provider.
 pub fn claimed_issuer(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {
@@ -98,7 +97,7 @@ impl Keys {
         Self(published.filter_map(|key| Key::from_jwk(&Jwk::deserialize(key).ok()?)).collect())
     }
 
-    /// The claims of a token that one of the keys signed and `validation` accepts. `validation` says nothing of
+    /// The claims of a token that one of the keys signed and `validation` accepts. `validation` does not restrict
     /// algorithms: RS256 and ES256 are accepted.
     pub fn decode<T: DeserializeOwned>(&self, token: &str, validation: &Validation) -> Result<T, Error> {
         let header = decode_header(token)?;

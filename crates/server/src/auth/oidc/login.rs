@@ -29,7 +29,7 @@ use crate::{
 /// Path at which a login begins.
 pub const PATH: &str = "/login/oidc";
 const COOKIE: &str = "kubeopencode-login";
-/// How long a person may take at the provider.
+/// Time limit for the login at the provider.
 const LIFE: SignedDuration = SignedDuration::from_mins(10);
 
 /// The state of one login.

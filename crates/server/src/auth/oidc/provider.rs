@@ -21,13 +21,13 @@ use crate::auth::{Token, User};
 
 /// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Largest response body, in bytes. The documents of providers have some kilobytes.
+/// Maximum size of a response body, in bytes. The documents of providers have some kilobytes.
 const LARGEST: usize = 1024 * 1024;
 /// Keys are fetched again after this time, so that a revoked key is dropped.
 const FRESH: Duration = Duration::from_hours(1);
 /// While a provider is unreachable, its last keys are used for this long.
 const STALE: Duration = Duration::from_hours(24);
-/// Shortest time between two fetches: tokens of unknown keys cause no more than this.
+/// Minimum time between two fetches: tokens with unknown keys cause no more than this.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a provider or one of its tokens cannot be used.
@@ -61,7 +61,7 @@ struct Discovery {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-/// What was fetched from the provider, and when.
+/// The data of the provider, and when it was fetched.
 #[derive(Debug)]
 struct Known {
     discovery: Discovery,
@@ -79,7 +79,6 @@ struct Cache {
 /// A provider.
 #[derive(Debug)]
 pub struct Provider {
-    /// As configured.
     pub settings: Oidc,
     /// Where the provider sends browsers back to.
     redirect: String,
@@ -178,7 +177,7 @@ impl Provider {
         Ok(tokens.id_token)
     }
 
-    /// What the provider publishes, from the cache while it is fresh. With `refresh`, fetched again.
+    /// The data of the provider, from the cache while it is fresh. With `refresh`, fetched again.
     async fn known(&self, refresh: bool) -> Result<Arc<Known>, Error> {
         let mut cache = self.cache.lock().await;
         let rested = cache.fetched.is_none_or(|fetched| fetched.elapsed() > PAUSE);
@@ -248,7 +247,7 @@ async fn read<T: for<'de> Deserialize<'de>>(request: reqwest::RequestBuilder) ->
     serde_json::from_slice(&body).map_err(|_| Error::Response("the body has another form".to_owned()))
 }
 
-/// Form encoding, which OAuth wants inside basic authentication.
+/// Form encoding, which OAuth requires inside basic authentication.
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

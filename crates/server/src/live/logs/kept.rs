@@ -15,7 +15,7 @@ use crate::{
     state::Server,
 };
 
-/// The Task as the archive knows it.
+/// The Task as owner of archived data.
 pub(crate) fn owner(task: &Task) -> Option<Owner> {
     Owner::new(task.metadata.namespace.as_deref()?, task.metadata.uid.as_deref()?)
 }

@@ -39,25 +39,25 @@ use crate::{
     },
     metrics::OpenStream,
     routes::crud,
-    state::{Server, asked_to_end},
+    state::{Server, shutdown_requested},
     wire::{ContainerState, Containers},
 };
 use kept::KeptLog;
 pub(crate) use kept::owner;
 use query::{AGENT, Format, LineId, LogQuery, Wanted};
 
-/// How often a Pod that prepares is looked at.
+/// Poll interval of a Pod whose container has not started.
 const PREPARING: Duration = Duration::from_secs(1);
 /// Poll interval of a waiting Task. Its changes arrive by watch; this covers changes of the Pod alone.
 const WAITING: Duration = Duration::from_secs(15);
-/// How many lines of a plain log are passed on at once.
+/// Maximum number of lines in a chunk of a plain log.
 const CHUNK: usize = 256;
-/// More of a conversation than this is not read at once, in bytes.
+/// Maximum size of a conversation, in bytes.
 const LONGEST_CONVERSATION: usize = 16 << 20;
-/// Whether all of a plain log is there.
+/// Response header: whether the plain log is complete.
 const COMPLETE: &str = "x-kubeopencode-log-complete";
 
-/// Lines of a log. One without a place is no line of the container.
+/// Lines of a log. A line without a position was not written by the container.
 type Lines = BoxStream<'static, io::Result<(Option<Position>, Line)>>;
 
 /// Routes under `/api/v1`.
@@ -188,7 +188,7 @@ fn follow(
         let key = Key::of(&task);
         let mut changes = server.caches.feed.listen(None).receiver;
         let mut ending = server.ending.clone();
-        let mut said = Said::default();
+        let mut notices = SentNotices::default();
         let mut reader = Reader { run: wanted.run.unwrap_or_else(|| epoch(&task)), last: None };
         reader.last = known.filter(|known| known.run == reader.run).map(|known| known.place);
         loop {
@@ -203,7 +203,7 @@ fn follow(
                     break;
                 }
             };
-            if let Some(event) = said.status(&task, pod.as_ref()) {
+            if let Some(event) = notices.status(&task, pod.as_ref()) {
                 yield event;
             }
             let over = is_over(&task, run);
@@ -230,11 +230,11 @@ fn follow(
                             Some(Err(_)) => break false,
                             None => break true,
                         },
-                        () = asked_to_end(&mut ending) => return,
+                        () = shutdown_requested(&mut ending) => return,
                     }
                 },
                 Ok(None) if over => yield info(&no_log(&task, pod.as_ref())),
-                Ok(None) => if let Some(event) = said.waiting(&task, pod.as_ref(), &wanted.container) {
+                Ok(None) => if let Some(event) = notices.waiting(&task, pod.as_ref(), &wanted.container) {
                     yield event;
                 },
                 Err(error) => yield message(&json!({ "type": "error", "message": error.message })),
@@ -263,7 +263,7 @@ fn follow(
             tokio::select! {
                 () = changed(&mut changes, &key) => {}
                 () = sleep(pause) => {}
-                () = asked_to_end(&mut ending) => return,
+                () = shutdown_requested(&mut ending) => return,
             }
             task = latest(&server, &key, task);
         }
@@ -295,7 +295,7 @@ async fn changed(changes: &mut broadcast::Receiver<Arc<Published>>, key: &Key) {
     }
 }
 
-/// The position of a client in a log.
+/// The position of a client in the log of a run.
 #[derive(Debug)]
 struct Reader {
     run: i64,
@@ -303,7 +303,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// A line, which the client has from now on.
+    /// The event for a line. Advances the position.
     fn event(&mut self, place: Option<Position>, line: &Line) -> Event {
         let shown = record::visible(&line.text);
         let mut line = json!({ "type": "log", "content": format!("{}\n", String::from_utf8_lossy(&shown)) });
@@ -316,12 +316,12 @@ impl Reader {
 
 /// Notices already sent, so that each is sent once.
 #[derive(Debug, Default)]
-struct Said {
+struct SentNotices {
     status: Option<Value>,
     waiting: Option<String>,
 }
 
-impl Said {
+impl SentNotices {
     fn status(&mut self, task: &Task, pod: Option<&Pod>) -> Option<Event> {
         let mut now = json!({ "type": "status", "phase": format!("{:?}", phase(task)) });
         if let Some(pod) = pod {
@@ -355,7 +355,7 @@ impl Said {
     }
 }
 
-/// Why a run that is over has no log, as a sentence.
+/// A sentence about why a finished run has no log.
 fn no_log(task: &Task, pod: Option<&Pod>) -> String {
     let status = task.status.as_ref();
     if pod.is_none() && status.is_some_and(|status| status.start_time.is_some()) {
@@ -381,7 +381,7 @@ fn phase(task: &Task) -> TaskPhase {
     task.status.as_ref().and_then(|status| status.phase).unwrap_or_default()
 }
 
-/// Whether nothing more comes of a run.
+/// Whether the run has finished, or a later run has started.
 fn is_over(task: &Task, run: i64) -> bool {
     phase(task).is_finished() || run < epoch(task)
 }

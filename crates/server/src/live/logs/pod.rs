@@ -13,7 +13,7 @@ use crate::{
     wire::ContainerState,
 };
 
-/// The Pod of a run, if it is there and belongs to the Task.
+/// The Pod of a run, if it exists and belongs to the Task.
 pub(super) async fn of_run(pods: &Api<Pod>, task: &Task, run: i64) -> Answer<Option<Pod>> {
     let status = task.status.as_ref();
     let name = if run == epoch(task) {
@@ -92,7 +92,7 @@ pub(super) fn find(pod: &Pod, container: &str) -> Answer<()> {
 pub(super) fn states(pod: &Pod) -> Vec<ContainerState> {
     let one = |(init, status): (bool, &ContainerStatus)| {
         let state = status.state.clone().unwrap_or_default();
-        let word = match (&state.running, &state.terminated) {
+        let state_name = match (&state.running, &state.terminated) {
             (Some(_), _) => "running",
             (None, Some(_)) => "terminated",
             (None, None) => "waiting",
@@ -100,7 +100,7 @@ pub(super) fn states(pod: &Pod) -> Vec<ContainerState> {
         ContainerState {
             name: status.name.clone(),
             init,
-            state: word.to_owned(),
+            state: state_name.to_owned(),
             exit_code: state.terminated.map(|ended| ended.exit_code),
         }
     };

@@ -11,9 +11,9 @@ use crate::{
     wire::duration,
 };
 
-/// The container in which the agent works, and whose log is kept.
+/// The container in which the agent works; its log is archived.
 pub(super) const AGENT: &str = "agent";
-/// Most lines that `tail` asks for.
+/// Maximum value of `tail`.
 const LONGEST_TAIL: i64 = 1_000_000;
 
 /// Which lines of which log.
@@ -94,7 +94,7 @@ impl Wanted {
             follow: self.follow,
             timestamps: true,
             since_time: last.map(|last| last.time).or(self.since).map(whole_second),
-            // A client that reconnects wants every line since.
+            // A client that reconnects needs every line since.
             tail_lines: self.tail.filter(|_| last.is_none()),
             ..LogParams::default()
         }
@@ -107,8 +107,8 @@ impl Wanted {
     }
 }
 
-/// The whole second before a moment: the Kubernetes API knows no finer ones, and kube would round up, past lines that
-/// are wanted.
+/// The start of the second: the Kubernetes API has no finer resolution, and kube would round up, past lines that are
+/// needed.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_nanosecond().div_euclid(1_000_000_000).try_into().unwrap_or_default())
         .unwrap_or(time)
