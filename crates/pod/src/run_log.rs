@@ -1,5 +1,4 @@
-//! The log of a run: readable lines that carry what they stand for, or the JSON lines of
-//! `opencode run --format json`.
+//! The log of a run: readable lines with records of their content, or the JSON lines of `opencode run --format json`.
 
 use std::io::Write;
 
