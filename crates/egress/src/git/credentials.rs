@@ -1,4 +1,4 @@
-//! Credentials for a repository, as its Secret has them.
+//! Credentials for a repository, from its Secret.
 
 /// A token service ignores the user but refuses an empty one.
 const TOKEN_USER: &str = "x-access-token";
@@ -17,7 +17,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// User and password for https. Many Secrets are created from files, with a line end that belongs to neither.
+    /// User and password for https. Many Secrets are created from files and end with a line end that is not part of the
+    /// value.
     pub fn login(&self) -> Option<(&str, &str)> {
         let password = self.password.as_deref()?.trim_end();
         Some((self.username.as_deref().unwrap_or(TOKEN_USER).trim_end(), password))
