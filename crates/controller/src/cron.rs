@@ -1,4 +1,4 @@
-//! CronTasks: create Tasks by the clock.
+//! CronTasks: create Tasks on a schedule.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,12 +17,12 @@ use serde_json::json;
 
 use crate::shared::{Shared, apply::controller_uid, instant, now};
 
-/// Which Tasks each CronTask owns, so that a pass looks at no others.
+/// The Tasks of each CronTask, so that a pass does not scan all Tasks.
 #[derive(Debug, Default)]
 pub struct Children(Mutex<HashMap<Key, BTreeSet<Key>>>);
 
 impl Children {
-    /// A Task changed. Returns the CronTask that owns it.
+    /// Records a change of a Task. Returns the CronTask that owns it.
     pub fn observe(&self, change: &Change<'_, Task>) -> Option<Key> {
         let owners = change.last()?.metadata.owner_references.as_ref()?;
         let owner = owners.iter().find(|owner| owner.kind == "CronTask" && owner.controller == Some(true))?;
@@ -45,7 +45,8 @@ impl Children {
     }
 }
 
-/// One pass over a CronTask. The plan is carried out in the order of its fields; if a step fails, it is planned anew.
+/// Reconciles one CronTask. The plan is executed in the order of its fields; if a step fails, the next pass plans
+/// again.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let cron = match shared.cache.crons.get(key) {
         None => return Ok(Next::Wait),
@@ -66,7 +67,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let mut plan = cron::plan(&cron, &known, now());
     let tasks = shared.api::<Task>(&key.namespace);
     if plan.refusal.is_some() {
-        // A refusal is final, and the cache of Tasks may lag behind.
+        // A refusal is final, and the cache of Tasks may be behind.
         known.clear();
         for child in &children {
             known.extend(tasks.get_opt(&child.name).await?.as_ref().and_then(of_ours));
@@ -91,13 +92,13 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     if let Some(task) = create {
         let made = match tasks.create(&PostParams::default(), &task).await {
             Ok(made) => Some(made),
-            // An earlier pass made it and could not say so.
+            // An earlier pass created it and could not write the status.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => None,
             Err(error) => {
                 shared.telemetry.events.warning(&*cron, reasons::TASK_NOT_CREATED, error.to_string());
                 if let kube::Error::Api(answer) = &error {
                     let status = cron::refused(&cron, &known, &answer.message, now());
-                    say(shared, key, &cron, &status).await?;
+                    write_status_of(shared, key, &cron, &status).await?;
                 }
                 return Err(error);
             }
@@ -107,7 +108,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
             shared.learn_task(made);
         }
     }
-    say(shared, key, &cron, &status).await?;
+    write_status_of(shared, key, &cron, &status).await?;
     if clear_trigger && !set_trigger(shared, key, &cron, None).await? {
         return Ok(Next::Retry);
     }
@@ -117,8 +118,8 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     Ok(next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
 }
 
-/// Writes into the trigger when it was seen, or removes it. Returns whether it was unchanged since `cron` was read:
-/// a second trigger must not be lost.
+/// Writes the time at which the trigger was seen into the trigger, or removes the trigger. Returns whether it was
+/// unchanged since `cron` was read: a second trigger must not be lost.
 async fn set_trigger(
     shared: &Shared,
     key: &Key,
@@ -144,7 +145,12 @@ async fn set_trigger(
     }
 }
 
-async fn say(shared: &Shared, key: &Key, cron: &CronTask, status: &CronTaskStatus) -> Result<(), kube::Error> {
+async fn write_status_of(
+    shared: &Shared,
+    key: &Key,
+    cron: &CronTask,
+    status: &CronTaskStatus,
+) -> Result<(), kube::Error> {
     let before = cron.status.clone().unwrap_or_default();
     if let Some(written) = shared.write_status::<CronTask>(key, &before, status, None).await? {
         shared.cache.crons.insert_written(written);

@@ -1,22 +1,22 @@
 //! # The controllers
 //!
-//! A thin shell: [`observe`] keeps caches of the cluster and work queues, and each reconciler fetches, asks `domain`,
-//! applies and reports. It decides nothing itself. `watches` queues what is to be reconciled when an object changes,
+//! A thin shell: [`observe`] keeps caches of the cluster and work queues; each reconciler fetches, asks `domain`,
+//! applies and reports. It decides nothing itself. `watches` queues the objects to reconcile when an object changes,
 //! `workers` runs the reconcilers.
 //!
-//! | module | what it keeps true |
+//! | module | what it ensures |
 //! |---|---|
 //! | [`task`] | admitted Tasks have one Pod, ended ones a final status |
 //! | [`agent`] | an Agent has its Deployment, Service, claims, contexts and password |
-//! | [`agent::template`] | an AgentTemplate says whether it can be used, and by how many it is |
-//! | [`cron`] | Tasks are created by the clock |
-//! | [`registry`] | a catalogue says which of its assets are there |
-//! | [`config`] | the platform is as KubeOpenCodeConfig says |
+//! | [`agent::template`] | the status of an AgentTemplate reports whether it is valid and how many Agents use it |
+//! | [`cron`] | Tasks are created on a schedule |
+//! | [`registry`] | the status of a Registry reports which of its assets exist |
+//! | [`config`] | the settings of KubeOpenCodeConfig are in use |
 //! | [`lookup`] | digests, commits and versions are looked up outside the cluster |
-//! | [`logs`] | what Tasks print outlives their Pods, and goes with the Tasks |
+//! | [`logs`] | logs of Tasks outlive their Pods, and are deleted with the Tasks |
 //!
-//! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision a target at a time), I5
-//! (one final write), I6 (nothing is written that is so already), I9 (what cannot be read affects only itself).
+//! Invariants: I1 and I2 (name and owner of a Pod, claim on the version seen), I3 (one decision per target at a time),
+//! I5 (one final write), I6 (no write without a difference), I9 (an unreadable object affects only itself).
 
 pub mod agent;
 pub mod config;
@@ -48,38 +48,36 @@ use store::Archive;
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// How to run.
+/// Options of [`run`].
 #[derive(Clone)]
 pub struct Options {
-    /// Where to serve metrics and health; nowhere inside a process that has a server of its own.
+    /// Addresses for metrics and health; `None` in a process that has a server of its own.
     pub listen: Option<http::Addresses>,
     /// Namespace of the leader lease; without one, this process assumes that it is alone.
     pub lease_namespace: Option<String>,
-    /// Tasks that are worked on at once.
+    /// Tasks that are reconciled concurrently.
     pub concurrency: usize,
-    /// Looks up an environment variable.
     pub environment: Environment,
-    /// Where logs are kept; without one they go with their Pods.
+    /// Where logs are archived; without an archive they are lost with their Pods.
     pub log_archive: Option<Arc<dyn Archive>>,
 }
 
 /// Why the controllers ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address cannot be served.
+    /// An address cannot be bound.
     #[error("{0}")]
     Listen(#[from] io::Error),
-    /// The lease was lost.
     #[error("another process leads now; this one ends, so that it can start afresh")]
     LeaseLost,
 }
 
-/// How long running passes have to end when the process is asked to.
+/// How long running passes have to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs the controllers until `stop` is ready, or until the lease is lost.
 ///
-/// The client may speak to a cluster or to an API server in this very process.
+/// The client may talk to a cluster or to an API server in the same process.
 pub async fn run(
     client: Client,
     options: Options,
@@ -95,7 +93,7 @@ pub async fn run(
     let identity = identity(&options.environment);
     let (events, events_left) = Events::start(client.clone(), fence.clone(), identity.clone());
     let (traces, traces_left) = Traces::start();
-    // The first caller sets the provider of the process; kube sets the same.
+    // The first call sets the provider of the process; kube sets the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let environment = options.environment.clone();
     let archive = options.log_archive;
@@ -108,13 +106,13 @@ pub async fn run(
 
     let mut followed = JoinSet::new();
     watches::follow_all(&shared, &unfenced, &mut followed);
-    let mut parts = watches::follow_parts(&shared, &unfenced, &mut followed);
+    let mut dependencies = watches::follow_dependencies(&shared, &unfenced, &mut followed);
     tokio::pin!(stop);
     tokio::select! {
         () = async {
             watches::all_complete(&shared).await;
-            for complete in &mut parts {
-                // The sender lives in the watch.
+            for complete in &mut dependencies {
+                // The watch owns the sender.
                 let _ = complete.wait_for(|complete| *complete).await;
             }
         } => {}
@@ -159,7 +157,7 @@ pub async fn run(
         tokio::join!(events_left.drain(), traces_left.drain());
     };
     tokio::pin!(finish);
-    // The lease is kept until the last event is written.
+    // The lease is held until the last event is written.
     let led_to_the_end = asked_to_end
         && tokio::select! {
             () = &mut finish => true,
@@ -176,7 +174,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Who we are: the Pod's name, or the machine's and a number.
+/// Identity of this process: the Pod's name, or host name and process id.
 fn identity(environment: &Environment) -> String {
     environment("POD_NAME")
         .or_else(|| environment("HOSTNAME").map(|host| format!("{host}-{}", std::process::id())))

@@ -23,14 +23,14 @@ use crate::{
     shared::{Shared, instant, now},
 };
 
-/// How often assets are looked at unless the Registry says otherwise.
+/// Default interval of the checks.
 const INTERVAL: Duration = Duration::from_mins(10);
-/// npm's own variable: where packages are unless the Registry says otherwise.
+/// npm's own variable: the default npm registry.
 const NPM: &str = "npm_config_registry";
-/// Assets that are looked at at once.
+/// Assets that are checked concurrently.
 const AT_ONCE: usize = 10;
 
-/// One pass over a Registry.
+/// Reconciles one Registry.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let registry = match shared.cache.registries.get(key) {
         None => return Ok(Next::Wait),
@@ -48,7 +48,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     if let Some(due) = due
         && now() < due
     {
-        // Our own status write, or a touch: the assets were looked at already.
+        // Our own status write, or a change without effect: the assets were checked already.
         return Ok(Next::At(instant(due)));
     }
     let after = look(shared, key, &registry).await;
@@ -58,7 +58,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     Ok(next_look(&after, interval).map_or(Next::Wait, |at| Next::At(instant(at))))
 }
 
-/// When assets are checked again. Without assets there is nothing to check until one is added.
+/// When assets are checked again; `None` without assets.
 fn next_look(status: &RegistryStatus, interval: SignedDuration) -> Option<Timestamp> {
     let images = status.images.iter().flatten().map(|asset| &asset.last_checked);
     let skills = status.skills.iter().flatten().map(|asset| &asset.last_checked);
@@ -126,7 +126,7 @@ fn summarise(
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let ready = phases.iter().filter(|phase| **phase == AssetPhase::Ready).count();
     let mut conditions = registry.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
-    // It could not be read before.
+    // An earlier version of the Registry could not be read.
     status::remove(&mut conditions, types::ACCEPTED);
     let (holds, reason, message) = match (ready, phases.len()) {
         (_, 0) => (true, reasons::EMPTY, "the Registry lists nothing".to_owned()),
@@ -182,7 +182,7 @@ async fn image_login(shared: &Shared, key: &Key, secret: Option<&String>, image:
     Ok(image.login_key(auths.keys().map(String::as_str)).map(|key| login_of(&auths[key])))
 }
 
-/// A login as kubectl writes it, or, as Docker does, in one encoded word.
+/// A login as kubectl writes it, or as Docker does, in base64.
 fn login_of(entry: &Value) -> Login {
     let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
     let login = Login { username: text("username"), password: text("password") };

@@ -102,9 +102,13 @@ where
     watches.spawn(cache.follow(client.clone(), ours, |_| (), move |change| owner_changed(&agents, change)));
 }
 
-/// Watches the kinds that Agents use or Tasks wait for, and that others own. Each receiver becomes `true` when the first
-/// list of its kind is complete.
-pub fn follow_parts(shared: &Arc<Shared>, client: &Client, watches: &mut JoinSet<()>) -> Vec<signal::Receiver<bool>> {
+/// Watches referenced kinds, which other controllers own. Each receiver becomes `true` when the first list of its kind
+/// is complete.
+pub fn follow_dependencies(
+    shared: &Arc<Shared>,
+    client: &Client,
+    watches: &mut JoinSet<()>,
+) -> Vec<signal::Receiver<bool>> {
     let kinds = [
         ApiResource::erase::<Secret>(&()),
         ApiResource::erase::<ConfigMap>(&()),
@@ -162,14 +166,14 @@ fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
         shared.work.tasks.add(change.key.clone());
         return;
     };
-    // A Task that waits is reconciled when a decision about it was made, not before.
+    // A waiting Task is reconciled after a decision about it, not before.
     let waits = matches!(Stage::of(task), Stage::Waiting { .. });
     if !waits || stop_requested(task) || joins_later(task, now()).is_some() {
         shared.work.tasks.add(change.key.clone());
     }
 }
 
-/// The Task that a change removed. Another one of its name may exist by now.
+/// The deleted Task, if the change is a deletion. A new Task of its name may exist already.
 fn gone<'a>(change: &'a Change<'_, Task>) -> Option<&'a Task> {
     let was = change.was()?;
     let replaced = change.object().is_some_and(|now| now.metadata.uid != was.metadata.uid);
@@ -184,8 +188,10 @@ fn pod_changed(shared: &Shared, change: &Change<'_, Pod>) {
     let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else {
         // The Deployment covers most changes. A failing container shows only in the Pod, and is reported only if it
         // changed.
-        let said = |pod: Option<&Pod>| pod.and_then(rollout::complaint);
-        if let Some(agent) = agent::server::agent_of(pod).filter(|_| said(change.was()) != said(change.object())) {
+        let complaint = |pod: Option<&Pod>| pod.and_then(rollout::complaint);
+        if let Some(agent) =
+            agent::server::agent_of(pod).filter(|_| complaint(change.was()) != complaint(change.object()))
+        {
             shared.work.agents.add(Key::new(&change.key.namespace, agent));
         }
         return;
@@ -206,7 +212,7 @@ fn pod_changed(shared: &Shared, change: &Change<'_, Pod>) {
     }
 }
 
-/// An object that an Agent owns changed: queues the Agent.
+/// Queues the Agent that owns the changed object.
 fn owner_changed<K: Resource>(agents: &Queue<Key>, change: &Change<'_, K>) {
     let owners = change.last().and_then(|object| object.meta().owner_references.as_ref());
     for owner in owners.into_iter().flatten().filter(|owner| owner.kind == "Agent") {

@@ -65,7 +65,6 @@ pub fn work_all(shared: &Arc<Shared>, concurrency: usize, stop: &signal::Receive
     workers
 }
 
-/// A pass that failed.
 struct Failure {
     reason: String,
     error: String,

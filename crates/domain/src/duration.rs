@@ -1,4 +1,4 @@
-//! Spans of time: added without overflow, and in words.
+//! Durations: addition without overflow, and text for people.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ pub(crate) fn later(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// As jiff's type; what does not fit is for ever.
+/// As jiff's type. A longer duration becomes the maximum.
 pub(crate) fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
-/// As people write it: `1h 30m`.
+/// Text for people: `1h 30m`.
 pub(crate) fn spoken(span: Duration) -> String {
     format!("{:#}", signed(span))
 }

@@ -1,8 +1,8 @@
-//! Leader election: what a controller does with the lease.
+//! Leader election: the next step of a controller, from the lease record.
 //!
 //! No clock is compared with that of another machine. A lease is free when its record did not change for its duration,
-//! by the observer's own clock. A process that lost the lease must exit, even if the lease is free again: another process
-//! may have led in the meantime, so its in-memory state may be stale.
+//! by the observer's own clock. A process that lost the lease must exit, even if the lease is free again: another
+//! process may have led in the meantime, so its in-memory state may be stale.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,6 @@ impl Contender {
         Self { identity: identity.into(), held: false, seen: None }
     }
 
-    /// Its name in the record.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -49,13 +48,12 @@ impl Contender {
         self.held = true;
     }
 
-    /// Whether it ever held the lease.
     pub fn has_held(&self) -> bool {
         self.held
     }
 
-    /// The next step for a lease record that was just read. Our own name in it, before we held it, belongs to a previous
-    /// process of the same name, which is gone.
+    /// The next step for a lease record that was just read. Our own name in it, before we held it, belongs to a
+    /// previous process of the same name, which is gone.
     pub fn decide(&mut self, record: Option<&LeaseSpec>, now: Instant) -> Move {
         let record = record.filter(|record| record.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty()));
         let ours = record.is_some_and(|record| record.holder_identity.as_ref() == Some(&self.identity));
@@ -110,7 +108,7 @@ mod tests {
         Lost,
     }
 
-    /// Looks of one process, which is named `me`: at which second, what it finds, what it does.
+    /// Reads of one process, which is named `me`: the second, the record, the expected step.
     #[track_caller]
     fn check(looks: &[(u64, Option<LeaseSpec>, Then)]) {
         let start = Instant::now();

@@ -4,14 +4,14 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`run`] | who starts when and with which settings, what a run waits for, how it ended |
+//! | [`run`] | which Task starts when and with which settings, what a run waits for, how it ended |
 //! | [`workload`] | the Pod of a run, the Deployment of an Agent, their volumes, contexts and environment |
 //! | [`agent`] | template merge, roll-outs, standby, share links, claims, followed repositories |
-//! | [`cron`] | when a CronTask is due and what happens then |
+//! | [`cron`] | when a CronTask is due and which Tasks it creates |
 //! | [`explain`] | why a Task or an Agent is in its state, and what to do next |
 //! | [`opencode`] | OpenCode's configuration, compiled from specs |
-//! | [`contract`] | what controller and Pod agree on: variables, paths, the report, log records |
-//! | [`registry`] | what answers of image registries, Git servers and npm mean |
+//! | [`contract`] | the interface between controller and Pod: variables, paths, the report, log records |
+//! | [`registry`] | the meaning of answers of image registries, Git servers and npm |
 //! | [`platform`], [`references`], [`lease`], [`status`] | platform settings, cross-namespace rules, leadership, conditions |
 //!
 //! Invariants:

@@ -17,12 +17,11 @@ use api::{
 
 use crate::{contract::environment, run::origin::Origin};
 
-/// The platform as the decisions see it.
+/// The resolved settings of the platform.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
     /// Image of our own helpers.
     pub system_image: String,
-    /// When nodes pull it.
     pub system_image_pull_policy: ImagePullPolicy,
     /// Image that copies OpenCode to `/tools`, unless an Agent or template names one.
     pub agent_image: String,
@@ -34,7 +33,7 @@ pub struct Platform {
     pub cluster_domain: String,
     /// Proxy of Pods whose Agent or template sets none.
     pub proxy: Option<Proxy>,
-    /// Traces of runs.
+    /// Export of traces; `None` without a collector.
     pub open_telemetry: Option<OpenTelemetry>,
     /// When finished Tasks are deleted.
     pub cleanup: Cleanup,
@@ -42,7 +41,7 @@ pub struct Platform {
     pub reference_grace_period: Duration,
     /// From admission to the start of the task container.
     pub startup_timeout: Duration,
-    /// A run without any event for this long ends.
+    /// A run without an event for this long is stopped.
     pub stall_timeout: Duration,
     /// Workspace of runs that set none.
     pub workspace: Option<Workspace>,
@@ -54,8 +53,7 @@ pub struct Platform {
     pub network_policy: Option<NetworkPolicy>,
     /// How servers in Pods listen and are reached.
     pub addressing: Addressing,
-    /// Which of these come from the configuration or the environment, by the name of the setting. What is not listed
-    /// is built in.
+    /// Settings that come from the configuration or the environment, by name. All others are built in.
     pub origins: BTreeMap<&'static str, Origin>,
 }
 
@@ -128,13 +126,13 @@ impl Platform {
         }
     }
 
-    /// Where the platform's value of a setting comes from.
+    /// Origin of a setting.
     pub fn origin(&self, setting: &str) -> Origin {
         self.origins.get(setting).cloned().unwrap_or(Origin::BuiltIn)
     }
 }
 
-/// Chooses each setting and remembers where it came from.
+/// Chooses each setting and records its origin.
 struct Sources<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     origins: BTreeMap<&'static str, Origin>,

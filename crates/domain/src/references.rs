@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use api::refs::{AllowedNamespaces, NamespacesFrom};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Whether an object of `target` namespace, which allows `allowed`, may be referred to from namespace `from`, whose
-/// labels are `labels`. Its own namespace always may.
+/// Whether namespace `from` with the labels `labels` may refer to an object of namespace `target` that allows
+/// `allowed`. An object may always be used in its own namespace.
 pub fn may_refer(
     from: &str,
     labels: &BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub fn may_refer(
     }
 }
 
-/// Whether `labels` satisfy a selector. An empty selector matches everything, as everywhere in Kubernetes.
+/// Whether `labels` match a selector. An empty selector matches everything, as in Kubernetes.
 fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let exact = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     exact && selector.match_expressions.iter().flatten().all(|requirement| satisfied(requirement, labels))

@@ -83,7 +83,6 @@ pub(crate) fn task_on_agent(agent: ResolvedAgent) -> ResolvedTask {
     ResolvedTask { target, ..task(agent) }
 }
 
-/// Parses YAML.
 pub(crate) fn from_json<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).expect("a test's own value")
 }

@@ -1,18 +1,14 @@
-//! Conditions, and whether two statuses say the same.
+//! Conditions, and comparison of statuses.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The three values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
-    /// It holds.
     True,
-    /// It does not.
     False,
-    /// Unknown.
     Unknown,
 }
 
@@ -33,7 +29,7 @@ impl From<bool> for Truth {
     }
 }
 
-/// Sets the condition of a type. Its transition time moves only when its truth changes, not with reason or message.
+/// Sets the condition of a type. The transition time changes only with the truth, not with reason or message.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: &str,
@@ -74,7 +70,7 @@ pub fn holds(conditions: Option<&[Condition]>, kind: &str) -> bool {
     conditions.and_then(|conditions| find(conditions, kind)).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether two statuses say the same: everything is equal except transition times and the order of conditions.
+/// Whether two statuses are equal except for transition times and the order of conditions.
 pub fn same_ignoring_times<S: Serialize>(a: &S, b: &S) -> bool {
     comparable(a) == comparable(b)
 }

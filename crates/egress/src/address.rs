@@ -1,8 +1,8 @@
 //! Address policy: which addresses may be reached for a user.
 //!
 //! A link-local address, such as the metadata service of a cloud with its credentials, is never what a user means.
-//! [`check_url`] checks addresses that are written in a URL, [`PolicyResolver`] the addresses that a name resolves to, and
-//! [`redirects`] the targets of redirects.
+//! [`check_url`] checks addresses that are written in a URL, [`PolicyResolver`] the addresses that a name resolves to,
+//! and [`redirects`] the targets of redirects.
 
 use std::{
     error::Error,
@@ -125,22 +125,10 @@ pub async fn check_host(host: &str, loopback: Loopback) -> Result<(), Refused> {
 pub enum RefusedTarget {
     /// A name with a refused address.
     #[error("{name} resolves to {address}, which {refused}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The refused address.
-        address: IpAddr,
-        /// Why the address is refused.
-        refused: Refused,
-    },
+    Name { name: String, address: IpAddr, refused: Refused },
     /// A redirect to a refused address.
     #[error("it redirects to {host}, which {refused}")]
-    Redirect {
-        /// The address.
-        host: String,
-        /// Why the address is refused.
-        refused: Refused,
-    },
+    Redirect { host: String, refused: Refused },
 }
 
 impl RefusedTarget {
@@ -168,8 +156,8 @@ pub(crate) fn redirects(loopback: Loopback) -> redirect::Policy {
     })
 }
 
-/// A resolver that returns only allowed addresses. A name with one refused address is refused altogether: a second
-/// look-up could return another of its addresses.
+/// A resolver that returns only allowed addresses. A name with one refused address is refused: a second look-up could
+/// return another of its addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PolicyResolver(pub(crate) Loopback);
 

@@ -1,11 +1,11 @@
 //! Certificate authorities: the system's and those of a `caBundle`.
 //!
-//! We read the system's bundle ourselves: the attach image holds only our binary, and TLS libraries refuse to start on a
-//! machine without certificates, even if only plain http is used.
+//! The system's bundle is read here: the attach image contains only our binary, and TLS libraries fail on a machine
+//! without certificates, even for plain http.
 
 use std::path::{Path, PathBuf};
 
-/// Where distributions keep the bundle.
+/// Paths of the system's bundle in common distributions.
 const SYSTEM_BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,24 +23,15 @@ pub struct Authorities {
     pub custom: Option<PathBuf>,
 }
 
-/// Certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
     /// A file cannot be read.
     #[error("the CA certificates {path:?} cannot be read: {source}; check caBundle")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why reading failed.
-        source: std::io::Error,
-    },
-    /// A file holds no PEM certificates.
+    Read { path: PathBuf, source: std::io::Error },
+    /// A file contains no PEM certificates.
     #[error("the CA certificates {path:?} are not PEM certificates; check caBundle")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The TLS library refused to start.
+    Parse { path: PathBuf },
+    /// The TLS library failed to start.
     #[error("the HTTP client cannot be created: {0}")]
     Client(#[from] reqwest::Error),
 }
@@ -64,7 +55,8 @@ impl Authorities {
         Ok(pem)
     }
 
-    /// A builder of HTTP clients that trust them and follow no redirects. It has no address policy; see [`crate::guard`].
+    /// A builder of HTTP clients that trust these certificates and follow no redirects. It has no address policy; see
+    /// [`crate::guard`].
     pub fn http_client(&self) -> Result<reqwest::ClientBuilder, AuthoritiesError> {
         let mut certificates = Vec::new();
         if let Some(system) = &self.system {

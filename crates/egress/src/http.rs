@@ -26,9 +26,9 @@ pub fn guard(builder: ClientBuilder, loopback: Loopback) -> ClientBuilder {
 /// Proxies and certificates for requests to the outside. The default follows the settings of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Proxy of http requests; direct when empty.
+    /// Proxy of http requests; `None` is direct.
     pub http_proxy: Option<String>,
-    /// Proxy of https requests; direct when empty.
+    /// Proxy of https requests; `None` is direct.
     pub https_proxy: Option<String>,
     /// Hosts that are reached without a proxy, separated by commas.
     pub no_proxy: String,
@@ -36,7 +36,7 @@ pub struct Route {
     pub authorities: Option<Vec<u8>>,
 }
 
-/// A route cannot be used. Without the value, which may hold credentials.
+/// A route is invalid. Without the value, which may contain credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} cannot be used")]
 pub struct RouteError(&'static str);
@@ -63,13 +63,13 @@ impl Route {
     }
 }
 
-/// Why a request or an answer broke off. Holds no URL and no credentials.
+/// Why a request or an answer failed. Contains no URL and no credentials.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TransferError {
-    /// The address policy.
+    /// The address policy refused the target.
     #[error(transparent)]
     Refused(RefusedTarget),
-    /// The client's time limit.
+    /// The time limit was exceeded.
     #[error("{0}")]
     TimedOut(String),
     /// No connection.
@@ -106,19 +106,19 @@ impl From<&reqwest::Error> for TransferError {
 /// Why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// It has more bytes than allowed.
+    /// The body has more bytes than allowed.
     #[error("the answer has more than {0} bytes")]
     TooLong(u64),
-    /// The connection.
+    /// The connection failed.
     #[error(transparent)]
     Transfer(TransferError),
-    /// The receiver of the bytes.
+    /// The receiver of the bytes failed.
     #[error(transparent)]
     Write(#[from] io::Error),
 }
 
-/// Passes the body of a response to `write`, piece by piece. Returns its length. `write` never gets more than `limit`
-/// bytes altogether.
+/// Passes the body of a response to `write`, in chunks. Returns its length. `write` never gets more than `limit` bytes
+/// in total.
 pub async fn read_body(
     response: Response,
     limit: u64,

@@ -1,8 +1,8 @@
-//! # Egress: how we reach the outside for a user
+//! # Egress: connections to the outside for a user
 //!
-//! Users name URLs, repositories, registries and proxies, and we connect to them in their place: from Pods (git-init,
-//! git-sync, url-fetch, plugin-init) and from the controller (look-ups of images, commits and packages). Everything that
-//! makes such a connection safe is in this crate, so that a fix lands once.
+//! Users name URLs, repositories, registries and proxies, and we connect to them on their behalf: from Pods (git-init,
+//! git-sync, url-fetch, plugin-init) and from the controller (look-ups of images, commits and packages). Everything
+//! that makes such a connection safe is in this crate, so that a fix is made once.
 //!
 //! | module | |
 //! |---|---|
@@ -15,12 +15,12 @@
 //!
 //! ## Invariants
 //!
-//! - HTTP clients, and the controller's look-ups over ssh, never reach a link-local or metadata address: not by a URL, a
-//!   DNS name or a redirect. git in a Pod connects by itself; the Pod's NetworkPolicy is its limit.
+//! - HTTP clients, and the controller's look-ups over ssh, never reach a link-local or metadata address: not by a URL,
+//!   a DNS name or a redirect. git in a Pod connects by itself; the Pod's NetworkPolicy is its limit.
 //! - Credentials are never in arguments, logs or errors (I7). git and ssh read them from files that only this user can
 //!   read, and that are deleted with [`Git`].
-//! - Every git command gets its environment from one function. git reads no configuration of the system or the user, runs
-//!   no hooks, asks no questions, speaks only allowed protocols and inherits only listed variables.
+//! - Every git command gets its environment from one function. git reads no configuration of the system or the user,
+//!   runs no hooks, asks no questions, speaks only allowed protocols and inherits only listed variables.
 //! - Every program and every answer has a limit of time and size. A program that exceeds it is killed with all its
 //!   children.
 

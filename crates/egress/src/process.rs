@@ -1,4 +1,4 @@
-//! Programs with limits: of time, and of what they may print.
+//! Runs programs with limits of time and output.
 
 use std::{
     io,
@@ -17,12 +17,10 @@ const MAX_STDOUT: usize = 64 << 20;
 /// How much of the end of standard error is kept.
 const MAX_STDERR: usize = 64 << 10;
 
-/// A program that has ended.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
     pub status: ExitStatus,
-    /// All of its standard output.
     pub stdout: Vec<u8>,
     /// The last 64 KiB of its standard error.
     pub stderr: Vec<u8>,
@@ -42,8 +40,8 @@ pub enum RunError {
     TooLong,
 }
 
-/// Runs a program without standard input, in a process group of its own, which is killed at the limit or when the future is
-/// dropped: git has helpers (ssh, remote-https), and npm has node.
+/// Runs a program without standard input, in a process group of its own, which is killed at the limit or when the
+/// future is dropped: git has helpers (ssh, remote-https), and npm has node.
 pub async fn run(command: &mut Command, limit: Duration) -> Result<Finished, RunError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
     let mut child = command.spawn()?;
@@ -67,7 +65,7 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>, most: usize) -> Result<V
     if bytes.len() > most { Err(RunError::TooLong) } else { Ok(bytes) }
 }
 
-/// Reads to the end, so that the program never waits for us, and keeps the last `most` bytes.
+/// Reads to the end, so that the program never blocks on output, and keeps the last `most` bytes.
 async fn read_tail(from: Option<impl AsyncRead + Unpin>, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let Some(mut from) = from else { return Ok(bytes) };
@@ -90,7 +88,7 @@ impl Group {
         Self(child.id())
     }
 
-    /// The program has ended by itself: its id may belong to another process soon.
+    /// Disarms the guard after the program ended: its id may soon belong to another process.
     fn ended(mut self) {
         self.0 = None;
     }

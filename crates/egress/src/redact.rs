@@ -1,16 +1,16 @@
-//! Texts without secrets, before they are logged, recorded or put into an error.
+//! Removes secrets from texts before they are logged, recorded or put into an error.
 
 use serde_json::Value;
 
 use crate::userinfo::{HIDDEN, hide_userinfo, percent_encode};
 
 /// Shorter values are not replaced: hiding every `a` or `1234` would destroy the text and protect nothing.
-const SHORTEST: usize = 6;
+const MIN_LENGTH: usize = 6;
 
-/// Holds secret values and hides them in any text.
+/// Secret values to hide in texts.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret that contains another one disappears whole.
+    /// Longest first, so that a secret that contains another one is hidden as a whole.
     secrets: Vec<String>,
 }
 
@@ -30,14 +30,14 @@ impl Redactor {
                 let escaped = percent_encode(&trimmed);
                 [trimmed, escaped]
             })
-            .filter(|secret| secret.len() >= SHORTEST)
+            .filter(|secret| secret.len() >= MIN_LENGTH)
             .collect();
         let mut redactor = Self { secrets };
         redactor.sort();
         redactor
     }
 
-    /// Hides the secrets of both.
+    /// Adds the secrets of `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.secrets.extend(other.secrets);

@@ -6,7 +6,7 @@ use reqwest::Url;
 /// Replaces a secret in a text.
 pub(crate) const HIDDEN: &str = "[redacted]";
 
-/// Everything that has a meaning in a URL's userinfo.
+/// Characters with a meaning in a URL's userinfo.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Escapes everything that has a meaning in a URL's userinfo.
@@ -28,7 +28,7 @@ pub fn take_userinfo(url: &mut Url) -> Option<(String, String)> {
     (!user.is_empty() || !password.is_empty()).then_some((user, password))
 }
 
-/// A URL as it may be shown: without credentials and without the query, which often holds a signature.
+/// A URL that may be shown: without credentials and without the query, which often contains a signature.
 pub fn printable(url: &Url) -> String {
     let mut url = url.clone();
     take_userinfo(&mut url);

@@ -15,7 +15,7 @@ use crate::{Error, Server};
 
 /// Limit of a request: enough for a server under load, short enough to notice a dead one.
 pub const REQUEST: Duration = Duration::from_secs(15);
-/// Limit of a request that hands over a prompt.
+/// Timeout of a request that sends a prompt.
 const PROMPT: Duration = Duration::from_secs(30);
 /// Limit of a request that returns a conversation or runs a command.
 const LONG: Duration = Duration::from_mins(1);
@@ -49,22 +49,19 @@ struct Agent {
     permission: Vec<Rule>,
 }
 
-/// The agent that receives requests without a name: `build`, or the first that is no subagent.
+/// The agent for requests without an agent name: `build`, or the first that is not a subagent.
 fn primary(all: &[Agent]) -> Option<&Agent> {
     let build = all.iter().find(|agent| agent.name == "build");
     build.or_else(|| all.iter().find(|agent| agent.mode != "subagent"))
 }
 
-/// What a session does.
+/// State of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Activity {
-    /// Nothing.
     Idle,
-    /// It works.
     Busy,
     /// It waits before it calls the model again.
     Retry {
-        /// Number of the attempt.
         attempt: u64,
         /// Why the last attempt failed.
         message: String,
@@ -93,7 +90,7 @@ pub enum Reply {
     Once,
     /// Allow this and similar calls for the rest of the session.
     Always,
-    /// Refuse. With a message the agent continues in another way, without one it stops.
+    /// Refuse the call. With a message the agent continues in another way, without one it stops.
     Reject(Option<String>),
 }
 
@@ -268,7 +265,7 @@ impl Client {
         self.query(&path_of(id, "/diff"), &[("messageID", message)]).await
     }
 
-    /// Hands a prompt over; the work continues in the server.
+    /// Sends a prompt; the work continues on the server.
     pub async fn prompt(&self, id: &str, body: &Value) -> Result<(), Error> {
         self.post(&path_of(id, "/prompt_async"), body, PROMPT).await.map(|_| ())
     }
@@ -282,13 +279,13 @@ impl Client {
         self.get("/agent", REQUEST).await
     }
 
-    /// Returns the agent that receives requests without a name.
+    /// Returns the agent for requests without an agent name.
     pub async fn default_agent(&self) -> Result<String, Error> {
         let found = primary(&self.agents().await?).map(|agent| agent.name.clone());
         found.ok_or_else(|| Error::NotFound("an agent that takes commands".to_owned()))
     }
 
-    /// Returns the permission rules of an agent; of the default agent without a name.
+    /// Returns the permission rules of an agent; `None` is the default agent.
     pub async fn rules(&self, agent: Option<&str>) -> Result<Vec<Rule>, Error> {
         let all = self.agents().await?;
         let found = match agent {
@@ -321,24 +318,24 @@ impl Client {
                 }
             }
         }
-        // A session that stays behind is untidy and nothing else.
+        // A session that cannot be deleted is harmless.
         let _ = self.delete(&session).await;
         result.map(|()| outputs)
     }
 
-    /// Returns the sessions that are not idle, with what they do.
+    /// Returns the state of all sessions that are not idle.
     pub async fn activities(&self) -> Result<BTreeMap<String, Activity>, Error> {
         let all: BTreeMap<String, Value> = self.get("/session/status", REQUEST).await?;
         let all = all.into_iter().map(|(id, status)| (id, Activity::read(&status)));
         Ok(all.filter(|(_, activity)| *activity != Activity::Idle).collect())
     }
 
-    /// Returns what a session does.
+    /// Returns the state of a session.
     pub async fn activity(&self, id: &str) -> Result<Activity, Error> {
         Ok(self.activities().await?.remove(id).unwrap_or(Activity::Idle))
     }
 
-    /// Stops the work of a session, with the tools it runs.
+    /// Aborts the work of a session and its running tools.
     pub async fn abort(&self, id: &str, limit: Duration) -> Result<(), Error> {
         self.post(&path_of(id, "/abort"), &json!({}), limit).await.map(|_| ())
     }
@@ -383,7 +380,7 @@ impl Client {
 
     /// Returns the names of the directories in a directory of the workspace; none if it does not exist.
     pub async fn directories(&self, path: &str) -> Result<Vec<String>, Error> {
-        // The server answers a missing directory with an error like any other, so each parent is listed first.
+        // The server answers a missing directory with an unspecific error, so each parent is listed first.
         let mut here = ".".to_owned();
         for part in path.split('/') {
             if !self.directories_in(&here).await?.iter().any(|name| name == part) {

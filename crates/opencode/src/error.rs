@@ -1,16 +1,15 @@
-//! Why a call failed.
+//! Errors of calls.
 
 use std::error::Error as _;
 
 use reqwest::Response;
 use serde_json::Value;
 
-/// Longest error text of a server that is repeated, in characters.
+/// Characters of a server's error message to quote.
 const MAX_MESSAGE: usize = 500;
 /// Size of an error response that is read, in bytes. The server belongs to the agent, which may send any amount.
 const MAX_BODY: usize = 64 << 10;
 
-/// A call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The HTTP client could not be created.
@@ -19,27 +18,26 @@ pub enum Error {
     /// The address is not a URL.
     #[error("`{0}` is not the URL of an OpenCode server")]
     Address(String),
-    /// The connection could not be made; nothing was sent.
+    /// The connection failed; nothing was sent.
     #[error("the OpenCode server cannot be reached: {0}")]
     Unreachable(String),
-    /// The request may have been received, but no answer came.
+    /// The request may have been received, but there was no answer.
     #[error("the OpenCode server does not answer: {0}")]
     NoAnswer(String),
-    /// 401.
+    /// Status 401.
     #[error("the OpenCode server rejects the password")]
     Unauthorized,
-    /// 404.
+    /// Status 404.
     #[error("not found: {0}")]
     NotFound(String),
     /// Another status.
     #[error("the OpenCode server answers HTTP {status}: {message}")]
     Status {
-        /// The HTTP status.
         status: u16,
         /// The server's error message, one line.
         message: String,
     },
-    /// The answer is not what OpenCode answers.
+    /// The answer is not from OpenCode.
     #[error("the address does not belong to an OpenCode server: {0}")]
     NotOpenCode(String),
 }

@@ -1,5 +1,5 @@
-//! The server's event stream: framing, and a reader that reconnects. The stream has no replay, so a reader
-//! also polls the state from time to time.
+//! The server's event stream: framing, and a reader that reconnects. The stream has no replay, so a reader also polls
+//! the state.
 
 use std::time::Duration;
 
@@ -11,30 +11,28 @@ use tokio::task::JoinHandle;
 
 use crate::{Client, Error};
 
-/// The server sends a heartbeat every 10 s; three missed ones are a dead connection.
+/// The server sends a heartbeat every 10 s; after three missed ones the connection counts as dead.
 const SILENCE: Duration = Duration::from_secs(30);
-/// The longest frame we keep; a longer one is dropped, since it could only be a huge tool output.
-const LONGEST_FRAME: usize = 32 << 20;
+/// Maximum length of a frame. A longer one is dropped; it could only be a huge tool output.
+const MAX_FRAME: usize = 32 << 20;
 
-/// One event.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Event {
     /// `session.idle`, `message.part.updated`, …
     #[serde(rename = "type")]
     pub kind: String,
-    /// Depends on the type.
+    /// Depends on `kind`.
     pub properties: Value,
 }
 
-/// What the reader sends.
+/// Output of [`follow`].
 #[derive(Debug)]
 pub enum Signal {
     /// The stream is open (again); events before this moment may be missing.
     Connected,
     /// An event.
     Event(Event),
-    /// The stream ended.
     Lost(Error),
 }
 
@@ -42,7 +40,7 @@ pub enum Signal {
 #[derive(Debug, Default)]
 pub struct Frames {
     pending: Vec<u8>,
-    /// How much of `pending` is known to hold no end of a frame.
+    /// Length of the part of `pending` without the end of a frame.
     scanned: usize,
     skipping: bool,
 }
@@ -71,7 +69,7 @@ impl Frames {
             }
         }
         self.scanned = self.pending.len();
-        if self.pending.len() > LONGEST_FRAME {
+        if self.pending.len() > MAX_FRAME {
             self.pending.clear();
             self.scanned = 0;
             self.skipping = true;
@@ -116,7 +114,7 @@ async fn read(client: &Client, sender: &mpsc::Sender<Signal>, wait: &mut Duratio
         };
         *wait = Duration::from_millis(200);
         for frame in frames.push(&piece) {
-            // An event that is not JSON is skipped; the next poll of the state makes up for it.
+            // An event that is not JSON is skipped; the next poll of the state compensates for that.
             let Ok(event) = serde_json::from_str::<Event>(&frame) else { continue };
             if sender.send(Signal::Event(event)).await.is_err() {
                 return Ok(());
@@ -150,7 +148,7 @@ mod tests {
         for _ in 0..40 {
             assert!(frames.push(&piece).is_empty());
         }
-        assert!(frames.pending.len() <= LONGEST_FRAME);
+        assert!(frames.pending.len() <= MAX_FRAME);
         assert_eq!(frames.push(b"\n\ndata: next\n\n"), ["next"]);
     }
 

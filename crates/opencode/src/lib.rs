@@ -1,8 +1,8 @@
 //! # The client of OpenCode's server
 //!
 //! One client for the helpers in Pods, the controller, the API server and the command line: sessions, messages, events,
-//! permissions and files of `opencode serve`. Facts measured with 1.18.33. Unknown fields and event types are ignored, so
-//! a newer server works as long as what is used here stays.
+//! permissions and files of `opencode serve`. Facts measured with 1.18.33. Unknown fields and event types are ignored,
+//! so a newer server works as long as what is used here stays.
 //!
 //! How a caller reaches the server differs, so the caller chooses the address ([`Server`]) and the HTTP client:
 //! [`direct`] for an address inside the cluster or the end of a tunnel, its own one if proxies and certificates matter.

@@ -1,4 +1,4 @@
-//! Where a server is, how to log in, and how to connect to it directly.
+//! Address and credentials of a server, and the client for direct connections.
 
 use std::{fmt, time::Duration};
 
@@ -9,17 +9,15 @@ use crate::Error;
 
 /// Time limit of a connection attempt.
 pub const CONNECT: Duration = Duration::from_secs(5);
-/// The user of OpenCode's server, unless it is configured otherwise.
+/// Default user of OpenCode's server.
 pub const USER: &str = "opencode";
 
-/// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Base URL.
     pub url: Url,
     /// User and password; `None` if the server has none.
     pub credentials: Option<Credentials>,
-    /// The directory on the server that sessions work in; `None` = the server's own.
+    /// Directory on the server in which sessions work; `None` is the server's own.
     pub directory: Option<String>,
 }
 
@@ -34,9 +32,7 @@ impl Server {
 /// User and password of a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user.
     pub username: String,
-    /// The password.
     pub password: String,
 }
 
@@ -58,8 +54,8 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// An HTTP client for servers inside the cluster or at the end of a tunnel: plain HTTP, no proxy, no redirects. It holds
-/// no certificates, so that the certificates of the system need not be loaded.
+/// An HTTP client for servers inside the cluster or at the end of a tunnel: plain HTTP, no proxy, no redirects. Without
+/// certificates, so those of the system are not loaded.
 pub fn direct() -> Result<reqwest::Client, Error> {
     // A second installation fails harmlessly: the same provider is there already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -6,7 +6,7 @@ use egress::Authorities;
 
 use crate::env::{self, Lookup};
 
-/// Reads which certificate files are trusted.
+/// Reads the paths of the trusted certificate files.
 pub fn from_env(env: Lookup<'_>) -> Authorities {
     let path = |name: &str| env::text(env, name).map(PathBuf::from);
     Authorities::new(path(env::SSL_CERT_FILE), path(env::CUSTOM_CA_CERT_PATH))

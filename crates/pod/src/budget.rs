@@ -1,6 +1,6 @@
 //! Counts the usage of a run against its budget.
 //!
-//! Steps of the model are counted when they end, those of subagents too where they are reported: a server reports them,
+//! A model step is counted when it ends. Steps of subagents are counted where they are reported: a server reports them,
 //! `opencode run` does not.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use domain::run::budget::{self, Allowance, Cost, Spent};
 
 use crate::env::{self, Lookup, SettingError};
 
-/// Reads the budget of a run.
+/// Reads the limits of a run.
 pub fn allowance(env: Lookup<'_>) -> Result<Allowance, SettingError> {
     let tokens = match env::text(env, env::BUDGET_MAX_TOKENS) {
         Some(_) => Some(env::number(env, env::BUDGET_MAX_TOKENS, 0)?),
@@ -32,25 +32,24 @@ pub fn allowance(env: Lookup<'_>) -> Result<Allowance, SettingError> {
 #[derive(Debug, Default)]
 pub struct Meter {
     allowance: Allowance,
-    /// Steps that were counted: the same one may be reported twice.
+    /// IDs of counted steps: a step may be reported twice.
     counted: HashSet<String>,
     usage: ReportedUsage,
-    /// The session's last step was the answer: the run is over, and nothing is left to stop.
+    /// The last step of the session was the answer: the run is over, and there is nothing to stop.
     answered: bool,
 }
 
 impl Meter {
-    /// Counts against what may be used.
     pub fn new(allowance: Allowance) -> Self {
         Self { allowance, ..Self::default() }
     }
 
-    /// Whether anything is limited.
+    /// Whether there is any limit.
     pub fn has_limits(&self) -> bool {
         self.allowance != Allowance::default()
     }
 
-    /// Counts a part. `own` means a part of the run's own session, not of a subagent's.
+    /// Counts a part. `own` is false for the parts of subagents.
     pub fn take(&mut self, part: &Part, own: bool) {
         if part.kind != "step-finish" || (!part.id.is_empty() && !self.counted.insert(part.id.clone())) {
             return;
@@ -61,16 +60,16 @@ impl Meter {
         }
     }
 
-    /// Why the run must end, if it goes on and has used all it may.
+    /// Why the run must be stopped; `None` if it is over or within its limits.
     pub fn exceeded(&self) -> Option<String> {
         if self.answered {
             return None;
         }
         let tokens = &self.usage.tokens;
         let tokens = tokens.input.saturating_add(tokens.output).saturating_add(tokens.reasoning);
-        // The sum is rounded, not each price: a thousand small answers are not for free.
+        // The sum is rounded, not each price: otherwise a thousand small answers would be free.
         let spent = Spent { tokens, cost: Cost::of(self.usage.cost) };
-        // Nothing is used before the first step, also of nothing.
+        // Before the first step nothing is used, even if the limit is zero.
         let used = self.allowance.used_up(spent).filter(|_| self.usage != ReportedUsage::default())?;
         Some(budget::stopped(&used))
     }
@@ -115,7 +114,7 @@ mod tests {
         check("1200", "", &[calls("a"), calls("b")], Some("used 1,200 of 1,200 tokens"));
         check("1000", "", &[calls("a"), calls("a")], None);
         check("1000", "", &[calls("a"), subagent("b")], Some("used 1,200 of 1,000 tokens"));
-        // What is finished is not stopped.
+        // A finished run is not stopped.
         check("1000", "", &[calls("a"), answer("b")], None);
         check("1000", "", &[calls("a"), answer("b"), subagent("c")], None);
         check("1000", "", &[answer("a"), calls("b")], Some("used 1,200 of 1,000 tokens"));

@@ -1,8 +1,8 @@
 //! context-init: writes the files and directories of the contexts before the agent starts.
 //!
-//! Files come from a mounted ConfigMap, one key or several keys that are joined (a ConfigMap holds 1 MiB, a context may
-//! be longer); directories are copied whole. A copy that fails stops the Pod: an agent without its prompt is worse than
-//! no agent.
+//! Files come from a mounted ConfigMap, from one key or from several that are joined (a ConfigMap holds 1 MiB, a
+//! context may be longer); directories are copied as a whole. A failed copy stops the Pod: an agent without its prompt
+//! is worse than no agent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,34 +16,28 @@ use crate::env::{self, Lookup, SettingError};
 use crate::place::{FileMode, PlaceError, Root, plain_names};
 use egress::{Authorities, AuthoritiesError};
 
-/// ConfigMaps are flat or a few levels deep; a deeper tree is a link that points at its own parent.
-const DEEPEST: usize = 32;
+/// ConfigMaps are flat or a few levels deep; a deeper tree contains a link to its own parent.
+const MAX_DEPTH: usize = 32;
 
-/// Settings of context-init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The workspace.
     pub workspace: PathBuf,
-    /// The mounted ConfigMap.
+    /// Mount of the ConfigMap.
     pub configmap: PathBuf,
-    /// Files to write.
     pub files: Vec<FileMapping>,
-    /// Directories to copy.
     pub directories: Vec<DirMapping>,
-    /// Directories that may be written beside the workspace; empty = the parents of the targets.
+    /// Directories outside of the workspace that may be written; empty = the parents of the targets.
     pub roots: Vec<PathBuf>,
-    /// Where our own program is copied to.
+    /// Path to which our own program is copied.
     pub copy_self_to: Option<PathBuf>,
-    /// Where every container sees our program anyway, so that a link is enough.
+    /// Path at which every container sees our program, so that a link is enough.
     pub shared_program: Option<PathBuf>,
-    /// Where the certificates are written as one file.
+    /// File that receives all certificates.
     pub combined_ca_bundle: Option<PathBuf>,
-    /// Trusted certificate authorities.
     pub authorities: Authorities,
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         Ok(Self {
             workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
@@ -61,85 +55,59 @@ impl Settings {
     }
 }
 
-/// Why the contexts are not in place.
+/// Why the contexts could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A mapping names no key, or a key that is no file name.
+    /// A mapping has no key, or a key that is not a file name.
     #[error(
         "the mapping for {target:?} has no usable ConfigMap key ({key:?}); name one with `key` or several with `keys`"
     )]
-    Key {
-        /// The target.
-        target: PathBuf,
-        /// What was given.
-        key: String,
-    },
+    Key { target: PathBuf, key: String },
     /// Two mappings write the same file.
     #[error("{first} and {second} both write {target:?}; give one of them another mountPath")]
-    Collision {
-        /// The first source.
-        first: String,
-        /// The second source.
-        second: String,
-        /// The target.
-        target: PathBuf,
-    },
-    /// The target is outside of what may be written.
+    Collision { first: String, second: String, target: PathBuf },
+    /// The target is outside of the allowed directories.
     #[error("{target:?} (from {origin}) is outside of the directories that contexts may write: {allowed}")]
     Outside {
-        /// The target.
         target: PathBuf,
-        /// The key or directory.
+        /// Key or directory.
         origin: String,
-        /// The allowed directories.
         allowed: String,
     },
-    /// The mode has bits that are no permissions.
+    /// The mode has bits that are not permissions.
     #[error("file mode {mode:o} for {target:?} is not between 0000 and 0777")]
-    Mode {
-        /// The target.
-        target: PathBuf,
-        /// The mode.
-        mode: u32,
-    },
+    Mode { target: PathBuf, mode: u32 },
     /// The certificates cannot be read.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
-    /// The source cannot be read.
+    /// A source cannot be read.
     #[error("{origin} cannot be read for {target:?}: {source}; check that the ConfigMap exists and holds it")]
     Read {
-        /// The key or directory.
+        /// Key or directory.
         origin: String,
-        /// The target.
         target: PathBuf,
-        /// Why.
         source: io::Error,
     },
-    /// The target cannot be written.
+    /// A target cannot be written.
     #[error("{origin} cannot be copied to {target:?}: {source}")]
     Write {
-        /// The key or directory.
+        /// Key or directory.
         origin: String,
-        /// The target.
         target: PathBuf,
-        /// Why.
         source: PlaceError,
     },
 }
 
-/// What was copied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Files written.
     pub files: usize,
-    /// Bytes written.
     pub bytes: u64,
 }
 
-/// Copies everything, or names the first thing that could not be copied.
+/// Copies all files and directories, or returns the first error.
 pub fn run(settings: &Settings) -> Result<Copied, Error> {
     equip(settings)?;
     let roots = Roots::open(settings)?;
@@ -162,12 +130,12 @@ pub fn run(settings: &Settings) -> Result<Copied, Error> {
     Ok(copied)
 }
 
-/// What the agent's container needs of ours: this program, and the certificates that its programs trust.
+/// Copies the platform's files for the agent's container: this program, and the certificates that its programs trust.
 fn equip(settings: &Settings) -> Result<(), Error> {
     if let Some(target) = &settings.copy_self_to {
         let origin = "this program".to_owned();
         if let Some(shared) = &settings.shared_program {
-            // A copy of the program would take longer than everything else here.
+            // A link: copying the program would take longer than everything else here.
             place_alone(target, origin, |root, name| root.symlink(name, shared))?;
         } else {
             let mut program = File::open("/proc/self/exe").map_err(|source| Error::Read {
@@ -255,7 +223,7 @@ impl Roots {
         } else {
             paths.extend(settings.roots.iter().cloned());
         }
-        // The longest first: a root inside of another root is the one that a target belongs to.
+        // Longest first: a target belongs to the innermost root.
         paths.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then_with(|| a.cmp(b)));
         paths.dedup();
         let roots = paths.iter().map(|path| {
@@ -313,7 +281,7 @@ impl Copy<'_> {
     ) -> Result<(), Error> {
         let unreadable =
             |source: io::Error| Error::Read { origin: self.origin.clone(), target: target.to_owned(), source };
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(unreadable(io::Error::other("the directory is nested too deeply")));
         }
         let entries = std::fs::read_dir(source).map_err(unreadable)?;
@@ -322,7 +290,7 @@ impl Copy<'_> {
             .collect::<Result<Vec<_>, _>>()
             .map_err(unreadable)?;
         names.sort();
-        // `..data` and `..2026_…` are how the kubelet swaps a ConfigMap; the plain names point into them.
+        // `..data` and `..2026_…` belong to the kubelet's update mechanism; the plain names point into them.
         for name in names.into_iter().filter(|name| !name.as_encoded_bytes().starts_with(b"..")) {
             let (from, to) = (source.join(&name), target.join(&name));
             let metadata = std::fs::metadata(&from).map_err(unreadable)?;

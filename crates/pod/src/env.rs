@@ -1,5 +1,4 @@
-//! How a value of an environment variable becomes a typed setting. The names are those of the contract with the
-//! controller, [`domain::contract::environment`].
+//! Parses environment variables into typed settings. The names are in [`domain::contract::environment`].
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,7 +8,7 @@ pub use domain::contract::environment::*;
 use reqwest::Url;
 use units::duration::parse_or_seconds;
 
-/// Looks a variable up. Injected, so that settings are tested without touching the process.
+/// Looks up a variable. Injected, so that tests do not change the process.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The lookup of the real process.
@@ -17,30 +16,28 @@ pub fn process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A variable is missing or its value cannot be used.
+/// A variable is missing or invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingError {
     /// A variable without a default is not set.
     #[error("{name} is not set; set it to {expected}")]
     Missing {
-        /// The variable.
         name: &'static str,
-        /// What it should hold.
+        /// Description of a valid value.
         expected: &'static str,
     },
     /// The value does not parse.
     #[error("{name} cannot be used ({problem}); set it to {expected}")]
     Invalid {
-        /// The variable.
         name: &'static str,
-        /// What is wrong with the value. Never the value of a secret.
+        /// The error, never the value of a secret.
         problem: String,
-        /// What it should hold.
+        /// Description of a valid value.
         expected: &'static str,
     },
 }
 
-/// The value; an empty one counts as unset, because Kubernetes writes optional Secret keys that way.
+/// The value. An empty one counts as unset, because Kubernetes writes optional Secret keys that way.
 pub fn text(env: Lookup<'_>, name: &str) -> Option<String> {
     env(name).filter(|value| !value.is_empty())
 }
@@ -91,7 +88,7 @@ pub fn duration(env: Lookup<'_>, name: &'static str, default: Duration) -> Resul
     let Some(value) = text(env, name) else { return Ok(default) };
     let value = value.trim();
     let parsed = parse_or_seconds(value);
-    // A century: longer than any useful value, and far below what overflows clocks.
+    // A century: longer than any useful value, and far below the overflow of clocks.
     parsed.filter(|duration| !duration.is_zero() && duration.as_secs() < 3_200_000_000).ok_or_else(|| {
         SettingError::Invalid {
             name,

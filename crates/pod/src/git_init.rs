@@ -1,7 +1,7 @@
 //! git-init: checks a repository out before the agent starts.
 //!
-//! Promises: a checkout without its `.ok` record is never used; a second run changes nothing; credentials are only in
-//! private files of this process; nothing of the workspace is overwritten.
+//! Guarantees: a checkout without its `.ok` record is never used; a second run changes nothing; credentials are only in
+//! private files of this process; no file of the workspace is overwritten.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::git::checkout::{self, Marker};
 use crate::git::{access, merge};
 use crate::git_sync::{Follower, Synced};
 
-/// Why the repository is not checked out.
+/// Why the checkout failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] GitSettingError),
     /// git cannot be prepared.
@@ -31,20 +31,11 @@ pub enum Error {
     Merge(#[from] MergeError),
     /// A file or directory of `GIT_REPO_PARTS` does not exist.
     #[error("{url} has no {part:?} at {reference}; correct git.path")]
-    NoPart {
-        /// Path in the repository.
-        part: String,
-        /// The repository.
-        url: String,
-        /// The ref that was checked out.
-        reference: String,
-    },
+    NoPart { part: String, url: String, reference: String },
 }
 
-/// A repository that is checked out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// The commit that is checked out.
     pub commit: String,
     /// The checkout, or the workspace that it is merged into.
     pub path: PathBuf,
@@ -105,7 +96,7 @@ async fn follow(settings: &Settings, commit: String) -> Result<String, Error> {
     Ok(commit)
 }
 
-/// The agent's container points `GIT_CONFIG_GLOBAL` at this file: it may run as another user than this helper.
+/// The agent's container sets `GIT_CONFIG_GLOBAL` to this file: it may run as another user than this helper.
 fn write_shared_gitconfig(settings: &Settings) -> Result<(), CheckoutError> {
     let path = settings.root.join(".gitconfig");
     let failed = |source: std::io::Error| CheckoutError::Io { path: path.clone(), source };

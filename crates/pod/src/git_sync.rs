@@ -1,8 +1,8 @@
-//! git-sync: keeps a checkout at the newest commit of its ref, beside the running agent.
+//! git-sync: keeps a checkout at the newest commit of its ref while the agent runs.
 //!
-//! The agent's work comes first: a checkout with local edits or local commits is left alone and reported. The remote is
-//! read into a private mirror; the agent's own directory is only touched without credentials, because its
-//! configuration may have been written by the agent.
+//! The agent's work comes first: a checkout with local edits or commits is not changed, and that is reported. The
+//! remote is fetched into a private mirror; git runs in the agent's directory only without credentials, because the
+//! agent may have written its configuration.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -20,23 +20,18 @@ pub enum Synced {
     /// The remote has no new commit.
     Unchanged,
     /// The checkout is at a new commit.
-    Moved {
-        /// The commit before.
-        from: String,
-        /// The commit now.
-        to: String,
-    },
-    /// The remote is ahead, but these files were edited here.
+    Moved { from: String, to: String },
+    /// The remote is ahead, but these files have local edits.
     KeptEdits(Vec<String>),
-    /// The remote is ahead, but commits were made here.
+    /// The remote is ahead, but there are local commits.
     KeptCommits {
-        /// The commit that is checked out, made here.
+        /// The local commit that is checked out.
         head: String,
     },
 }
 
 impl Synced {
-    /// Logs the result, unless nothing happened.
+    /// Logs the result, unless nothing changed.
     pub(crate) fn log(&self) {
         match self {
             Self::Unchanged => {}
@@ -86,12 +81,11 @@ pub struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Prepares git.
     pub fn new(settings: &'a Settings) -> Result<Self, Error> {
         Ok(Self { settings, git: access::prepare(settings)? })
     }
 
-    /// The directory that is synced and the record of the commit that we put there.
+    /// The synced directory and the record of the commit that we checked out there.
     fn place(&self) -> (PathBuf, PathBuf) {
         match &self.settings.workspace {
             Some(workspace) if workspace.join(".git").is_dir() => {
@@ -119,8 +113,8 @@ impl<'a> Follower<'a> {
         if head != marker.commit {
             return Ok(Synced::KeptCommits { head });
         }
-        // Not into submodules: git would run what their configuration names. They stay at their old commit after every
-        // move, which is no edit.
+        // Not into submodules: git would execute programs of their configuration. They stay at their old commit after
+        // every move, which is not an edit.
         let status = ["status", "--porcelain", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
         let status = git.run_untrusted(&directory, &status).await?;
         if !status.is_empty() {
@@ -152,7 +146,7 @@ impl<'a> Follower<'a> {
         Ok(mirror)
     }
 
-    /// Fetches the commit from the mirror, without credentials. `reset --keep` fails if an edit was made meanwhile.
+    /// Fetches the commit from the mirror, without credentials. `reset --keep` fails if a file was edited meanwhile.
     async fn take(&self, directory: &Path, mirror: &Path, target: &Target, new: &str) -> Result<(), GitError> {
         let url = format!("file://{}", mirror.display());
         let refspec = match target {

@@ -5,21 +5,21 @@ use std::path::Path;
 use crate::outcome::write_termination_message;
 use crate::redact::Redactor;
 
-/// All containers of a Pod share 12 KiB of messages, and a status quotes no more than this.
-const LONGEST: usize = 1000;
+/// Limit in characters. All containers of a Pod share 12 KiB of messages, and a status quotes no more than this.
+const MAX_CHARS: usize = 1000;
 
-/// Writes a sentence without secrets.
+/// Writes a message, with secrets redacted.
 pub fn leave(sentence: &str, path: &Path, redactor: &Redactor) -> std::io::Result<()> {
     write_termination_message(path, &short(&redactor.clean(sentence)))
 }
 
-/// One line. The problem comes first and the advice last, so the middle is cut.
+/// One line. The middle is cut, because the problem comes first and the advice last.
 fn short(sentence: &str) -> String {
     let line: Vec<char> = sentence.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
-    if line.len() <= LONGEST {
+    if line.len() <= MAX_CHARS {
         return line.into_iter().collect();
     }
-    let half = LONGEST / 2;
+    let half = MAX_CHARS / 2;
     line[..half].iter().chain(&['…']).chain(&line[line.len() - half..]).collect()
 }
 
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(left("git said:\n  no hunter2"), "git said: no [redacted]");
         let long = left(&format!("it failed: {} set it right", "é ".repeat(3000)));
         assert!(long.starts_with("it failed: ") && long.ends_with(" set it right"), "{long}");
-        assert_eq!(long.chars().count(), LONGEST + 1);
+        assert_eq!(long.chars().count(), MAX_CHARS + 1);
     }
 
     #[test]

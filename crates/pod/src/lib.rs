@@ -11,7 +11,7 @@
 //! | `plugin-init` | [`plugin_init`] | OpenCode plugins from npm |
 //! | `probe` | [`probe`] | whether an Agent's server can be used |
 //! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
-//! | `unpack` | [`unpack`] | the receiving end of what `attach` delivers |
+//! | `unpack` | [`unpack`] | receives the files that `attach` delivers |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //!
 //! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots or

@@ -1,4 +1,4 @@
-//! Writing and reading the report of a run where the kubelet looks for it.
+//! Writes and reads the report of a run in the termination message.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ pub fn file(env: Lookup<'_>) -> PathBuf {
     env::path(env, env::OUTCOME_FILE, paths::TERMINATION_LOG)
 }
 
-/// The report in a file, if there is one.
+/// The report in a file; `None` if there is none.
 pub fn read(path: &Path) -> Option<RunReport> {
     let report = RunReport::read(&std::fs::read_to_string(path).ok()?)?;
     Some(report).filter(|report| report.reason != Reason::Unknown)
 }
 
-/// Writes a report without secrets.
+/// Writes a report, with secrets redacted.
 pub fn write(report: &RunReport, path: &Path, redactor: &Redactor) -> std::io::Result<()> {
     let mut report = report.clone();
     report.message = redactor.clean(&report.message);

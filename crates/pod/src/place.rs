@@ -1,8 +1,8 @@
-//! Writing below a directory, and nowhere else.
+//! Writes files below a directory, and nowhere else.
 //!
-//! A workspace holds files of strangers: a repository may contain a symbolic link `docs -> /etc`. Every path is
-//! therefore walked component by component from an open directory, no link is followed, and files appear by rename.
-//! Works on any kernel and under gVisor; `openat2` would not.
+//! A workspace contains untrusted files: a repository may contain a symbolic link `docs -> /etc`. So every path is
+//! walked component by component from an open directory, no link is followed, and files appear by rename. That works on
+//! any kernel and under gVisor; `openat2` would not.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,35 +13,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-/// Why a file could not be placed.
+/// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The path has `..` or nothing at all.
+    /// The path is empty or contains `..`.
     #[error("{0:?} is not a path below the directory; remove `..` and give a file name")]
     Outside(PathBuf),
-    /// A directory on the way is a link or a file.
+    /// A parent directory is a link or a file.
     #[error("{0:?} is a symbolic link or a file where a directory is needed; nothing is written through links")]
     NotADirectory(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("{path:?} cannot be written: {source}")]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// The mode that a placed file gets.
+/// Mode of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
-    /// Exactly this mode.
     Exactly(u32),
-    /// The mode of the file that is replaced, otherwise this one: a replaced private file stays private.
+    /// The mode of the replaced file, otherwise this one: a replaced private file stays private.
     KeepOr(u32),
 }
 
-/// A directory below which files are placed.
+/// A directory below which files are written.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
@@ -50,7 +44,7 @@ pub struct Root {
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The path below a root: only plain names, at least one.
+/// The components of a path below a root: only plain names, at least one.
 pub fn plain_names(relative: &Path) -> Result<Vec<&OsStr>, PlaceError> {
     let mut names = Vec::new();
     for component in relative.components() {
@@ -64,7 +58,7 @@ pub fn plain_names(relative: &Path) -> Result<Vec<&OsStr>, PlaceError> {
 }
 
 impl Root {
-    /// Opens a root, creating it if it is missing. The root's own path is trusted and may contain links.
+    /// Opens a root and creates it if it is missing. The root's own path is trusted and may contain links.
     pub fn open(path: &Path) -> Result<Self, PlaceError> {
         let fail = |source: io::Error| PlaceError::Io { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(fail)?;
@@ -72,12 +66,11 @@ impl Root {
         Ok(Self { path: path.to_owned(), directory })
     }
 
-    /// Where the root is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a directory below the root, creating what is missing with mode 0755.
+    /// Opens a directory below the root, and creates missing directories with mode 0755.
     pub fn directory(&self, relative: &Path) -> Result<OwnedFd, PlaceError> {
         let mut walked = self.path.clone();
         let mut current = self.directory.try_clone().map_err(|source| self.failed(relative, source))?;
@@ -98,12 +91,12 @@ impl Root {
         Ok(current)
     }
 
-    /// Writes a file below the root. It appears whole or not at all.
+    /// Writes a file below the root atomically.
     pub fn write(&self, relative: &Path, content: &mut dyn Read, mode: FileMode) -> Result<u64, PlaceError> {
         self.write_limited(relative, content, mode, u64::MAX)?.ok_or_else(|| PlaceError::Outside(relative.to_owned()))
     }
 
-    /// As [`Root::write`], but gives up (`None`, nothing changed) when the content is longer than `limit`.
+    /// As [`Root::write`]; returns `None` and changes nothing if the content is longer than `limit`.
     pub fn write_limited(
         &self,
         relative: &Path,
@@ -137,7 +130,7 @@ impl Root {
         Ok(Pending { file: File::from(file), parent, temporary, name: name.to_owned(), mode, committed: false })
     }
 
-    /// Puts a symbolic link below the root; its target is not followed or judged, only copied.
+    /// Creates a symbolic link below the root. Its target is not followed or checked.
     pub fn symlink(&self, relative: &Path, target: &Path) -> Result<(), PlaceError> {
         let (parent, name) = self.parent(relative)?;
         let temporary = temporary_name();
@@ -150,7 +143,7 @@ impl Root {
             .map_err(|errno| self.failed(relative, errno.into()))
     }
 
-    /// Whether anything, also a dangling link, is at this path; a link on the way counts as being there.
+    /// Whether the path exists, also as a dangling link. A link among the parent directories counts as existing.
     pub fn occupied(&self, relative: &Path) -> Result<bool, PlaceError> {
         let mut current = self.directory.try_clone().map_err(|source| self.failed(relative, source))?;
         let names = plain_names(relative)?;
@@ -177,7 +170,7 @@ impl Root {
     }
 }
 
-/// A file that is being written; dropped without a commit it leaves nothing behind.
+/// A file that is being written. Dropped without a commit it leaves nothing behind.
 #[derive(Debug)]
 pub struct Pending {
     file: File,
@@ -197,7 +190,7 @@ impl Pending {
     /// Makes the file visible under its name.
     pub fn commit(mut self) -> io::Result<()> {
         self.file.flush()?;
-        // The mode is set before the name exists, so the content is never readable more widely than asked.
+        // The mode is set before the name exists, so other users can never read the content of a private file.
         rustix::fs::fchmod(self.file.as_fd(), Mode::from_raw_mode(self.mode))?;
         rustix::fs::renameat(&self.parent, &self.temporary, &self.parent, &self.name)?;
         self.committed = true;

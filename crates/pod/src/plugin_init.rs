@@ -1,4 +1,4 @@
-//! plugin-init: installs OpenCode plugins from npm before the agent starts. No script of a package is run.
+//! plugin-init: installs OpenCode plugins from npm before the agent starts. Scripts of packages are not run.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -13,61 +13,46 @@ use tokio::process::Command;
 use crate::env::{self, Lookup, SettingError};
 use crate::redact;
 
-/// Settings of plugin-init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// npm package specs, one of each package.
+    /// npm package specs, one per package.
     pub packages: Vec<String>,
-    /// Where they are installed.
     pub directory: PathBuf,
-    /// The npm program.
+    /// Path of npm.
     pub npm: PathBuf,
-    /// Time limit of the installation.
     pub timeout: Duration,
-    /// PEM file with certificates that npm trusts in addition.
+    /// PEM file that npm trusts in addition; `None` if there is no `caBundle`.
     pub authorities: Option<PathBuf>,
 }
 
-/// Why the plugins are not installed.
+/// Why the installation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A spec is empty, or npm would take it for an option.
+    /// A spec is empty, or npm would read it as an option.
     #[error("`{0}` is not an npm package; use names such as `my-plugin@1.2.3` or `@scope/plugin`")]
     Package(String),
     /// npm is missing or cannot be executed.
     #[error("npm cannot be started: {0}; plugins need an image with node and npm")]
     Start(std::io::Error),
-    /// The time limit.
+    /// The time limit was exceeded.
     #[error("npm did not install {packages} within {} s; check the registry, or raise {}", limit.as_secs(), env::PLUGIN_TIMEOUT)]
-    TimedOut {
-        /// The packages.
-        packages: String,
-        /// The limit.
-        limit: Duration,
-    },
+    TimedOut { packages: String, limit: Duration },
     /// npm failed.
     #[error("npm could not install {packages}: {detail}")]
     Npm {
-        /// The packages.
         packages: String,
         /// npm's first messages.
         detail: String,
     },
-    /// The file system.
+    /// A file cannot be read or written.
     #[error("{path:?}: {source}")]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, Error> {
         let expected = r#"a JSON list such as ["my-plugin@1.2.3"]"#;
         env::required(env, env::PLUGIN_PACKAGES, expected)?;
@@ -95,7 +80,7 @@ impl Settings {
     }
 }
 
-/// Installs the packages. Returns how many.
+/// Installs the packages. Returns their number.
 pub async fn run(settings: &Settings) -> Result<usize, Error> {
     let io = |path: &Path| {
         let path = path.to_owned();

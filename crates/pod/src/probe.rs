@@ -1,7 +1,7 @@
 //! probe: checks whether an Agent's server is usable.
 //!
-//! The kubelet would need the server's password in the Pod's spec to ask by itself; here it stays in the environment.
-//! A server whose configuration is broken answers, but with an error: it is not ready.
+//! The kubelet would need the server's password in the Pod's spec; here it stays in the environment. A server with a
+//! broken configuration answers with an error and is not ready.
 
 use std::time::Duration;
 
@@ -11,28 +11,24 @@ use tokio::time::Instant;
 use crate::env::{self, Lookup, SettingError};
 use egress::{Authorities, AuthoritiesError};
 
-/// Below the kubelet's limit of 10 s, after which the reason would be lost.
+/// Below the kubelet's timeout of 10 s, after which the reason would be lost.
 const LIMIT: Duration = Duration::from_secs(9);
-/// How long the first answer is waited for; then twice as long, and so on.
+/// Timeout of the first request; it doubles with each request.
 const FIRST: Duration = Duration::from_secs(1);
-/// Between two requests.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What to ask.
 #[derive(Clone)]
 pub struct Settings {
-    /// What must answer.
     pub url: Url,
-    /// User of the server.
     pub username: String,
-    /// Password of the server, if it has one.
+    /// `None` if the server has none.
     pub password: Option<String>,
-    /// How long the answer may take.
+    /// Total time limit.
     pub limit: Duration,
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         Ok(Self {
             url: env::url(env, env::PROBE_URL, "an http:// URL such as http://127.0.0.1:4096/config")?,
@@ -44,43 +40,29 @@ impl Settings {
     }
 }
 
-/// Why the server cannot be used.
+/// Why the server is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The client cannot be made.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
-    /// No answer.
     #[error("{url} does not answer: {cause}")]
-    Silent {
-        /// What was asked.
-        url: Url,
-        /// Why.
-        cause: String,
-    },
-    /// Another answer than 200.
+    Silent { url: Url, cause: String },
+    /// A status other than 200.
     #[error("{url} answers HTTP {status}")]
-    Status {
-        /// What was asked.
-        url: Url,
-        /// The status.
-        status: u16,
-    },
-    /// Not what OpenCode answers: unknown paths and other programs answer 200 with a page.
+    Status { url: Url, status: u16 },
+    /// Not an answer of OpenCode: unknown paths and other programs answer 200 with a page.
     #[error("{url} answers with something that is not JSON")]
-    NotJson {
-        /// What was asked.
-        url: Url,
-    },
+    NotJson { url: Url },
 }
 
-/// Repeats the request until there is an answer or the time is up. So a server that starts is ready at once, not at the
+/// Repeats the request until there is an answer or the time is up. So a starting server is ready at once, not at the
 /// kubelet's next probe; and a request between bind and ready, which is never answered, is repeated.
 pub async fn run(settings: &Settings) -> Result<(), Error> {
-    // The server is in this Pod: no proxy and no certificate is between us.
+    // The server is in this Pod: there is no proxy and no certificate.
     let client = Authorities::default().http_client()?.no_proxy().build().map_err(AuthoritiesError::from)?;
     let deadline = Instant::now() + settings.limit;
     let mut limit = FIRST;
@@ -92,7 +74,7 @@ pub async fn run(settings: &Settings) -> Result<(), Error> {
                 earlier = Some(error);
                 tokio::time::sleep(PAUSE).await;
             }
-            // The deadline may have cut the last request short: the one before it knows the cause.
+            // The deadline may have cut the last request short: the previous error has the cause.
             Err(error @ Error::Silent { .. }) => return Err(earlier.filter(|_| left < limit).unwrap_or(error)),
             answer => return answer,
         }
@@ -115,7 +97,7 @@ async fn ask(client: &Client, settings: &Settings, limit: Duration) -> Result<()
     if status != 200 {
         return Err(Error::Status { url, status });
     }
-    // The answer holds API keys; it is looked at and dropped.
+    // The answer contains API keys; it is parsed and dropped.
     let body = response.bytes().await.map_err(silent)?;
     match serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
         Ok(_) => Ok(()),

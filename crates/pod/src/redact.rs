@@ -1,13 +1,13 @@
-//! Which secrets this process has: by the names of its variables, and inside OpenCode's settings.
+//! The secrets of this process, by the names of its variables and inside OpenCode's configuration.
 
 use serde_json::Value;
 
 pub use egress::Redactor;
 
-/// Variables that hold JSON with keys in it.
+/// Variables with JSON that contains keys.
 const OPENCODE_JSON: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 
-/// A redactor for every variable whose name marks it as secret, and for the keys inside OpenCode's settings.
+/// A redactor for every variable whose name marks it as secret, and for the keys inside OpenCode's configuration.
 pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Redactor {
     let mut secrets = Vec::new();
     for (name, value) in variables {
@@ -24,7 +24,7 @@ pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> 
 
 /// A redactor for the variables of this process, and for secrets from elsewhere.
 pub fn from_process(more: impl IntoIterator<Item = String>) -> Redactor {
-    // Values that are no text are never printed as text.
+    // Values that are not UTF-8 are never printed.
     let variables =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     from_variables(variables).and(Redactor::new(more))
@@ -53,7 +53,7 @@ fn collect_keys(json: &Value, secrets: &mut Vec<String>) {
 
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // GIT_SSH_KEY may be a path, and paths are no secret; its content is multi-line and never logged by git or ssh.
+    // GIT_SSH_KEY may be a path, and paths are not secret; its content is multi-line and never logged by git or ssh.
     if name == crate::env::GIT_SSH_KEY {
         return false;
     }

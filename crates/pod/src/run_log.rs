@@ -1,5 +1,4 @@
-//! The log of a run: readable lines that carry what they stand for, or the JSON lines of
-//! `opencode run --format json`.
+//! The log of a run: readable lines with records of their content, or the JSON lines of `opencode run --format json`.
 
 use std::io::Write;
 
@@ -13,44 +12,33 @@ use egress::Redactor;
 /// The two forms of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For people.
     #[default]
     Readable,
-    /// For programs.
     Json,
 }
 
-/// Something worth a line.
+/// An entry of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note<'a> {
-    /// The session is there.
+    /// The session was created or found.
     Session {
-        /// Its id.
         id: &'a str,
-        /// The server.
         server: &'a str,
     },
     /// A finished part of an answer, with its original JSON.
     Part(&'a Part, &'a Value),
-    /// The model is asked again.
+    /// A model call is retried.
     Retry {
-        /// How often.
         attempt: u64,
-        /// Why.
         message: &'a str,
     },
-    /// A permission or question.
+    /// A permission request or question.
     Asked {
-        /// What.
         what: &'a str,
-        /// The answer.
         answer: &'a str,
     },
-    /// An error.
     Failure(&'a str, &'a Value),
-    /// Anything else.
     Info(&'a str),
-    /// The end.
     End(&'a RunReport),
 }
 
@@ -60,7 +48,7 @@ pub struct Log<'a> {
     format: Format,
     redactor: Redactor,
     session: String,
-    /// Records that the next line carries: not every part of an answer is worth a line.
+    /// Records for the next line: not every part of an answer has a line of its own.
     records: String,
 }
 
@@ -101,7 +89,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The line for people, or nothing if the note is not worth one.
+/// The readable line of a note; `None` if it has none.
 pub fn readable(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Session { id, server: "" } => format!("[session] {id}"),
@@ -160,7 +148,7 @@ fn readable_part(part: &Part) -> Option<String> {
     }
 }
 
-/// What a tool call is about, in one short line.
+/// The subject of a tool call in one short line.
 fn subject(input: &Value) -> Option<String> {
     let names = ["command", "filePath", "path", "pattern", "url", "query", "description", "name"];
     names.iter().find_map(|name| input.get(name)?.as_str()).map(short)

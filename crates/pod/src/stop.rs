@@ -1,4 +1,4 @@
-//! Being asked to stop: SIGTERM from the kubelet, SIGINT from a person.
+//! Requests to stop: SIGTERM from the kubelet, SIGINT from a person.
 
 pub use domain::contract::reason::STOPPED;
 use tokio::signal::unix::{SignalKind, signal};

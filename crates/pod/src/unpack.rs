@@ -1,12 +1,12 @@
-//! unpack: the receiving end of a delivery, beside an Agent's server.
+//! unpack: receives a delivery, next to an Agent's server.
 //!
-//! `attach` has a directory in its own Pod that the agent must see in another. The only thing that OpenCode's API offers
-//! for that is to run a command on the server, so the directory comes as a tar in pieces, each an argument of this
-//! program. Every argument is made of letters, digits, `-` and `_` only, so that no shell can misread it.
+//! `attach` delivers a directory of its own Pod to the Pod of the agent. OpenCode's API can only run a command there,
+//! so the directory is sent as a tar in pieces, each an argument of this program. Arguments contain only letters,
+//! digits, `-` and `_`, so that no shell interprets them.
 //!
-//! Invariants: nothing is written outside of the directory or through a link, whatever the workspace or the tar contains;
-//! files are written atomically; a piece that arrives twice is processed once; an earlier delivery is removed. A delivery
-//! of zero bytes removes the directory too: that is how a delivery is removed with its Task.
+//! Invariants: nothing is written outside of the directory or through a link, whatever the workspace or the tar
+//! contains; files are written atomically; a piece that arrives twice is processed once; an earlier delivery is
+//! removed. A delivery of zero bytes removes the directory: so a delivery is removed with its Task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -20,65 +20,59 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::place::{FileMode, PlaceError, Root, plain_names};
 
-/// A larger tree belongs into a repository or an image: every byte of it goes through the Agent's session store.
+/// Maximum size of a delivery. A larger tree belongs in a repository or an image: every byte passes through the Agent's
+/// session store.
 pub const MOST_BYTES: u64 = 16 << 20;
-/// More files than this are a checkout that should be a context of the Agent.
+/// Maximum number of entries. A tree with more is a checkout that should be a context of the Agent.
 pub const MOST_ENTRIES: usize = 20_000;
 
-/// Beginning of the names of what has come so far.
+/// Prefix of the files with received pieces.
 const SPOOLED: &str = "kubeopencode-delivery-";
-/// A piece comes again within a few minutes, or never.
+/// How long received pieces are kept. A piece is repeated within a few minutes, or never.
 const REPEATED: Duration = Duration::from_hours(1);
 
-/// Why a piece was refused.
+/// Why a piece is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The arguments are not ours.
+    /// The arguments are invalid.
     #[error("the arguments of unpack are not what attach sends")]
     Arguments,
-    /// It is too much.
+    /// The delivery is too large.
     #[error("the delivery is larger than {MOST_BYTES} bytes or {MOST_ENTRIES} files")]
     TooMuch,
     /// A piece is missing.
     #[error("a piece is missing: {have} bytes are here, the next piece begins at {at}")]
     Gap {
-        /// What is here.
+        /// Bytes received so far.
         have: u64,
-        /// Where the piece belongs.
+        /// Offset of the piece.
         at: u64,
     },
-    /// The pieces cannot be kept or read.
+    /// The received pieces cannot be written or read.
     #[error("{path:?}: {source}")]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file cannot be placed.
+    Io { path: PathBuf, source: io::Error },
+    /// A file cannot be written.
     #[error(transparent)]
     Place(#[from] PlaceError),
 }
 
-/// One piece of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The workspace; it is trusted, what is in it is not.
+    /// The workspace. Its path is trusted, its content is not.
     pub root: PathBuf,
-    /// The directory below it.
+    /// Relative to `root`.
     pub directory: PathBuf,
-    /// Which delivery.
+    /// Identifies the delivery.
     pub id: String,
-    /// Where the piece begins.
+    /// Offset of the piece in bytes.
     pub at: u64,
-    /// Length of the whole.
+    /// Length of the tar in bytes.
     pub total: u64,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Piece {
-    /// As arguments.
+    /// The piece as arguments.
     pub fn to_words(&self) -> [String; 6] {
         let path = |path: &Path| BASE64.encode(path.as_os_str().as_encoded_bytes());
         [
@@ -92,7 +86,7 @@ impl Piece {
         ]
     }
 
-    /// From arguments.
+    /// Parses the arguments of [`Piece::to_words`].
     pub fn from_words(words: &[String]) -> Result<Self, Error> {
         let [root, directory, id, at, total, bytes] = words else { return Err(Error::Arguments) };
         let decode = |text: &str| BASE64.decode(text).map_err(|_| Error::Arguments);
@@ -123,14 +117,14 @@ impl Piece {
     }
 }
 
-/// What became of a piece.
+/// Result of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// It waits for the others.
+    /// Stored; this many bytes are received.
     Kept(u64),
-    /// It was the last one; so many files are in place.
+    /// The delivery is complete; this many files were written.
     Delivered(usize),
-    /// There is nothing any more.
+    /// The directory was removed.
     Removed,
 }
 
@@ -144,7 +138,7 @@ impl std::fmt::Display for Taken {
     }
 }
 
-/// Takes a piece; `spool` is a directory for what has come so far.
+/// Receives a piece; `spool` is a directory for received pieces.
 pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     if piece.total == 0 {
         clear(&Root::open(&piece.root)?, &piece.directory)?;
@@ -153,7 +147,7 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     let path = spool.join(format!("{SPOOLED}{}", piece.id));
     let done = path.with_extension("done");
     if let Some(files) = std::fs::read_to_string(&done).ok().and_then(|text| text.parse().ok()) {
-        // The answer to the last piece was lost. What was delivered may be in use.
+        // The answer to the last piece was lost. The delivered files may be in use already.
         return Ok(Taken::Delivered(files));
     }
     let failed = |source: io::Error| Error::Io { path: path.clone(), source };
@@ -164,7 +158,7 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     if have < piece.at {
         return Err(Error::Gap { have, at: piece.at });
     }
-    // A piece whose answer was lost comes again: the same bytes at the same place.
+    // A piece whose answer was lost is repeated: the same bytes at the same offset.
     file.seek(SeekFrom::Start(piece.at)).and_then(|_| file.write_all(&piece.bytes)).map_err(failed)?;
     let end = piece.at + piece.bytes.len() as u64;
     if end < piece.total {
@@ -175,12 +169,12 @@ pub fn run(piece: &Piece, spool: &Path) -> Result<Taken, Error> {
     clear(&root, &piece.directory)?;
     let files = place(&root, &piece.directory, &mut file.take(piece.total), &failed)?;
     std::fs::write(&done, files.to_string()).and_then(|()| std::fs::remove_file(&path)).map_err(failed)?;
-    forget_others(spool, &done);
+    remove_old(spool, &done);
     Ok(Taken::Delivered(files))
 }
 
-/// Removes the notes of deliveries that are too old to be repeated. A failure is harmless.
-fn forget_others(spool: &Path, newest: &Path) {
+/// Removes files of deliveries that are too old to be repeated. A failure is harmless.
+fn remove_old(spool: &Path, newest: &Path) {
     for entry in std::fs::read_dir(spool).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let old = || entry.metadata().ok()?.modified().ok()?.elapsed().ok().filter(|age| *age > REPEATED);
@@ -190,11 +184,11 @@ fn forget_others(spool: &Path, newest: &Path) {
     }
 }
 
-/// Removes what is at the directory, whatever it is.
+/// Removes the directory, or whatever is at its path.
 fn clear(root: &Root, directory: &Path) -> Result<(), Error> {
     let (parent, name) = (directory.parent().unwrap_or(Path::new("")), directory.file_name().unwrap_or_default());
     let parent = root.directory(parent)?;
-    // By the open parent, so that no link on the way can lead elsewhere; the removal itself follows none.
+    // By the open parent, so that no link in the path can redirect it; the removal itself follows none.
     let path = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd())).join(name);
     let removed = match path.symlink_metadata() {
         Ok(found) if found.is_dir() => std::fs::remove_dir_all(&path),
@@ -287,7 +281,7 @@ mod tests {
                 assert!(words.concat().chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char)));
                 assert_eq!(Piece::from_words(&words).unwrap(), piece);
                 let first = run(&piece, &self.path("spool"))?;
-                // A piece whose answer was lost comes twice, the last one too.
+                // A piece whose answer was lost arrives twice, also the last one.
                 taken = run(&piece, &self.path("spool"))?;
                 assert_eq!(taken, first);
             }

@@ -1,7 +1,7 @@
-//! url-fetch: puts the content of a URL into a file before the agent starts.
+//! url-fetch: downloads a URL into a file before the agent starts.
 //!
-//! Promises: never a link-local target, also not behind DNS or a redirect; never more than the size limit on disk;
-//! secrets only to the host they were given for; the file appears whole or not at all.
+//! Guarantees: never a link-local target, also not through DNS or a redirect; never more than the size limit on disk;
+//! secrets only for the host they were given for; the file is written atomically.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,16 +20,14 @@ use crate::place::{FileMode, PlaceError, Root};
 /// More redirects than this are a loop or a mistake.
 const MAX_REDIRECTS: usize = 5;
 
-/// Settings of url-fetch.
 #[derive(Clone)]
 pub struct Settings {
     /// URL to fetch, without credentials.
     pub source: Url,
-    /// The file to write.
     pub target: PathBuf,
-    /// Extra headers; they may hold secrets.
+    /// Additional request headers; they may contain secrets.
     pub headers: HeaderMap,
-    /// Limit of the whole transfer.
+    /// Time limit of the whole transfer.
     pub timeout: Duration,
     /// Largest body in bytes.
     pub max_bytes: u64,
@@ -43,7 +41,6 @@ pub struct Settings {
     pub optional: bool,
     /// Whether loopback addresses are allowed.
     pub loopback: Loopback,
-    /// Trusted certificate authorities.
     pub authorities: Authorities,
 }
 
@@ -57,7 +54,6 @@ pub enum Login {
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let mut source = env::url(env, env::URL_SOURCE, "an http:// or https:// URL")?;
         let invalid =
@@ -66,7 +62,7 @@ impl Settings {
         match (env::text(env, env::URL_AUTH_TOKEN), env::text(env, env::URL_AUTH_USERNAME)) {
             (Some(token), _) => login = Some(Login::Token(token.trim().to_owned())),
             (None, Some(user)) => {
-                // Many Secrets are created from files, with a line end that belongs to neither.
+                // Many Secrets are created from files and end with a line end that is not part of the value.
                 let line = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
                 let password = env::text(env, env::URL_AUTH_PASSWORD).unwrap_or_default();
                 login = Some(Login::Basic(line(user), line(password)));
@@ -106,74 +102,47 @@ impl Settings {
     }
 }
 
-/// Why the file was not written.
+/// Why the download failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The certificates.
+    /// The certificates cannot be read.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
-    /// The address policy.
+    /// The address policy refuses the URL.
     #[error("{url} {refused}; use another URL for the context")]
-    Refused {
-        /// The URL.
-        url: String,
-        /// Why the address is refused.
-        refused: Refused,
-    },
-    /// The address policy, after DNS.
+    Refused { url: String, refused: Refused },
+    /// The address policy refuses an address that the name resolves to.
     #[error("{0}; use another URL for the context")]
     RefusedName(String),
-    /// Not http or https.
+    /// Neither http nor https.
     #[error("{url} is not http or https, which are the only protocols for URL contexts")]
-    Protocol {
-        /// The URL.
-        url: String,
-    },
+    Protocol { url: String },
     /// Too many redirects.
     #[error("{url} redirects more than {MAX_REDIRECTS} times; use the final URL")]
-    Redirects {
-        /// The URL.
-        url: String,
-    },
+    Redirects { url: String },
     /// A redirect without a usable target.
     #[error("{url} answers with a redirect that leads nowhere")]
-    BadRedirect {
-        /// The URL.
-        url: String,
-    },
-    /// An HTTP status that is no success.
+    BadRedirect { url: String },
+    /// An HTTP status other than success.
     #[error("{url} answers {status}{hint}")]
     Status {
-        /// The URL.
         url: String,
-        /// The status.
         status: u16,
-        /// Advice, or nothing.
+        /// Advice; may be empty.
         hint: &'static str,
     },
     /// The body is too long.
     #[error("{url} is longer than {limit} bytes; fetch a smaller file or raise {}", env::URL_MAX_BYTES)]
-    TooLong {
-        /// The URL.
-        url: String,
-        /// The limit.
-        limit: u64,
-    },
-    /// The transfer takes too long.
+    TooLong { url: String, limit: u64 },
+    /// The time limit was exceeded.
     #[error("{url} was not read within {} s; check the URL or raise {}", limit.as_secs_f32(), env::URL_TIMEOUT)]
-    TimedOut {
-        /// The URL.
-        url: String,
-        /// The limit.
-        limit: Duration,
-    },
+    TimedOut { url: String, limit: Duration },
     /// The connection failed.
     #[error("{url} cannot be read: {cause}")]
     Transfer {
-        /// The URL.
         url: String,
         /// The innermost error.
         cause: String,
@@ -183,10 +152,8 @@ pub enum Error {
     Place(#[from] PlaceError),
 }
 
-/// A finished transfer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// Bytes written.
     pub bytes: u64,
     /// The URL that answered, after redirects, without secrets.
     pub url: String,

@@ -46,7 +46,7 @@ pub trait Archive: fmt::Debug + Send + Sync {
     /// Removes the logs, records and settings of all runs of a Task. Not an error if there are none.
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The Tasks that have anything in this archive.
+    /// The Tasks that have data in this archive.
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
 }
 
@@ -60,9 +60,9 @@ pub struct Owner {
 impl Owner {
     /// `None` if either argument is not safe as a path component.
     pub fn new(namespace: &str, uid: &str) -> Option<Self> {
-        let fits = |word: &str| {
-            let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-            plain && !word.is_empty() && !word.starts_with('.') && word.len() <= 253
+        let fits = |name: &str| {
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+            plain && !name.is_empty() && !name.starts_with('.') && name.len() <= 253
         };
         (fits(namespace) && fits(uid)).then(|| Self { namespace: namespace.to_owned(), uid: uid.to_owned() })
     }
@@ -131,12 +131,12 @@ pub struct ArchivedLog {
 }
 
 impl ArchivedLog {
-    /// Whether the log is here from the first line to the last, without gaps.
+    /// Whether the log is archived from the first line to the last, without gaps.
     pub fn is_whole(&self) -> bool {
         self.is_complete() && self.end.is_some_and(|end| end.gaps == 0)
     }
 
-    /// Whether the end of the log is here.
+    /// Whether the end of the log is archived.
     pub fn is_complete(&self) -> bool {
         self.torn == 0 && self.end.is_some_and(|end| end.complete && end.bytes == self.bytes)
     }

@@ -14,7 +14,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 
 use crate::{Archive, ArchivedLog, End, Error, Owner, Run};
 
-/// The server may run as another user of the same group; other users must not read what agents print.
+/// The server may run as another user of the same group; other users must not read the output of agents.
 const DIRECTORY_MODE: u32 = 0o770;
 const FILE_MODE: u32 = 0o660;
 /// Bytes per read when looking for the last line end.

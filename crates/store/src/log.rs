@@ -147,7 +147,7 @@ pub struct Selection {
     pub after: Option<Position>,
     /// Only lines that are not older.
     pub since: Option<Timestamp>,
-    /// Only so many lines from the end.
+    /// Only this many lines from the end.
     pub tail: Option<u64>,
 }
 

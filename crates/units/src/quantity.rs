@@ -9,7 +9,7 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// How a quantity was written, which decides how it is written back.
+/// The notation of a quantity, which is kept when it is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Notation {
     Decimal,

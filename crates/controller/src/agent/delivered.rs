@@ -1,8 +1,9 @@
 //! Removes files that Tasks delivered to the workspace of their Agent, once the Tasks are gone.
 //!
-//! There is no record of the files: the workspace is listed, and what has no Task is removed. That happens when a Task on the
-//! Agent is gone, when the Agent's server becomes ready, and when the controllers begin to work, so nothing stays for
-//! good that was missed while the Agent slept or no controller ran. It costs the API server no write.
+//! There is no record of the files: the workspace is listed, and files without a Task are removed. That happens when a
+//! Task on the Agent is deleted, when the Agent's server becomes ready, and when the controllers start, so files are
+//! also removed that were missed while the Agent was suspended or no controller ran. It needs no write to the API
+//! server.
 
 use std::time::Duration;
 
@@ -22,10 +23,10 @@ use crate::{shared::Shared, task::still_runs};
 
 /// Tasks that are deleted within this time share one sweep.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Title of the session in which our helper runs, as people see it.
+/// Title of the session in which our helper runs, shown to users.
 const TITLE: &str = "KubeOpenCode: removal of contexts";
 
-/// A Task changed: if it is gone, so is what it delivered.
+/// Schedules a sweep if the Task was deleted.
 pub fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
     if change.now.is_none()
         && let Some(target) = change.was().and_then(Target::of)
@@ -34,20 +35,20 @@ pub fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
     }
 }
 
-/// A Task or Pod that could deliver to `target` is gone.
+/// Schedules a sweep after a Task or Pod that could deliver to `target` was deleted.
 pub fn left(shared: &Shared, target: &Target) {
     if let Some(agent) = target.agent_key() {
         shared.work.sweeps.add_at(agent, Instant::now() + PAUSE);
     }
 }
 
-/// Removes from the workspace of an Agent what Tasks delivered that are gone.
+/// Removes the deliveries of deleted Tasks from the workspace of an Agent.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     let Some(agent) = shared.cache.agents.object(key) else { return Ok(Next::Wait) };
     let Ok(resolved) = resolve_agent(&agent, shared.template_of(&agent).as_deref(), &shared.platform()) else {
         return Ok(Next::Wait);
     };
-    // One that is not ready brings us back when it is.
+    // A server that becomes ready queues a sweep.
     let Some(server) = shared.agents.servers.of(shared, &agent).await? else { return Ok(Next::Wait) };
     let found = server.directories(DELIVERIES).await?;
     let names = left_over(found, |name| still_needed(shared, key, name));
@@ -65,7 +66,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     Ok(Next::Wait)
 }
 
-/// Whether a Task of this name is on the Agent, or a Pod of one that is gone may still deliver.
+/// Whether the Task exists on the Agent, or a Pod of the deleted Task may still deliver.
 fn still_needed(shared: &Shared, agent: &Key, name: &str) -> bool {
     let on = Target::agent(agent.clone());
     let task = shared.cache.tasks.object(&Key::new(&agent.namespace, name));

@@ -25,11 +25,12 @@ use crate::{
     shared::{Shared, now},
 };
 
-/// How the last looks at the repositories of all Agents ended. What a restart forgets is found by the next look.
+/// Results of the last polls of the repositories of all Agents. They are lost in a restart; the next poll restores
+/// them.
 #[derive(Debug, Default)]
 pub struct LastLooks(Mutex<HashMap<Key, Looks>>);
 
-/// The last looks at the repositories of an Agent, by the name of the context.
+/// The last polls of the repositories of an Agent, by context name.
 type Looks = BTreeMap<String, (Place, LastLook)>;
 
 impl LastLooks {
@@ -45,7 +46,7 @@ impl LastLooks {
         }
     }
 
-    /// The Agent is gone.
+    /// Forgets a deleted Agent.
     pub fn forget(&self, agent: &Key) {
         self.lock().remove(agent);
     }
@@ -55,23 +56,23 @@ impl LastLooks {
     }
 }
 
-/// What was found in the repositories that an Agent follows.
+/// Commits of the repositories that an Agent follows.
 #[derive(Debug, Default)]
 pub struct Followed {
     statuses: Vec<GitSyncStatus>,
     waits: bool,
     problem: Option<String>,
-    /// When to look again.
+    /// When the next poll is due.
     pub next_look: Option<Timestamp>,
 }
 
 impl Followed {
-    /// The commits that Pods should have, by the name of the context.
+    /// The commits that Pods should have, by context name.
     pub fn commits(&self) -> BTreeMap<String, String> {
         self.statuses.iter().filter_map(|seen| Some((seen.name.clone(), seen.commit_hash.clone()?))).collect()
     }
 
-    /// Puts what was found into the Agent's status.
+    /// Writes the commits and the condition GitSyncPending into the Agent's status.
     pub fn note(self, agent: &Agent, after: &mut AgentStatus) {
         let conditions = after.conditions.get_or_insert_default();
         if self.statuses.is_empty() && self.problem.is_none() {
@@ -89,7 +90,7 @@ impl Followed {
     }
 }
 
-/// Looks at the repositories whose time has come.
+/// Polls the repositories that are due.
 pub async fn look(shared: &Shared, agent: &Agent, resolved: &ResolvedAgent, plan: &ContextPlan) -> Followed {
     let key = Key::of(agent);
     let status = agent.status.clone().unwrap_or_default();
@@ -99,7 +100,7 @@ pub async fn look(shared: &Shared, agent: &Agent, resolved: &ResolvedAgent, plan
         .and_then(|conditions| status::find(conditions, types::GIT_SYNC_PENDING))
         .filter(|condition| condition.status == "True" && condition.reason == reasons::WAITING_FOR_TASKS);
     let waiting_since = pending.map(|condition| condition.last_transition_time.0);
-    // What the process before us saw is in the condition.
+    // The condition holds what the process before this one saw.
     let remembered = if pending.is_some() { LastLook::Waits } else { LastLook::Taken };
     let busy = shared.tasks.queues.with(|index| index.load(&Target::agent(key.clone()))) > 0;
     let begun = now();
@@ -135,7 +136,7 @@ pub async fn look(shared: &Shared, agent: &Agent, resolved: &ResolvedAgent, plan
     followed
 }
 
-/// The commit that a repository has now, looked up by the route of the Agent's Pods.
+/// The current commit of a repository, looked up by the route of the Agent's Pods.
 async fn newest(shared: &Shared, key: &Key, agent: &ResolvedAgent, mount: &GitMount) -> Result<String, Error> {
     let credentials = git_credentials(shared, key, mount.secret.as_ref()).await?;
     let route = route::of_agent(shared, key, agent).await?;

@@ -1,7 +1,7 @@
 //! Agents: fetch, validate, build, apply, status.
 //!
-//! [`pass`] is one such round: [`standby`], then everything is built, `objects` makes it true, `share` its link, and
-//! `report` says how it went. [`server`] and [`delivered`] talk to the server that then runs.
+//! [`pass`] is one such round: [`standby`], then the objects are built, `objects` applies them, `share` keeps the share
+//! link, and `report` writes the status. [`server`] and [`delivered`] talk to the running server.
 
 pub mod delivered;
 pub mod git_sync;
@@ -43,7 +43,7 @@ use serde_json::json;
 
 use self::{
     git_sync::Followed,
-    objects::{AppliedObjects, ensure_password, make_true},
+    objects::{AppliedObjects, apply_objects, ensure_password},
     report::report,
 };
 use crate::shared::{
@@ -54,7 +54,7 @@ use crate::shared::{
     settings::SettingsError,
 };
 
-/// Why an Agent is not as it should be.
+/// Why the objects of an Agent cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its settings cannot be turned into objects.
@@ -63,7 +63,7 @@ pub enum Error {
     /// Its objects cannot be applied.
     #[error(transparent)]
     Apply(#[from] apply::Error),
-    /// The API server refused something or did not answer.
+    /// The API server refused a request or did not answer.
     #[error("{}", apply::answer(.0))]
     Api(#[from] kube::Error),
 }
@@ -84,7 +84,7 @@ impl Error {
         }
     }
 
-    /// The condition that reports it.
+    /// The condition that reports the error.
     fn condition(&self) -> &'static str {
         use SettingsError::{Bindings, Config, Resolve};
         match self {
@@ -103,7 +103,7 @@ impl Error {
         }
     }
 
-    /// Whether the next change of an object, and nothing else, can help.
+    /// Whether only a change of an object can help, so that a retry is useless.
     pub fn waits_for_change(&self) -> bool {
         match self {
             Self::Settings(SettingsError::Bindings(error)) => error.waits_for_change(),
@@ -113,7 +113,7 @@ impl Error {
     }
 }
 
-/// One pass over an Agent.
+/// Reconciles one Agent.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     let agent = match shared.cache.agents.get(key) {
         None => {
@@ -138,7 +138,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     let mut done = Box::pin(reconcile(shared, &agent, &mut uses)).await;
     let link = share::pass(shared, &agent, is_ready(shared, &agent), &mut uses).await;
     uses.done();
-    // A refused object is reported, and does not keep the others from being applied.
+    // A refused object is reported; the others are still applied.
     let mut failed = |error: Error| {
         if done.is_ok() {
             done = Err(error);
@@ -157,7 +157,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
         ShareLink::Off
     });
     let look = done.as_ref().ok().and_then(|applied| applied.followed.next_look);
-    let drain = done.as_ref().ok().filter(|applied| applied.made.held).and_then(|_| drains_from(&agent));
+    let drain = done.as_ref().ok().filter(|applied| applied.objects.held).and_then(|_| drains_from(&agent));
     let wake = [idle.next_wake, link.next_wake(), look, drain].into_iter().flatten().min();
     let next = match &done {
         Err(error) if !error.waits_for_change() => Next::Retry,
@@ -171,7 +171,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     Ok(next)
 }
 
-/// When further Tasks begin to wait for a change that is held back, if they do not yet.
+/// When new Tasks start to wait for a roll-out that is held back; `None` if they wait already.
 fn drains_from(agent: &Agent) -> Option<Timestamp> {
     let conditions = agent.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     Some(rollout::drains_from(conditions, now())).filter(|at| *at > now())
@@ -185,28 +185,25 @@ fn is_ready(shared: &Shared, agent: &Agent) -> bool {
     ready.unwrap_or(0) > 0 && !agent.spec.suspend
 }
 
-/// What was made true.
+/// The result of a reconciliation.
 struct Applied {
     resolved: ResolvedAgent,
     config: CompiledConfig,
     followed: Followed,
-    /// What is wrong with the Secrets that it needs.
+    /// A sentence about missing Secrets or keys; `None` if there are none.
     secrets: Option<String>,
-    /// What became of its objects.
-    made: AppliedObjects,
+    objects: AppliedObjects,
 }
 
-/// What an Agent, or each Agent of a template, is built from.
+/// The input from which an Agent, or each Agent of a template, is built.
 pub struct Prepared {
-    /// Its contexts.
     pub contexts: ContextPlan,
-    /// What it refers to.
     pub bindings: Bindings,
     /// OpenCode's configuration.
     pub config: CompiledConfig,
 }
 
-/// Reads what settings refer to, notes it in `uses`, and compiles the configuration.
+/// Reads the objects that settings refer to, adds them to `uses`, and compiles the configuration.
 pub async fn prepare(
     shared: &Shared,
     key: &Key,
@@ -254,15 +251,15 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
         secrets_digest: None,
         authorities: bindings.authorities.as_deref(),
     };
-    // Built once to see which Secrets it needs, and once more so that it changes with them.
+    // Built once to see which Secrets the Pods need, and once more with the digest of those Secrets.
     let needs = secrets::needs(&agent_objects(&input)?.deployment);
     let secrets = secrets::look(shared, &key.namespace, &needs, uses).await?;
     input.secrets_digest = secrets.digest.as_deref();
-    let made = make_true(shared, agent, agent_objects(&input)?).await?;
-    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, made })
+    let objects = apply_objects(shared, agent, agent_objects(&input)?).await?;
+    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, objects })
 }
 
-/// Labels an Agent with its template, so that people can find all Agents of one.
+/// Labels an Agent with its template, so that `kubectl` can select all Agents of a template.
 async fn track_template(shared: &Shared, agent: &Agent) -> Result<(), kube::Error> {
     let wanted = agent.spec.template_ref.as_ref().map(|template| template.name.clone());
     if agent.labels().get(labels::AGENT_TEMPLATE) == wanted.as_ref() {
@@ -274,7 +271,7 @@ async fn track_template(shared: &Shared, agent: &Agent) -> Result<(), kube::Erro
     Ok(())
 }
 
-/// A template changed: queues everything that uses it.
+/// Queues every user of a changed template.
 pub fn template_changed(shared: &Shared, key: &Key) {
     let users = shared.cache.agents.all(|agent| {
         agent.metadata.namespace.as_deref() == Some(&key.namespace)
@@ -285,7 +282,7 @@ pub fn template_changed(shared: &Shared, key: &Key) {
     }
     shared.work.templates.add(key.clone());
     let target = Target::template(key.clone());
-    // It may refer to something else now.
+    // The template may refer to other objects now.
     for task in shared.tasks.queues.with(|index| index.missing_on(&target)) {
         shared.work.tasks.add(task);
     }

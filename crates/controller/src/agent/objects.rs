@@ -35,17 +35,16 @@ use crate::shared::{
     dependents::{Part, version_of},
 };
 
-/// The result of applying the objects of an Agent.
 pub struct AppliedObjects {
     /// A changed Deployment waits until no Task runs.
     pub held: bool,
-    /// What is wrong with its claims, as a sentence.
+    /// A sentence about claims that cannot be changed; `None` if all are as wanted.
     pub claims: Option<String>,
 }
 
-/// Applies everything, storage and contexts first, so that Pods find what they mount. All but the storage is held back
-/// if the server would restart under the Tasks that run on it.
-pub async fn make_true(shared: &Shared, agent: &Agent, objects: AgentObjects) -> Result<AppliedObjects, Error> {
+/// Applies the objects of an Agent, claims and ConfigMaps first, so that Pods find what they mount. Everything but the
+/// claims is held back if the server would restart while Tasks run on it.
+pub async fn apply_objects(shared: &Shared, agent: &Agent, objects: AgentObjects) -> Result<AppliedObjects, Error> {
     let AgentObjects { config_maps, claims: wanted, deployment, service } = objects;
     let mut troubles = Vec::new();
     for claim in &wanted {
@@ -66,8 +65,8 @@ pub async fn make_true(shared: &Shared, agent: &Agent, objects: AgentObjects) ->
     Ok(AppliedObjects { held: false, claims })
 }
 
-/// Creates a claim, or lets it grow. Returns why it cannot be as wanted: Kubernetes refuses most changes, and data hangs
-/// on it.
+/// Creates or grows a claim. Returns why the claim cannot be as wanted: Kubernetes refuses most changes, and a claim
+/// holds data, so it is never replaced.
 async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeClaim) -> Result<Option<String>, Error> {
     let key = Key::of(wanted);
     let claims = shared.api::<PersistentVolumeClaim>(&key.namespace);
@@ -78,7 +77,7 @@ async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeCla
                 shared.cache.claims.insert_written(made);
                 return Ok(None);
             }
-            // The watch shows only what carries our label, and that a little later.
+            // The watch shows only claims with our label, and with a delay.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => claims.get(&key.name).await?.into(),
             Err(error) => return Err(error.into()),
         },
@@ -97,7 +96,7 @@ async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeCla
                     shared.cache.claims.insert_written(grown);
                     Ok(None)
                 }
-                // Not every storage can grow, and none does before it is there.
+                // Not every storage class allows growth, and no claim grows before it is bound.
                 Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
                     Ok(Some(format!("claim '{}' cannot grow to {size}: {}", key.name, status.message)))
                 }
@@ -111,28 +110,28 @@ async fn keep_claim(shared: &Shared, agent: &Agent, wanted: &PersistentVolumeCla
 async fn restarts(shared: &Shared, wanted: &Deployment) -> Result<bool, Error> {
     let Some(live) = shared.cache.deployments.object(&Key::of(wanted)) else { return Ok(false) };
     let template = |of: &Deployment| of.spec.as_ref().map(|spec| spec.template.clone());
-    let next = shared.agents.applied.apply(&shared.client, &by_us().dry_run(), wanted, Some(&live)).await?;
+    let next = shared.agents.applied.apply(&shared.client, &apply_params().dry_run(), wanted, Some(&live)).await?;
     Ok(next.is_some_and(|next| template(&next) != template(&live)))
 }
 
-/// The objects of an Agent are ours, also if another manager wrote them.
-fn by_us() -> PatchParams {
+/// Takes over fields of an Agent's objects that another manager wrote.
+fn apply_params() -> PatchParams {
     PatchParams::apply(field_managers::AGENT).force()
 }
 
-/// Applies one object, and remembers it ahead of the watch.
+/// Applies one object, and puts it into the cache ahead of the watch.
 async fn apply<K>(shared: &Shared, cache: &Cache<K>, wanted: &K) -> Result<(), Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
     let live = cache.object(&Key::of(wanted));
-    if let Some(made) = shared.agents.applied.apply(&shared.client, &by_us(), wanted, live.as_deref()).await? {
+    if let Some(made) = shared.agents.applied.apply(&shared.client, &apply_params(), wanted, live.as_deref()).await? {
         cache.insert_written(made);
     }
     Ok(())
 }
 
-/// Makes the password of an Agent's server, once.
+/// Creates the password of an Agent's server, once.
 pub async fn ensure_password(shared: &Shared, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
     let namespace = agent.namespace().unwrap_or_default();
     let secret = Secret {
@@ -152,7 +151,7 @@ pub async fn ensure_password(shared: &Shared, agent: &Agent, name: &str, key: &s
     create_secret_once(shared, agent, secret).await
 }
 
-/// Creates a Secret of an Agent unless it is there. A Secret of another owner is left alone.
+/// Creates a Secret of an Agent unless it exists. A Secret of another owner stays unchanged.
 pub async fn create_secret_once(shared: &Shared, agent: &Agent, secret: Secret) -> Result<(), Error> {
     let key = Key::of(&secret);
     let secrets = shared.api::<Secret>(&key.namespace);
@@ -167,7 +166,7 @@ pub async fn create_secret_once(shared: &Shared, agent: &Agent, secret: Secret) 
     }
     match secrets.create(&PostParams::default(), &secret).await {
         Ok(made) => {
-            // The event of the watch for it changes nothing.
+            // So the watch event for this Secret is no change.
             shared.dependents.learn(part, version_of(&made));
             Ok(())
         }

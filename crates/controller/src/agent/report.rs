@@ -39,7 +39,7 @@ pub(super) async fn report(
     after.idle_since = idle.idle_since.map(Time);
     after.share = share::status(agent, link);
     note_extras(agent, &mut after, idle, link);
-    note_rollout(shared, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.made.held));
+    note_rollout(shared, agent, &mut after, done.as_ref().is_ok_and(|applied| applied.objects.held));
     if let Ok(applied) = done {
         applied.followed.note(agent, &mut after);
     }
@@ -112,10 +112,10 @@ fn note_rollout(shared: &Shared, agent: &Agent, after: &mut AgentStatus, held: b
     }
 }
 
-/// The conditions about the spec of an Agent, in the order in which it is looked at.
+/// Conditions about the spec of an Agent, in the order of the checks.
 const STEPS: [&str; 3] = [types::ACCEPTED, types::REFERENCES_RESOLVED, types::CONFIG_VALID];
 
-/// What is said of a step that nothing is wrong with.
+/// Reason and message of a check that succeeded.
 fn passed(step: &str) -> (&'static str, &'static str) {
     match step {
         types::REFERENCES_RESOLVED => (reasons::RESOLVED, "everything that it refers to was found"),
@@ -124,7 +124,7 @@ fn passed(step: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Reports what is wrong, and resets the conditions of the other steps.
+/// Reports an error, and resets the conditions of the other checks.
 fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Option<i64>, now: Timestamp) {
     let wrong = error.condition();
     status::set(conditions, wrong, false, error.reason(), error.to_string(), generation, now);
@@ -144,7 +144,7 @@ fn note_failure(conditions: &mut Vec<Condition>, error: &Error, generation: Opti
     }
 }
 
-/// The steps that went well before one failed; nothing if it may have failed at any.
+/// Checks that succeeded before the error; `None` if the failed check is unknown.
 fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
     use SettingsError::{Bindings, Build, Config, Contexts, Resolve};
     match error {
@@ -156,7 +156,7 @@ fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
     }
 }
 
-/// What keeps the server of an Agent from being ready.
+/// Why the server of an Agent is not ready.
 fn obstacle(shared: &Shared, agent: &Agent, deployment: &Deployment) -> Option<String> {
     rollout::obstacle(deployment, &server::pods(shared, agent))
 }
@@ -202,7 +202,7 @@ fn status_of(shared: &Shared, agent: &Agent, before: &AgentStatus, done: &Result
                 None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
                 Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
             }
-            match &applied.made.claims {
+            match &applied.objects.claims {
                 Some(trouble) => set(types::PERSISTENCE_APPLIED, false, reasons::CLAIM_KEPT, trouble),
                 None => status::remove(&mut conditions, types::PERSISTENCE_APPLIED),
             }
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// What the three steps say after an error, when all of them were wrong before.
+    /// The conditions after an error, when all of them were False before.
     #[track_caller]
     fn check(error: &Error, expected: [&str; 3]) {
         let mut conditions = Vec::new();
@@ -259,9 +259,9 @@ mod tests {
             status::set(&mut conditions, step, false, "Old", "of long ago", None, Timestamp::UNIX_EPOCH);
         }
         note_failure(&mut conditions, error, Some(2), Timestamp::UNIX_EPOCH);
-        let said =
+        let reported =
             STEPS.map(|step| status::find(&conditions, step).map(|one| format!("{} {}", one.status, one.reason)));
-        assert_eq!(said.map(Option::unwrap_or_default), expected, "{error}");
+        assert_eq!(reported.map(Option::unwrap_or_default), expected, "{error}");
     }
 
     #[test]

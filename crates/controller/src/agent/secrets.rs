@@ -10,11 +10,11 @@ use crate::shared::{
     dependents::{Part, Uses},
 };
 
-/// What is known of the Secrets that Pods need.
+/// State of the Secrets that Pods need.
 pub struct Found {
-    /// A digest that changes with the values that need a new Pod.
+    /// Changes with every value that needs a new Pod; `None` if there is none.
     pub digest: Option<String>,
-    /// What is wrong with them, as a sentence.
+    /// A sentence about missing Secrets or keys; `None` if there are none.
     pub trouble: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub fn needs(deployment: &Deployment) -> BTreeMap<String, SecretNeed> {
     pod.map(secrets::needed_secrets).unwrap_or_default()
 }
 
-/// Looks at them, and notes them in `uses`. Their values do not leave this function.
+/// Reads the Secrets, and adds them to `uses`. Their values do not leave this function.
 pub async fn look(
     shared: &Shared,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! How the controllers reach the OpenCode server of an Agent: by the address of its own Pod, never through a proxy. That
-//! needs no DNS and works wherever Pods can be reached.
+//! Clients of the OpenCode servers of Agents. A server is reached by the address of its Pod, never through a proxy:
+//! that needs no DNS and works wherever Pods can be reached.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use opencode::{Client, Server};
 
 use crate::shared::Shared;
 
-/// Permission requests, sessions and directories take kilobytes.
+/// Largest answer in bytes. Permission requests, sessions and directories take kilobytes.
 const MAX_ANSWER: usize = 4 << 20;
 
 /// Why a server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The Kubernetes API did not return the password, or did not take a status.
+    /// The Kubernetes API did not return the password, or refused a status.
     #[error("the API server did not answer: {0}")]
     Api(#[from] kube::Error),
     /// The Secret has no password.
@@ -48,8 +48,8 @@ impl Error {
     }
 }
 
-/// Clients of the servers of Agents. Those that are polled for approvals are cached with their passwords, so that the
-/// Secret is not read each time.
+/// Clients of the servers of Agents. A client that polls for approvals is cached with its password, so that the Secret
+/// is not read each time.
 ///
 /// The HTTP client is created with the first server: a platform without Agents does not need it.
 #[derive(Default)]
@@ -67,13 +67,13 @@ impl Servers {
         Ok(self.http.get_or_init(|| client))
     }
 
-    /// A client of an Agent's server; `None` if no Pod of it is ready.
+    /// A client of an Agent's server; `None` if none of its Pods is ready.
     pub async fn of(&self, shared: &Shared, agent: &Agent) -> Result<Option<Client>, Error> {
         let Some(address) = address(shared, agent) else { return Ok(None) };
         self.at(shared, agent, address).await.map(Some)
     }
 
-    /// The same, cached until it is forgotten.
+    /// The same, cached until [`Servers::forget`].
     pub async fn cached(&self, shared: &Shared, agent: &Agent) -> Result<Option<Client>, Error> {
         let key = Key::of(agent);
         let Some(address) = address(shared, agent) else { return Ok(None) };
@@ -101,7 +101,7 @@ impl Servers {
     }
 }
 
-/// The password of an Agent's server, if it has one.
+/// The password of an Agent's server; `None` if it has none.
 async fn password(shared: &Shared, agent: &Agent) -> Result<Option<String>, Error> {
     let Some(reference) = password_ref(&agent.name_any(), agent.spec.server.as_ref()) else { return Ok(None) };
     let secrets = shared.api::<Secret>(&agent.namespace().unwrap_or_default());
@@ -110,7 +110,7 @@ async fn password(shared: &Shared, agent: &Agent) -> Result<Option<String>, Erro
     value.map(Some).ok_or(Error::NoPassword(reference.name))
 }
 
-/// Where the server of an Agent listens: its newest Pod that is ready.
+/// Address of an Agent's server: that of its newest ready Pod.
 fn address(shared: &Shared, agent: &Agent) -> Option<SocketAddr> {
     let port = u16::try_from(agent.spec.port.unwrap_or(defaults::PORT)).ok()?;
     let pods = pods(shared, agent);
@@ -126,7 +126,7 @@ pub fn pods(shared: &Shared, agent: &Agent) -> Vec<Arc<Pod>> {
     shared.cache.pods.in_namespace(&agent.namespace().unwrap_or_default(), |pod| agent_of(pod) == Some(&name))
 }
 
-/// The Agent whose server a Pod is.
+/// The Agent to whose server a Pod belongs.
 pub fn agent_of(pod: &Pod) -> Option<&String> {
     let labels = pod.labels();
     labels.get(labels::AGENT).filter(|_| labels.get(labels::APP_COMPONENT).is_some_and(|part| part == "server"))

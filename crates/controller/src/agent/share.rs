@@ -25,13 +25,13 @@ use crate::shared::{
     now, secret,
 };
 
-/// Makes or removes the Secret of the share link, and notes it in `uses`. Returns the state of the link.
+/// Creates or removes the Secret of the share link, and adds it to `uses`. Returns the state of the link.
 pub async fn pass(shared: &Shared, agent: &Agent, ready: bool, uses: &mut Uses<'_>) -> Result<ShareLink, Error> {
     let link = ShareLink::of(agent.spec.share.as_ref(), ready, now());
     let secret = Part::of::<Secret>(&agent.namespace().unwrap_or_default(), &names::agent_share(&agent.name_any()));
     uses.add(secret.clone());
     match link {
-        // The Secret, not the status, shows whether there is one to remove: the token in it opens the Agent.
+        // The Secret decides, not the status: the token in it gives access to the Agent.
         ShareLink::Off if shared.dependents.version(&secret).is_none() => {}
         ShareLink::Off => remove(shared, agent).await?,
         ShareLink::Active { .. } | ShareLink::Expired | ShareLink::AgentNotReady { .. } => make(shared, agent).await?,
@@ -71,7 +71,7 @@ async fn make(shared: &Shared, agent: &Agent) -> Result<(), Error> {
     super::objects::create_secret_once(shared, agent, secret).await
 }
 
-/// Removes our Secret. A Secret of that name from another owner stays.
+/// Removes our Secret. A Secret of that name with another owner stays.
 async fn remove(shared: &Shared, agent: &Agent) -> Result<(), Error> {
     let secrets = shared.api::<Secret>(&agent.namespace().unwrap_or_default());
     let name = names::agent_share(&agent.name_any());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::shared::{Shared, now};
 
-/// Puts an Agent to sleep or wakes it, if its time has come. Returns the plan for its status.
+/// Suspends or resumes an Agent if that is due. Returns the plan for its status.
 pub async fn pass(shared: &Shared, agent: &Agent) -> Result<StandbyPlan, kube::Error> {
     let key = Key::of(agent);
     let status = agent.status.as_ref();
@@ -47,7 +47,7 @@ pub async fn pass(shared: &Shared, agent: &Agent) -> Result<StandbyPlan, kube::E
     Ok(plan)
 }
 
-/// Wakes an Agent because a Task waits for it.
+/// Resumes an Agent because a Task waits for it.
 pub async fn wake(shared: &Shared, key: &Key) -> Result<(), kube::Error> {
     let agent = set(shared, key, false).await?;
     shared.telemetry.events.normal(&agent, "Resumed", "a Task waits for this Agent");

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// One pass over a template.
+/// Reconciles one template.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let template = match shared.cache.templates.get(key) {
         None => {
@@ -47,7 +47,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     after.observed_generation = generation;
     after.agents = i32::try_from(agents.len()).ok();
     let mut conditions = after.conditions.take().unwrap_or_default();
-    // It could not be read before.
+    // An earlier version of the template could not be read.
     status::remove(&mut conditions, types::ACCEPTED);
     let (reason, message) = match &tried {
         Ok(()) => (reasons::VALID, "the template is valid".to_owned()),
@@ -62,8 +62,8 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     })
 }
 
-/// Builds an Agent that has nothing but the template, and makes nothing of it: what keeps that from being built keeps
-/// every Agent and Task of the template from working.
+/// Builds an Agent with only the settings of the template, and creates nothing. An error here affects every Agent and
+/// Task of the template.
 async fn try_out(
     shared: &Shared,
     key: &Key,
@@ -79,7 +79,7 @@ async fn try_out(
         platform: &platform,
         contexts: &contexts,
         config: &config,
-        // An Agent chooses its own, so no port of the template is in its way here.
+        // Each Agent sets its own port, so no port of the template can collide here.
         port: 0,
         suspended: false,
         persistence: None,

@@ -9,21 +9,21 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::shared::metrics::Metrics;
 
-/// Where to serve.
+/// Addresses to listen on.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    /// `/metrics`.
+    /// For `/metrics`.
     pub metrics: SocketAddr,
     /// Whether `/metrics` is served over TLS.
     pub metrics_tls: bool,
-    /// `/healthz` and `/readyz`.
+    /// For `/healthz` and `/readyz`.
     pub health: SocketAddr,
 }
 
 /// Serves metrics and health until the process ends.
 ///
-/// `ready` is true once the caches are filled; it does not ask for leadership, so that a roll-out of several replicas
-/// can complete.
+/// `ready` is true once the caches are filled. Leadership is not required, so that a roll-out of several replicas can
+/// complete.
 pub async fn serve(addresses: Addresses, metrics: Arc<Metrics>, ready: watch::Receiver<bool>) -> io::Result<()> {
     let numbers = Router::new().route(
         "/metrics",

@@ -1,4 +1,4 @@
-//! HTTPS with a certificate that this process makes for itself: `/metrics` is encrypted on the wire.
+//! HTTPS with a self-signed certificate that this process generates: `/metrics` is encrypted on the wire.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// A client that takes longer to greet is let go.
+/// Timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Clients that have greeted and were not served yet.
+/// Connections after the handshake that are not served yet.
 const WAITING: usize = 16;
 
-/// Connections whose handshake is over. Each has its own time for it, so that a slow client delays no other.
+/// Connections after their handshake. Handshakes run concurrently, so that a slow client delays no other.
 pub struct Listener {
     greeted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     address: SocketAddr,
 }
 
 impl Listener {
-    /// Accepts what comes to `listener`.
+    /// Accepts the connections of `listener`.
     pub fn new(listener: TcpListener) -> io::Result<Self> {
         let acceptor = TlsAcceptor::from(Arc::new(config().map_err(io::Error::other)?));
         let address = listener.local_addr()?;
@@ -39,7 +39,7 @@ impl axum::serve::Listener for Listener {
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         match self.greeted.recv().await {
             Some(connection) => connection,
-            // The other end stays open as long as this one.
+            // Not reached: the sender lives as long as the receiver.
             None => std::future::pending().await,
         }
     }
@@ -52,14 +52,14 @@ impl axum::serve::Listener for Listener {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, greet: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>) {
     while !greet.is_closed() {
         let Ok((stream, from)) = listener.accept().await else {
-            // Out of file descriptors, mostly: a busy loop would not help.
+            // Usually out of file descriptors: wait instead of spinning.
             sleep(Duration::from_millis(50)).await;
             continue;
         };
         let (acceptor, greet) = (acceptor.clone(), greet.clone());
         tokio::spawn(async move {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                // Closed when the process ends.
+                // Fails only when the process ends.
                 let _ = greet.send((stream, from)).await;
             }
         });

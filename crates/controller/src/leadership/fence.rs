@@ -1,7 +1,7 @@
-//! The fence: no write leaves this process unless it leads, and every write is counted and its time is noted.
+//! The fence: no write leaves this process unless it leads. Every write is counted and timed.
 //!
-//! It sits below the client, so no reconciler can forget it. A process that was paused for longer than its lease, and
-//! wakes up thinking that it still leads, is stopped here.
+//! The fence is below the client, so no reconciler can forget it. It stops a process that was paused for longer than
+//! its lease and still assumes that it leads.
 
 use std::{
     error::Error,
@@ -17,7 +17,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::shared::metrics::Metrics;
 
-/// Until when this process may write, and when it did last. Clones share it.
+/// Until when this process may write, and when it wrote last. Clones share the fence.
 #[derive(Clone, Debug, Default)]
 pub struct Fence(Arc<State>);
 
@@ -29,16 +29,14 @@ struct State {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Open {
-    /// No other process runs: there is no lease to hold.
+    /// There is only one process, and no lease to hold.
     #[default]
     Always,
-    /// Not now.
     No,
-    /// Until this moment.
     Until(Instant),
 }
 
-/// A write that was held back.
+/// The error of a write that the fence refused.
 #[derive(Debug, thiserror::Error)]
 #[error("not written: another process leads")]
 pub struct NotLeading;
@@ -49,12 +47,10 @@ impl Fence {
         Self(Arc::new(State { open: RwLock::new(Open::No), wrote: Mutex::default() }))
     }
 
-    /// Opens it until `moment`.
     pub fn open_until(&self, moment: Instant) {
         self.set(Open::Until(moment));
     }
 
-    /// Closes it.
     pub fn close(&self) {
         self.set(Open::No);
     }
@@ -68,12 +64,12 @@ impl Fence {
         }
     }
 
-    /// When a write left last, events aside.
+    /// Time of the last write, events excluded.
     pub fn last_write(&self) -> Option<Instant> {
         *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A write leaves.
+    /// Records a write.
     pub(crate) fn wrote(&self, at: Instant) {
         *self.0.wrote.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
@@ -82,7 +78,7 @@ impl Fence {
         *self.0.open.write().unwrap_or_else(PoisonError::into_inner) = open;
     }
 
-    /// Whether an error of the client is ours.
+    /// Whether the error of a client comes from the fence.
     pub fn refused(error: &kube::Error) -> bool {
         let mut cause: Option<&(dyn Error + 'static)> = Some(error);
         while let Some(error) = cause {
@@ -95,12 +91,11 @@ impl Fence {
     }
 }
 
-/// Puts the fence around a client's service.
+/// Adds the fence to a client's service.
 #[derive(Clone)]
 pub struct FenceLayer {
-    /// The fence.
     pub fence: Fence,
-    /// Where writes are counted.
+    /// Counts the writes.
     pub metrics: Arc<Metrics>,
 }
 
@@ -153,7 +148,7 @@ where
     }
 }
 
-/// The resource that a path speaks of, with its subresource: `tasks/status` for
+/// The resource of a path, with its subresource: `tasks/status` for
 /// `/apis/kubeopencode.io/v1alpha1/namespaces/a/tasks/b/status`.
 fn resource(path: &str) -> String {
     let mut parts = path.trim_start_matches('/').split('/');

@@ -16,19 +16,18 @@ use tokio::sync::watch;
 
 use crate::leadership::fence::Fence;
 
-/// Name of the lease.
 const NAME: &str = "kubeopencode.io";
-/// A sign of life is given this often.
+/// Interval of renewals.
 const RENEW: Duration = Duration::from_secs(4);
-/// We stop writing this long before others may start, to be safe from slow requests.
+/// This process stops writing this long before another may start, to allow for slow requests.
 const MARGIN: Duration = Duration::from_secs(5);
-/// A request for the lease that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Timeout of a request for the lease.
+const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Seeks the lease in `namespace` and keeps it.
+/// Acquires the lease in `namespace` and renews it.
 ///
-/// `fence` is open while it is held. `led` becomes true when it is held for the first time, and the future ends when it
-/// is lost: the process should end then, as everything in memory may be stale.
+/// `fence` is open while the lease is held. `led` becomes true when the lease is first held. The future ends when the
+/// lease is lost: the process should end then, because everything in memory may be stale.
 pub async fn lead(
     client: Client,
     namespace: &str,
@@ -43,7 +42,7 @@ pub async fn lead(
     let mut held_until: Option<Instant> = None;
     loop {
         let asked = Instant::now();
-        let answer = tokio::time::timeout(PATIENCE, seek(&leases, &mut contender)).await;
+        let answer = tokio::time::timeout(TIMEOUT, seek(&leases, &mut contender)).await;
         let mut next = Instant::now() + RENEW;
         match answer {
             Ok(Ok(Answer::Ours)) => {
@@ -89,19 +88,19 @@ pub async fn lead(
     fence.close();
 }
 
-/// What came of asking for the lease.
+/// Result of a request for the lease.
 enum Answer {
-    /// It is ours, from now on or still.
+    /// This process holds the lease.
     Ours,
-    /// Another process holds it, until this moment at least.
+    /// Another process holds it, at least until this moment.
     Theirs(Instant),
-    /// Another process wrote it at the same moment.
+    /// Another process wrote the lease at the same time.
     Changed,
-    /// It was ours.
+    /// This process held the lease and lost it.
     Lost,
 }
 
-/// Takes or renews the lease, if that may be.
+/// Acquires or renews the lease, if possible.
 async fn seek(leases: &Api<Lease>, contender: &mut Contender) -> kube::Result<Answer> {
     let current = leases.get_opt(NAME).await?;
     let record = current.as_ref().and_then(|lease| lease.spec.as_ref());
@@ -141,9 +140,9 @@ fn spec(identity: &str, now: Timestamp, before: Option<&LeaseSpec>) -> LeaseSpec
     }
 }
 
-/// Gives the lease back, so that another process need not wait for it to expire.
+/// Releases the lease, so that another process does not wait for it to expire.
 async fn release(leases: &Api<Lease>, identity: &str) {
-    if !matches!(tokio::time::timeout(PATIENCE, give_back(leases, identity)).await, Ok(Ok(()))) {
+    if !matches!(tokio::time::timeout(TIMEOUT, give_back(leases, identity)).await, Ok(Ok(()))) {
         tracing::info!("the lease was not given back; another process takes it when it expires");
     }
 }

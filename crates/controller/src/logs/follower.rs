@@ -1,4 +1,4 @@
-//! One follower: copies the log of one container to the archive, to its end.
+//! A follower copies the log of one container to the archive.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,30 +17,30 @@ use tokio::{
 use super::Stage;
 use crate::shared::metrics::Metrics;
 
-/// Lines wait this long for others, so that many become durable at once.
+/// Lines are collected for this long and written together.
 const GATHER: Duration = Duration::from_millis(300);
-/// So many bytes do not wait.
+/// A batch of this many bytes is written at once.
 const BATCH: usize = 256 << 10;
-/// The rest of a log has to be read within this time after its container ended. The run's slot is taken meanwhile.
+/// The rest of a log is read within this time after its container ended. The run keeps its slot meanwhile.
 const REST: Duration = Duration::from_secs(20);
-/// Of a Pod that is gone, only what is on its way still comes.
-const ON_ITS_WAY: Duration = Duration::from_secs(2);
-/// The archive has this long to say that a log is closed.
+/// After a Pod is gone, only data in flight is still read.
+const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// Timeout of closing a log in the archive.
 const CLOSE: Duration = Duration::from_secs(10);
-/// A stream that follows a container that has ended, and says nothing for this long, is asked no more.
+/// A stream that follows an ended container is closed after this long without data.
 const SILENT: Duration = Duration::from_secs(1);
-/// After a failure the log is asked for again this soon, then later and later.
+/// First delay before the log is requested again; it doubles with each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
-/// How many logs are read at once: while containers run, and after they ended.
+/// Limits of concurrent streams: while containers run, and after they ended.
 #[derive(Clone, Debug)]
 pub(super) struct Permits {
     pub(super) followed: Arc<Semaphore>,
     pub(super) closing: Arc<Semaphore>,
 }
 
-/// What a follower got.
+/// The result of a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Captured {
     complete: bool,
@@ -71,11 +71,11 @@ impl From<End> for Captured {
 /// How far a log was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
-    /// More may come.
+    /// More lines may follow.
     Open,
-    /// To its end.
+    /// The log was read to its end.
     Whole,
-    /// The node does not even have any more what was read before.
+    /// The node has deleted lines that were not read yet.
     Lost,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Follower {
     pub(super) stage: watch::Receiver<Stage>,
 }
 
-/// What is durable.
+/// The archived part of the log.
 #[derive(Clone, Copy, Debug, Default)]
 struct Durable {
     lines: u64,
@@ -112,7 +112,7 @@ struct Durable {
     last: Option<Position>,
 }
 
-/// What waits to become durable.
+/// Lines that are not archived yet.
 #[derive(Debug, Default)]
 struct Gathered {
     text: Vec<u8>,
@@ -132,7 +132,7 @@ impl Follower {
                 () = sleep_until(rest) => return,
                 () = reaches(&mut stage, Stage::Gone) => {}
             }
-            sleep_until(rest.min(Instant::now() + ON_ITS_WAY)).await;
+            sleep_until(rest.min(Instant::now() + IN_FLIGHT)).await;
         };
         let (mut durable, mut gaps) = (None, 0);
         let complete = tokio::select! {
@@ -157,7 +157,7 @@ impl Follower {
         }
     }
 
-    /// Copies until all is copied (true), or the Pod is gone.
+    /// Copies until the whole log is copied (`true`), or the Pod is gone.
     async fn copy(&self, durable: &mut Option<Durable>, gaps: &mut u32) -> bool {
         let mut stage = self.stage.clone();
         let mut pause = FIRST_RETRY;
@@ -175,7 +175,7 @@ impl Follower {
                 Err(trouble) => {
                     tracing::debug!(log = %self.run, %trouble, "a log is read again");
                     if matches!(trouble, Trouble::Archive(_)) {
-                        // What is durable now has to be looked at.
+                        // The archive has to be read again: the append may have succeeded.
                         *durable = None;
                     }
                 }
@@ -188,14 +188,14 @@ impl Follower {
         }
     }
 
-    /// Reads once, from the last line that is durable on; of a container that has `ended`, all there is.
+    /// Reads once, from the last archived line; of a container that has `ended`, to the end of the log.
     async fn attempt(&self, ended: bool, durable: &mut Option<Durable>, gaps: &mut u32) -> Result<Read, Trouble> {
         let mut stage = self.stage.clone();
         let known = if let Some(known) = *durable {
             known
         } else {
             if self.archive.find(&self.run).await?.is_some_and(|kept| kept.end.is_some()) {
-                // It was closed by a process that died before it could say so.
+                // Closed by a process that died before it could report that.
                 return Ok(Read::Whole);
             }
             self.look().await?
@@ -213,7 +213,7 @@ impl Follower {
             since_time: durable.last.map(|last| whole_second(last.time)),
             ..LogParams::default()
         };
-        // A node that does not answer is asked otherwise once the container has ended.
+        // If the node does not answer until the container has ended, the log is requested again without following it.
         let opened = tokio::select! {
             opened = self.pods.log_stream(&self.pod, &params) => opened?,
             () = reaches(&mut stage, Stage::Ended), if !ended => return Ok(Read::Open),
@@ -247,7 +247,7 @@ impl Follower {
                 return Err(Trouble::Words(line.lossy_text().into_owned()));
             };
             if !line.ended && !ended {
-                // The rest of it may come yet: it is read again when the container has ended.
+                // The line is incomplete. It is read again when the container has ended.
                 break;
             }
             let Some(place) = places.take(time) else { continue };
@@ -271,7 +271,7 @@ impl Follower {
         })
     }
 
-    /// Makes durable what was gathered.
+    /// Archives the collected lines.
     async fn keep(&self, durable: &mut Durable, gathered: &mut Gathered) -> Result<(), Trouble> {
         let Gathered { text, lines, last, since: _ } = std::mem::take(gathered);
         if text.is_empty() {
@@ -284,7 +284,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What is durable already: of a process that died, or of an append of which we do not know whether it succeeded.
+    /// Reads what is archived: by a process that died, or by an append with an unknown result.
     async fn look(&self) -> Result<Durable, store::Error> {
         let kept = self.archive.find(&self.run).await?;
         let all = store::read(Arc::clone(&self.archive), self.run.clone(), Selection::default());
@@ -300,7 +300,7 @@ impl Follower {
             None => self.look().await?,
         };
         let end = End { complete, lines, bytes, gaps };
-        // Of what never was there is no end either.
+        // A log that was never archived is not closed.
         if !complete && self.archive.find(&self.run).await?.is_none() {
             return Ok(end);
         }
@@ -308,7 +308,7 @@ impl Follower {
     }
 }
 
-/// Returns when the run has come so far.
+/// Returns when the run has reached a stage.
 async fn reaches(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
     if stage.wait_for(|stage| *stage >= wanted).await.is_err() {
         // The sender is gone: this follower is about to be aborted.
@@ -327,7 +327,7 @@ async fn due(since: Option<Instant>) {
     }
 }
 
-/// The Kubernetes API knows no finer moments, and kube would round up, past lines that are wanted.
+/// Truncated to seconds: the Kubernetes API takes no fractions, and kube would round up and skip lines.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_nanosecond().div_euclid(1_000_000_000).try_into().unwrap_or_default())
         .unwrap_or(time)

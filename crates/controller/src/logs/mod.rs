@@ -1,10 +1,10 @@
-//! Logs that outlive Pods: a follower for each run copies what its task container prints to the archive (I4).
+//! Logs that outlive Pods: for each run, a follower copies the log of its task container to the archive (I4).
 //!
-//! Read it in this order: [`Logs::follow`] (while it runs), `follower` (the copying), [`Logs::close`] (the run is over),
-//! [`Logs::remove`] and [`sweep`] (its Task is gone).
+//! Read in this order: [`Logs::follow`] (while the run lasts), `follower` (the copying), [`Logs::close`] (the run is
+//! over), [`Logs::remove`] and [`sweep`] (its Task is deleted).
 //!
-//! A run has its final status when its log is closed in the archive, or when that took too long; then the status says
-//! so. Nothing is remembered between processes but the archive itself: a follower goes on after the last line in it.
+//! The final status of a run is written when its log is closed in the archive, or after a timeout; then the status says
+//! so. Only the archive persists between processes: a follower continues after the last archived line.
 
 mod follower;
 #[cfg(test)]
@@ -34,30 +34,30 @@ use crate::{
 };
 use follower::{Captured, Follower, Permits};
 
-/// Logs that are followed while their containers run. Those of further runs are read when they have ended.
+/// Logs that are followed while their containers run. The logs of further runs are read after their end.
 const FOLLOWED: usize = 1024;
-/// Logs of ended runs that are read at once.
+/// Logs of ended runs that are read concurrently.
 const CLOSING: usize = 32;
-/// A follower whose run is over ends within its own time limits; if it does not, the archive hangs.
+/// A follower whose run is over ends within its own timeouts; if it does not, the archive hangs.
 const STUCK: Duration = Duration::from_secs(40);
 
-/// The progress of a run, as its follower receives it.
+/// Progress of a run, as sent to its follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Its container runs.
+    /// The container runs.
     Running,
-    /// Its container has ended: the rest of its log can be read.
+    /// The container has ended: the rest of its log can be read.
     Ended,
-    /// Its Pod is gone: nothing more can be read.
+    /// The Pod is gone: its log cannot be read any more.
     Gone,
 }
 
 /// Whether the log of a run is closed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Closing {
-    /// Not yet. The Task is looked at again when it is, and at this time at the latest.
+    /// Not closed. The Task is reconciled when the log is closed, at this time at the latest.
     Until(Instant),
-    /// There is nothing to wait for; this is what is kept, if anything.
+    /// Closed, or there is nothing to wait for. `None` if nothing is archived.
     Over(Option<LogStatus>),
 }
 
@@ -66,7 +66,7 @@ pub struct Logs {
     archive: Option<Arc<dyn Archive>>,
     client: Client,
     metrics: Arc<Metrics>,
-    /// Who is to look when a log is closed.
+    /// Receives the Task when its log is closed.
     tasks: Queue<Key>,
     permits: Permits,
     followers: Mutex<HashMap<Run, Entry>>,
@@ -88,7 +88,7 @@ impl Drop for Entry {
 }
 
 impl Logs {
-    /// Followers that write to `archive`, and ask for a pass over a Task when its log is closed.
+    /// Followers write to `archive`, and queue a Task when its log is closed.
     pub fn new(archive: Option<Arc<dyn Archive>>, client: Client, metrics: Arc<Metrics>, tasks: Queue<Key>) -> Self {
         let permits =
             Permits { followed: Arc::new(Semaphore::new(FOLLOWED)), closing: Arc::new(Semaphore::new(CLOSING)) };
@@ -102,13 +102,14 @@ impl Logs {
         }
     }
 
-    /// The run is over, or is about to be ended by force; `pod` is its last observed state, and may be `gone`.
+    /// Closes the log of a run that is over or about to be stopped by force. `pod` is its last observed state and may
+    /// be `gone`.
     pub async fn close(&self, task: &Task, epoch: i64, pod: Option<&Pod>, gone: bool) -> Closing {
         let (Some(archive), Some(run)) = (&self.archive, run(task, epoch)) else { return Closing::Over(None) };
         let progress = pod.map(Progress::of).unwrap_or_default();
         let on_record = task.status.as_ref().is_some_and(|status| status.start_time.is_some());
         let known = progress.started_at.is_some() || on_record || self.lock().contains_key(&run);
-        // A node that was away may have forgotten that it started the container; the archive has not.
+        // A node that was unreachable may have lost the start of the container; the archive has not.
         let started = known || !matches!(archive.find(&run).await, Ok(None));
         let stage = match pod {
             // Nothing was ever printed.
@@ -131,14 +132,14 @@ impl Logs {
         Closing::Over(Some(Captured::default().status(&run)))
     }
 
-    /// The final status of a run is written: its log is not needed any more.
+    /// Drops the follower of a run whose final status is written.
     pub fn forget(&self, task: &Task, epoch: i64) {
         if let Some(run) = run(task, epoch) {
             self.lock().remove(&run);
         }
     }
 
-    /// Removes the logs of a Task that is gone.
+    /// Deletes the logs of a deleted Task.
     pub async fn remove(&self, task: &Owner) -> Result<(), store::Error> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let ending: Vec<_> = {
@@ -151,7 +152,7 @@ impl Logs {
             .collect()
         };
         for (run, mut captured) in ending {
-            // What it is about to write must not come after the removal. An error means that it has ended.
+            // A follower must not write after the removal. An error means that it has ended.
             let ended = captured.wait_for(Option::is_some);
             let _ = tokio::time::timeout(STUCK, ended).await;
             self.lock().remove(&run);
@@ -159,7 +160,7 @@ impl Logs {
         archive.remove(task).await
     }
 
-    /// Whether logs are kept.
+    /// Whether there is an archive.
     pub fn are_kept(&self) -> bool {
         self.archive.is_some()
     }
@@ -189,7 +190,7 @@ impl Logs {
             });
             Entry { stage: sender, captured, over_since: None, work }
         });
-        // A run goes on in one direction only.
+        // The stage of a run only increases.
         entry.stage.send_if_modified(|known| {
             let later = stage > *known;
             *known = stage.max(*known);
@@ -202,14 +203,14 @@ impl Logs {
     }
 }
 
-/// Asks for the removal of logs whose Tasks went while no process looked (I10).
+/// Queues the deletion of logs whose Tasks were deleted while no controller ran (I10).
 pub async fn sweep(shared: &Shared) -> Result<(), store::Error> {
     let Some(archive) = &shared.records.logs.archive else { return Ok(()) };
     // Listed before the Tasks: a Task that has a log by now is in the cache.
     let kept = archive.owners().await?;
     let tasks = shared.cache.tasks.all(|_| true);
     if tasks.len() < shared.cache.tasks.len() {
-        // Whose logs those of a Task are that cannot be read is not known.
+        // It is unknown which logs belong to an unreadable Task.
         tracing::warn!("some Tasks cannot be read, so logs of Tasks that are gone stay until the next start");
         return Ok(());
     }

@@ -8,7 +8,7 @@ use store::{ArchivedLog, Directory, End, Selection};
 
 use super::*;
 
-/// Moments of lines: `T1` in a test is this, with the number as its second.
+/// Timestamps of lines: `T1` in a test is this time, with the number as its second.
 fn moments(text: &str) -> String {
     (1..10).fold(text.to_owned(), |text, second| {
         text.replace(&format!("T{second} "), &format!("2026-01-01T00:00:0{second}.5Z "))
@@ -25,7 +25,7 @@ struct Case {
 }
 
 impl Case {
-    /// A node that answers so, one request after the other, and the last answer from then on.
+    /// A node that returns `answers` in order, and then the last one for every request.
     fn new(answers: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self {
@@ -88,7 +88,7 @@ fn status(lines: i64, complete: bool) -> (Option<i64>, Option<bool>, Option<i32>
     (Some(lines), Some(complete), None)
 }
 
-fn told(status: &LogStatus) -> (Option<i64>, Option<bool>, Option<i32>) {
+fn summary(status: &LogStatus) -> (Option<i64>, Option<bool>, Option<i32>) {
     (status.lines, status.complete, status.gaps)
 }
 
@@ -104,7 +104,7 @@ async fn a_log_that_breaks_off_is_kept_once_and_whole() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     case.stage.send_replace(Stage::Ended);
-    assert_eq!(told(&work.await.unwrap().status(&run())), status(5, true));
+    assert_eq!(summary(&work.await.unwrap().status(&run())), status(5, true));
     assert_eq!(case.kept().await, ["a", "b", "half", "half", "end"]);
     assert!(case.archive.find(&run()).await.unwrap().unwrap().is_whole());
     let asked = case.asked();
@@ -116,7 +116,7 @@ async fn a_log_that_breaks_off_is_kept_once_and_whole() {
 #[tokio::test(start_paused = true)]
 async fn the_next_process_goes_on_after_the_last_line() {
     let case = Case::new(&["T1 a\nT1 b\nT1 b\nT2 c\n"]).holding("T1 a\nT1 b\n").await;
-    assert_eq!(told(&case.captured().await), status(4, true));
+    assert_eq!(summary(&case.captured().await), status(4, true));
     assert_eq!(case.kept().await, ["a", "b", "b", "c"]);
 }
 
@@ -125,39 +125,39 @@ async fn a_log_that_was_closed_before_is_not_read_again() {
     let case = Case::new(&["T1 a\nT2 late\n"]).holding("T1 a\n").await;
     let ArchivedLog { bytes, .. } = case.archive.find(&run()).await.unwrap().unwrap();
     case.archive.close(&run(), End { complete: true, lines: 1, bytes, gaps: 0 }).await.unwrap();
-    assert_eq!(told(&case.captured().await), status(1, true));
+    assert_eq!(summary(&case.captured().await), status(1, true));
     assert!(case.asked().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_log_that_the_node_lost_is_cut() {
     let case = Case::new(&[""]).holding("T1 a\n").await;
-    assert_eq!(told(&case.captured().await), status(1, false));
+    assert_eq!(summary(&case.captured().await), status(1, false));
     assert!(!case.archive.find(&run()).await.unwrap().unwrap().is_complete());
 }
 
 #[tokio::test(start_paused = true)]
 async fn words_of_the_node_are_no_lines_and_no_end() {
     let case = Case::new(&["unable to retrieve container logs"]).holding("T1 a\n").await;
-    assert_eq!(told(&case.captured().await), status(1, false));
+    assert_eq!(summary(&case.captured().await), status(1, false));
     assert_eq!(case.kept().await, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn lines_that_the_node_threw_away_are_a_gap() {
     let case = Case::new(&["T5 x\nT6 y\n"]).holding("T1 a\n").await;
-    assert_eq!(told(&case.captured().await), (Some(3), Some(true), Some(1)));
+    assert_eq!(summary(&case.captured().await), (Some(3), Some(true), Some(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_gone_is_not_asked() {
     let case = Case::new(&["T1 of somebody else\n"]);
     case.stage.send_replace(Stage::Gone);
-    assert_eq!(told(&case.captured().await), status(0, false));
+    assert_eq!(summary(&case.captured().await), status(0, false));
     assert!(case.asked().is_empty());
     assert_eq!(case.archive.find(&run()).await.unwrap(), None);
     let case = case.holding("T1 a\n").await;
-    assert_eq!(told(&case.captured().await), status(1, false));
+    assert_eq!(summary(&case.captured().await), status(1, false));
     assert_eq!(case.kept().await, ["a"]);
 }
 
@@ -189,9 +189,9 @@ async fn a_run_is_over_when_its_log_is_closed() {
             break closed.unwrap();
         }
     };
-    assert_eq!(told(&closed), status(1, true));
+    assert_eq!(summary(&closed), status(1, true));
     assert_eq!(closed.reference.as_deref(), Some("default/uid-1/k8s-1.log"));
-    // Its Task goes, and the log with it.
+    // The Task is deleted, and its log with it.
     logs.remove(&owner(&task).unwrap()).await.unwrap();
     assert_eq!(case.archive.find(&run()).await.unwrap(), None);
 }

@@ -28,7 +28,7 @@ pub(super) async fn list(
     listed.map_err(|error| problem(host, &error))
 }
 
-/// The error in our own words: those of git and ssh may hold anything.
+/// An error in our own words: the output of git and ssh may contain anything.
 fn problem(host: &str, error: &GitError) -> Error {
     let unreachable = |problem: &str| Error::Unreachable { host: host.to_owned(), problem: problem.to_owned() };
     let unsupported = |problem: &str| Error::Unsupported(problem.to_owned());
@@ -68,7 +68,7 @@ mod tests {
 
     const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nnobody-may-see-this\n-----END OPENSSH PRIVATE KEY-----";
 
-    /// A fake ssh: it records its arguments and environment, and then does `then`.
+    /// A fake ssh that records its arguments and environment, and then runs `then`.
     fn programs(then: &str) -> (tempfile::TempDir, OsString) {
         let place = tempfile::tempdir().unwrap();
         let script = format!(
@@ -77,7 +77,7 @@ mod tests {
              for last; do :; done\n{then}\n",
             place.path().display()
         );
-        // By another process: a program that this one may still hold open, in a fork of another test, cannot be run.
+        // Written by another process: a program that a fork of another test still holds open cannot be executed.
         let (text, ssh) = (place.path().join("text"), place.path().join("ssh"));
         fs::write(&text, script).unwrap();
         let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &ssh]).status().unwrap();
@@ -101,7 +101,7 @@ mod tests {
     #[tokio::test]
     async fn the_key_is_in_a_private_file_and_nowhere_else() {
         let commit = "a".repeat(40);
-        // It answers as git on the other side would: one ref, the end of the list, and then it listens.
+        // The answer of git on the other side: one ref, the end of the list, and then it listens.
         let line = format!("{commit} HEAD\\000agent=x\\n");
         let length = commit.len() + " HEAD\0agent=x\n".len() + 4;
         let (place, path) = programs(&format!("printf '{length:04x}{line}0000'; cat >/dev/null"));

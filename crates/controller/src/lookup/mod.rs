@@ -14,45 +14,34 @@ use egress::{BodyError, Credentials, Loopback, Repository, Route, TransferError,
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::Value;
 
-/// A sidecar may serve the controller. Nothing else listens there but our own metrics.
+/// A sidecar may proxy requests of the controller. Nothing else listens on loopback but our own metrics.
 const LOOPBACK: Loopback = Loopback::Allowed;
 
 /// Time limit of one request or git command.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Largest answer in bytes. The refs of very large repositories and the versions of old packages take megabytes.
 const MAX_BYTES: u64 = 64 << 20;
-/// Media types of an image's manifest.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
-/// npm's short form: versions without their whole history.
+/// npm's abbreviated metadata: only the fields that an installation needs.
 const NPM_SHORT: &str = "application/vnd.npm.install-v1+json";
 
-/// Why a look-up failed. The texts hold no credentials.
+/// Why a look-up failed. The texts contain no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No answer.
     #[error("no answer from {host}: {problem}")]
-    Unreachable {
-        /// The host.
-        host: String,
-        /// Why.
-        problem: String,
-    },
-    /// An HTTP status that is no success.
+    Unreachable { host: String, problem: String },
+    /// An HTTP status other than success.
     #[error("{host} answered {status}{}", advice(*status))]
-    Refused {
-        /// The host.
-        host: String,
-        /// The status.
-        status: StatusCode,
-    },
+    Refused { host: String, status: StatusCode },
     /// The host has no such image, commit or package.
     #[error("{0}")]
     Missing(String),
-    /// The address, or a tool that it needs, cannot be used.
+    /// The address, or a tool that the look-up needs, cannot be used.
     #[error("{0}")]
     Unsupported(String),
-    /// The address policy.
+    /// The address policy forbids the address.
     #[error("{0}; use another address")]
     Forbidden(String),
 }
@@ -68,13 +57,12 @@ fn advice(status: StatusCode) -> &'static str {
 /// User name and password of an image registry.
 #[derive(Clone, Default)]
 pub struct Login {
-    /// User name.
     pub username: String,
     /// Password or token.
     pub password: String,
 }
 
-/// Looks things up. By default it follows the proxy settings of this process.
+/// Looks up digests, commits and versions. By default it uses the proxy settings of this process.
 ///
 /// The HTTP client is created when it is first needed: it loads all certificates of the system into memory.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +77,7 @@ impl Lookup {
         Ok(self.0.get_or_init(|| client))
     }
 
-    /// The same by a route.
+    /// A look-up through `route`.
     pub fn through(&self, route: &Route) -> Result<Self, Error> {
         if *route == Route::default() {
             return Ok(self.clone());
@@ -193,11 +181,11 @@ impl Lookup {
 fn build(route: &Route) -> Result<Client, Error> {
     let unsupported = |problem: String| Error::Unsupported(problem);
     let builder = route.http_client(LOOPBACK).map_err(|error| unsupported(error.to_string()))?;
-    // Without the cause, which may hold the address of a proxy.
+    // Without the cause, which may contain the address of a proxy.
     builder.timeout(LIMIT).build().map_err(|_| unsupported("the proxy or caBundle cannot be used".into()))
 }
 
-/// Sends a request, unless the address is refused.
+/// Sends a request, unless the address policy forbids its address.
 async fn send(request: RequestBuilder) -> Result<Response, Error> {
     let (client, request) = request.build_split();
     let request = request.map_err(|_| Error::Unsupported("the address is not a URL".into()))?;
@@ -206,7 +194,7 @@ async fn send(request: RequestBuilder) -> Result<Response, Error> {
     client.execute(request).await.map_err(|error| failed(&url, &TransferError::from(&error)))
 }
 
-/// How a registry wants to be authenticated to: with a token, if it accepts one.
+/// The authentication that a registry asks for: a token, if it accepts one.
 fn challenge(answer: &Response) -> Option<Challenge> {
     let headers = answer.headers().get_all(header::WWW_AUTHENTICATE).iter();
     let all = headers.filter_map(|value| Challenge::parse(value.to_str().ok()?));
@@ -236,7 +224,7 @@ async fn body(answer: Response) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Without the URL, which may hold credentials.
+/// Without the URL, which may contain credentials.
 fn failed(url: &Url, error: &TransferError) -> Error {
     let problem = match error {
         TransferError::Refused(refused) => return Error::Forbidden(refused.to_string()),

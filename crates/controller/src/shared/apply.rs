@@ -17,60 +17,44 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use units::Quantity;
 
-/// Applies objects, and remembers what the API server made of them.
+/// Applies objects, and remembers the result.
 ///
-/// The API server writes some values in its own way (`1000m` becomes `1`), so that an object can differ from what was
-/// applied without anybody having changed it. What was applied last, and to which version of the object it led, settles
-/// that: applying the same again to the same version is never useful.
+/// The API server normalises some values (`1000m` becomes `1`), so an object can differ from the applied one although
+/// it was not changed. The last applied object and the version that resulted from it settle that: the same object is
+/// never applied again to that version.
 #[derive(Debug, Default)]
 pub struct Applied(Mutex<HashMap<(String, Key), Memory>>);
 
 #[derive(Debug)]
 struct Memory {
     wanted: Value,
-    led_to: Option<String>,
+    version: Option<String>,
 }
 
 /// Why an object was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server refused it or did not answer.
+    /// The API server refused the object or did not answer.
     #[error("{kind} {key} cannot be applied: {}", answer(source))]
-    Api {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        key: Key,
-        /// What the API server said.
-        source: kube::Error,
-    },
+    Api { kind: String, key: Key, source: kube::Error },
     /// An object of that name belongs to another owner.
     #[error("{kind} {key} exists and does not belong to {owner}: delete or rename one of them")]
     Taken {
-        /// Its kind.
         kind: String,
-        /// Its name.
         key: Key,
-        /// Who wanted it.
+        /// Kind and name of the owner that wanted the object.
         owner: String,
     },
-    /// It cannot be written as JSON.
+    /// The object cannot be serialised.
     #[error("{kind} {key} cannot be written: {source}")]
-    Json {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        key: Key,
-        /// Why not.
-        source: serde_json::Error,
-    },
+    Json { kind: String, key: Key, source: serde_json::Error },
 }
 
 impl Applied {
-    /// Makes `wanted` true, given what is there now (`live`). Returns what it wrote, or in a dry run what it would write;
-    /// nothing if everything is as wanted.
+    /// Applies `wanted` if it differs from the current object, `live`. Returns the written object, or in a dry run the
+    /// object that would be written; `None` if nothing differs.
     ///
-    /// An object of that name with another controller is left alone.
+    /// An object of that name with another controller stays unchanged.
     pub async fn apply<K>(
         &self,
         client: &Client,
@@ -84,7 +68,8 @@ impl Applied {
         let kind = K::kind(&()).into_owned();
         let key = Key::of(wanted);
         let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
-        // The watch shows only what carries our label. An object that it does not show may exist and belong to another owner.
+        // The watch shows only objects with our label. An object that it does not show may exist and belong to another
+        // owner.
         let looked = match live {
             Some(_) => None,
             None => api.get_opt(&key.name).await.map_err(|source| Error::Api {
@@ -104,7 +89,7 @@ impl Applied {
             serde_json::to_value(object).map_err(|source| Error::Json { kind: kind.clone(), key: key.clone(), source })
         };
         let mut wanted_json = json(wanted)?;
-        // Only the stamp shows that an object which is no longer wanted still exists.
+        // Only the stamp shows that a field is no longer wanted.
         stamp(&mut wanted_json);
         let slot = (kind.clone(), key.clone());
         if let Some(live) = live
@@ -112,18 +97,18 @@ impl Applied {
         {
             return Ok(None);
         }
-        let made = api.patch(&key.name, params, &Patch::Apply(&wanted_json)).await.map_err(|source| Error::Api {
+        let written = api.patch(&key.name, params, &Patch::Apply(&wanted_json)).await.map_err(|source| Error::Api {
             kind,
             key,
             source,
         })?;
         if !params.dry_run {
-            self.lock().insert(slot, Memory { wanted: wanted_json, led_to: made.resource_version() });
+            self.lock().insert(slot, Memory { wanted: wanted_json, version: written.resource_version() });
         }
-        Ok(Some(made))
+        Ok(Some(written))
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, kind: &str, key: &Key) {
         self.lock().remove(&(kind.to_owned(), key.clone()));
     }
@@ -131,7 +116,7 @@ impl Applied {
     fn settled(&self, slot: &(String, Key), wanted: &Value, live: &impl Resource) -> bool {
         self.lock()
             .get(slot)
-            .is_some_and(|memory| memory.wanted == *wanted && memory.led_to == live.meta().resource_version)
+            .is_some_and(|memory| memory.wanted == *wanted && memory.version == live.meta().resource_version)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Key), Memory>> {
@@ -139,7 +124,7 @@ impl Applied {
     }
 }
 
-/// What the API server said, or that it said nothing. One that answers no is not to be looked for.
+/// The answer of the API server, or that there was none: a refusal and an outage need different fixes.
 pub fn answer(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("the API server refused it: {}", status.message),
@@ -153,7 +138,7 @@ pub fn controller_uid(object: &impl Resource) -> Option<&str> {
     owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
-/// Whether everything that `wanted` says is so in `live`, which may say more.
+/// Whether every value of `wanted` is in `live`, which may contain more.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, value)| match live.get(key) {
@@ -168,7 +153,7 @@ fn contains(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Fields with amounts, which the API server writes in its own way: `1000m` as `1`, `2048Mi` as `2Gi`.
+/// Fields with quantities, which the API server normalises: `1000m` to `1`, `2048Mi` to `2Gi`.
 const AMOUNTS: [&str; 3] = ["limits", "requests", "sizeLimit"];
 
 fn same_amounts(live: &Value, wanted: &Value) -> bool {
@@ -183,7 +168,7 @@ fn same_amounts(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The API server leaves out what says nothing.
+/// Empty values, which the API server leaves out.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

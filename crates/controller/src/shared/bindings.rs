@@ -26,18 +26,16 @@ use crate::shared::{
     dependents::{Part, Uses},
 };
 
-/// Everything that an agent refers to.
+/// The objects that an agent refers to, as read.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
-    /// Its model.
     pub model: Option<ModelBinding>,
-    /// Its model for small work.
+    /// Model for small tasks such as titles.
     pub small_model: Option<ModelBinding>,
-    /// Its instructions, in order.
+    /// In the order of the spec.
     pub instructions: Vec<InstructionText>,
-    /// Its tools.
     pub tools: Vec<ToolServer>,
-    /// The certificates of its `caBundle`, if they are in a ConfigMap. Those in a Secret are not looked at here.
+    /// Certificates of `caBundle` from a ConfigMap, in PEM. A bundle in a Secret is not read here.
     pub authorities: Option<String>,
 }
 
@@ -61,49 +59,24 @@ impl Bindings {
     }
 }
 
-/// Why something that an agent refers to cannot be used.
+/// Why an object that an agent refers to cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It does not exist.
     #[error("{kind} '{name}' does not exist in namespace '{namespace}'")]
-    NotFound {
-        /// Its kind.
-        kind: &'static str,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// The object does not have what is asked of it.
+    NotFound { kind: &'static str, namespace: String, name: String },
+    /// The object does not have the requested key.
     #[error("ConfigMap '{name}' has no key '{key}'")]
-    NoKey {
-        /// Its name.
-        name: String,
-        /// The key.
-        key: String,
-    },
-    /// Its owner does not allow it. The message does not reveal whether it exists.
+    NoKey { name: String, key: String },
+    /// The owner of the object does not allow its use. The message does not reveal whether it exists.
     #[error(
         "{kind} '{name}' of namespace '{namespace}' may not be used from here: its owner must set allowedNamespaces"
     )]
-    NotAllowed {
-        /// Its kind.
-        kind: &'static str,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// Its key is in a Secret that Pods of this namespace cannot read.
+    NotAllowed { kind: &'static str, namespace: String, name: String },
+    /// The provider's API key is in a Secret that Pods of this namespace cannot read.
     #[error(
         "ModelProvider '{name}' keeps its key in namespace '{namespace}', where Pods of this namespace cannot read it: create a ModelProvider here"
     )]
-    SecretElsewhere {
-        /// Namespace of the provider.
-        namespace: String,
-        /// Name of the provider.
-        name: String,
-    },
+    SecretElsewhere { namespace: String, name: String },
     /// The API server refused something or did not answer.
     #[error("{}", apply::answer(.0))]
     Api(#[from] kube::Error),
@@ -120,14 +93,14 @@ impl Error {
         }
     }
 
-    /// Whether a change of an object that is watched can help, and nothing else. Labels of namespaces, which decide who
-    /// is allowed, are not watched.
+    /// Whether only a change of a watched object can help. The labels of namespaces, which decide about access, are not
+    /// watched.
     pub fn waits_for_change(&self) -> bool {
         matches!(self, Self::NotFound { .. } | Self::NoKey { .. } | Self::SecretElsewhere { .. })
     }
 }
 
-/// Reads everything that the agent of `namespace` refers to, and notes it in `uses`.
+/// Reads every object that the agent of `namespace` refers to, and adds it to `uses`.
 pub async fn read(
     shared: &Shared,
     namespace: &str,
@@ -171,7 +144,7 @@ async fn model(
     Ok(ModelBinding::new(&provider_ref.name, &provider.spec, &model.spec))
 }
 
-/// Reads instructions, and notes them in `uses`.
+/// Reads instructions, and adds them to `uses`.
 pub async fn instructions(
     shared: &Shared,
     namespace: &str,
@@ -225,7 +198,7 @@ async fn tool(
     binding: &ToolBinding,
     uses: &mut Uses<'_>,
 ) -> Result<ToolServer, Error> {
-    // An MCPServer and an AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
+    // MCPServer and AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
     let kind = match binding.reference.kind {
         ToolKind::RemoteMCPServer => "RemoteMCPServer",
         ToolKind::MCPServer => "MCPServer",
@@ -266,7 +239,7 @@ fn address(server: &RemoteMCPServer, namespace: &str, domain: &str) -> String {
     }
 }
 
-/// Reads an object, if its owner allows it. From outside, "forbidden" and "not there" look the same.
+/// Reads an object, if its owner allows it. To the caller, "forbidden" and "not found" look the same.
 async fn find<K>(
     shared: &Shared,
     kind: &'static str,

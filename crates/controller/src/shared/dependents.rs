@@ -1,8 +1,9 @@
-//! Reverse index of referenced objects: Secrets, ConfigMaps, models, instructions and tools that Agents use or Tasks wait
-//! for.
+//! Reverse index of referenced objects: Secrets, ConfigMaps, models, instructions and tools that Agents use or Tasks
+//! wait for.
 //!
-//! They are known by their versions only, from watches of their metadata, and read when they are needed. Who uses one is
-//! enqueued when it appears, changes or is deleted, so a missing reference heals at once without polling.
+//! The index holds the versions of these objects, from watches of their metadata; the objects themselves are read when
+//! they are needed. When an object appears, changes or is deleted, its users are enqueued, so a missing reference heals
+//! at once without polling.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,18 +20,16 @@ use kube::{
 use observe::Key;
 use tokio::sync::watch;
 
-/// Who uses parts.
+/// An object whose references are indexed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum User {
-    /// An Agent.
     Agent(Key),
-    /// A template.
     Template(Key),
-    /// A Task that waits for a part.
+    /// A Task that waits for a referenced object.
     Task(Key),
 }
 
-/// An object that Agents, templates or Tasks may use.
+/// A referenced object. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Part {
     kind: String,
@@ -44,22 +43,22 @@ impl Part {
     }
 }
 
-/// The versions of all parts, and who uses them. Clones share them.
+/// The versions of all referenced objects, and their users. Clones share the index.
 #[derive(Clone, Default)]
 pub struct Dependents(Arc<RwLock<State>>);
 
 #[derive(Default)]
 struct State {
     versions: HashMap<Part, String>,
-    /// Part -> who uses it, or would if it existed.
+    /// Referenced object -> its users, also while it does not exist.
     users: HashMap<Part, BTreeSet<User>>,
-    /// User -> what it uses.
+    /// User -> the objects that it refers to.
     used: HashMap<User, BTreeSet<Part>>,
 }
 
 impl Dependents {
-    /// Follows the parts of kind `of` for ever. `notify` is called with each user of a changed object; `complete` becomes
-    /// true when the first list is known.
+    /// Watches the objects of kind `of` for ever. `notify` is called with each user of a changed object; `complete`
+    /// becomes true after the first list.
     pub fn follow(
         &self,
         client: Client,
@@ -67,7 +66,7 @@ impl Dependents {
         complete: watch::Sender<bool>,
         notify: impl Fn(User) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let parts = self.clone();
+        let dependents = self.clone();
         async move {
             let all: Api<PartialObjectMeta> = Api::all_with(client, &of);
             let events = observe::watch(all, watcher::Config::default());
@@ -85,12 +84,12 @@ impl Dependents {
                         continue;
                     }
                     Ok(Event::InitDone) => {
-                        let changed = parts.replace(&of.kind, std::mem::take(&mut list));
+                        let changed = dependents.replace(&of.kind, std::mem::take(&mut list));
                         complete.send_replace(true);
                         changed
                     }
-                    Ok(Event::Apply(object)) => parts.learn(part_of(&object), version_of(&object)),
-                    Ok(Event::Delete(object)) => parts.forget(&part_of(&object)),
+                    Ok(Event::Apply(object)) => dependents.learn(part_of(&object), version_of(&object)),
+                    Ok(Event::Delete(object)) => dependents.forget(&part_of(&object)),
                     Err(error) => {
                         tracing::warn!(kind = of.kind, %error, "the watch was interrupted");
                         continue;
@@ -101,12 +100,12 @@ impl Dependents {
         }
     }
 
-    /// The version of a part, if it exists.
+    /// The version of a referenced object; `None` if it does not exist.
     pub fn version(&self, part: &Part) -> Option<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).versions.get(part).cloned()
     }
 
-    /// A part has this version. Returns its users, if the version is new.
+    /// Records the version of an object. Returns its users if the version is new.
     pub fn learn(&self, part: Part, version: String) -> Vec<User> {
         let mut state = self.write();
         let users = state.users_of(&part);
@@ -130,12 +129,12 @@ impl Dependents {
         changed.iter().flat_map(|part| state.users_of(part)).collect()
     }
 
-    /// Starts to note what `user` uses.
+    /// Starts to collect the references of `user`.
     pub fn uses<'a>(&'a self, user: &User) -> Uses<'a> {
-        Uses { parts: (self, user.clone()), now: BTreeSet::new() }
+        Uses { dependents: (self, user.clone()), now: BTreeSet::new() }
     }
 
-    /// It uses nothing any more.
+    /// Removes all references of `user`.
     pub fn forget_user(&self, user: &User) {
         self.uses(user).done();
     }
@@ -151,26 +150,27 @@ impl State {
     }
 }
 
-/// The references of one user, collected during a pass: from the moment that an object is added, its changes are reported.
+/// The references of one user, collected during a pass. Changes of an object are reported from the moment that it is
+/// added.
 pub struct Uses<'a> {
-    parts: (&'a Dependents, User),
+    dependents: (&'a Dependents, User),
     now: BTreeSet<Part>,
 }
 
 impl Uses<'_> {
-    /// It uses this part.
+    /// Adds a reference.
     pub fn add(&mut self, part: Part) {
-        let (parts, user) = &self.parts;
-        let mut state = parts.write();
+        let (dependents, user) = &self.dependents;
+        let mut state = dependents.write();
         state.users.entry(part.clone()).or_default().insert(user.clone());
         state.used.entry(user.clone()).or_default().insert(part.clone());
         self.now.insert(part);
     }
 
-    /// It uses nothing else.
+    /// Ends the pass: references of earlier passes that were not added again are removed.
     pub fn done(self) {
-        let (parts, user) = self.parts;
-        let mut state = parts.write();
+        let (dependents, user) = self.dependents;
+        let mut state = dependents.write();
         let before = state.used.remove(&user).unwrap_or_default();
         for part in before.difference(&self.now) {
             if let Some(users) = state.users.get_mut(part) {
@@ -204,49 +204,49 @@ mod tests {
 
     #[test]
     fn whoever_uses_a_part_is_told_of_it_and_nobody_else() {
-        let parts = Dependents::default();
+        let dependents = Dependents::default();
         let (a, b) = (User::Agent(Key::new("n", "a")), User::Task(Key::new("n", "a")));
-        let mut uses = parts.uses(&a);
+        let mut uses = dependents.uses(&a);
         uses.add(secret("x"));
         uses.done();
-        let mut uses = parts.uses(&b);
+        let mut uses = dependents.uses(&b);
         uses.add(Part::of::<ConfigMap>("n", "x"));
         uses.done();
-        assert_eq!(parts.learn(secret("x"), "1".into()), std::slice::from_ref(&a));
-        assert!(parts.learn(secret("x"), "1".into()).is_empty(), "nothing is new");
-        assert_eq!(parts.forget(&secret("x")), [a]);
+        assert_eq!(dependents.learn(secret("x"), "1".into()), std::slice::from_ref(&a));
+        assert!(dependents.learn(secret("x"), "1".into()).is_empty(), "nothing is new");
+        assert_eq!(dependents.forget(&secret("x")), [a]);
     }
 
     #[test]
     fn a_part_that_is_not_used_any_more_is_forgotten() {
-        let parts = Dependents::default();
+        let dependents = Dependents::default();
         let a = User::Agent(Key::new("n", "a"));
-        let mut uses = parts.uses(&a);
+        let mut uses = dependents.uses(&a);
         uses.add(secret("x"));
         uses.done();
-        let mut uses = parts.uses(&a);
+        let mut uses = dependents.uses(&a);
         uses.add(secret("y"));
-        assert_eq!(parts.learn(secret("x"), "1".into()), std::slice::from_ref(&a), "until it is done, both count");
+        assert_eq!(dependents.learn(secret("x"), "1".into()), std::slice::from_ref(&a), "until it is done, both count");
         uses.done();
-        assert!(parts.learn(secret("x"), "2".into()).is_empty());
-        assert_eq!(parts.learn(secret("y"), "1".into()), [a]);
+        assert!(dependents.learn(secret("x"), "2".into()).is_empty());
+        assert_eq!(dependents.learn(secret("y"), "1".into()), [a]);
     }
 
     #[test]
-    fn a_new_list_tells_of_what_differs_also_of_what_is_gone() {
-        let parts = Dependents::default();
+    fn a_new_list_reports_changed_and_deleted_objects() {
+        let dependents = Dependents::default();
         let a = User::Agent(Key::new("n", "a"));
         for name in ["kept", "gone", "changed"] {
-            parts.learn(secret(name), "1".into());
+            dependents.learn(secret(name), "1".into());
         }
-        let told = |used: &str, list: &[(&str, &str)]| {
-            let mut uses = parts.uses(&a);
+        let changed = |used: &str, list: &[(&str, &str)]| {
+            let mut uses = dependents.uses(&a);
             uses.add(secret(used));
             uses.done();
-            parts.replace("Secret", list.iter().map(|(name, version)| (secret(name), (*version).into())).collect())
+            dependents.replace("Secret", list.iter().map(|(name, version)| (secret(name), (*version).into())).collect())
         };
-        assert!(told("kept", &[("kept", "1"), ("gone", "1"), ("changed", "2")]).is_empty());
-        assert_eq!(told("gone", &[("kept", "1"), ("changed", "2")]), std::slice::from_ref(&a));
-        assert_eq!(told("new", &[("kept", "1"), ("changed", "2"), ("new", "1")]), [a]);
+        assert!(changed("kept", &[("kept", "1"), ("gone", "1"), ("changed", "2")]).is_empty());
+        assert_eq!(changed("gone", &[("kept", "1"), ("changed", "2")]), std::slice::from_ref(&a));
+        assert_eq!(changed("new", &[("kept", "1"), ("changed", "2"), ("new", "1")]), [a]);
     }
 }

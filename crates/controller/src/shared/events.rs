@@ -1,9 +1,8 @@
-//! Events: what `kubectl describe` shows about an object.
+//! Kubernetes events, as `kubectl describe` shows them.
 //!
-//! They are written in the background, one after the other, and give way: to the API server an event is as much work as the status
-//! it speaks of, and a Task that waits for its slot comes first. While there is other work, events are written later. A
-//! reconciler never waits for an event, a flood of them is cut rather than kept in memory, and what was just said about
-//! an object is not said again.
+//! Events are written in the background, one at a time and with low priority: an event costs the API server as much as
+//! the status that it describes, and the start of a waiting Task is more important. A reconciler never waits for an
+//! event. When the backlog is full, new events are dropped. A repeated event about the same object is written once.
 
 use std::{
     collections::HashMap,
@@ -22,30 +21,30 @@ use crate::{
     shared::background::{Background, ended, unless_ended},
 };
 
-/// Events that wait to be written; more are dropped.
+/// Events in the queue. More are dropped.
 const BACKLOG: usize = 1024;
-/// An event is not written before nothing else was for this long: what follows from a change, such as the next start, is
-/// done first.
-const CALM: Duration = Duration::from_millis(250);
-/// But an event that is this old is written, whatever else there is to do.
-const LATEST: Duration = Duration::from_secs(10);
-/// After each write comes a pause of as often its time. An API server that is quick has time for them all, and one that
-/// is not has less of them to do.
-const PAUSE: u32 = 2;
-/// But an API server that did not answer is asked again soon.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// An event is written after this long without other writes, so that the work that follows from a change, such as the
+/// next start, goes first.
+const QUIET: Duration = Duration::from_millis(250);
+/// Longest delay of an event, however busy the process is.
+const MAX_DELAY: Duration = Duration::from_secs(10);
+/// After each write the writer pauses for this many times the duration of the write, so that a slow API server gets
+/// fewer events.
+const PAUSE_FACTOR: u32 = 2;
+/// Upper bound of that pause, also after a request that timed out.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// The same words about the same object within this time are said once: a pass that fails is tried again and again.
-const SAME_WORDS: Duration = Duration::from_mins(5);
-/// What was said lately is forgotten when it is more than this.
-const MOST_SAID: usize = 4096;
+/// An equal event about the same object is not repeated within this time: a failing pass is retried many times.
+const REPEAT_AFTER: Duration = Duration::from_mins(5);
+/// Entries in the record of recent events. Past this number the record is cleared.
+const MAX_RECENT: usize = 4096;
 
 /// Writes events. Clones share the queue.
 #[derive(Clone)]
 pub struct Events(mpsc::Sender<(Instant, Event, ObjectReference)>);
 
 impl Events {
-    /// Starts to write events in the name of `instance`.
+    /// Starts the writer. `instance` becomes the reporting instance of the events.
     pub fn start(client: Client, fence: Fence, instance: String) -> (Self, Background) {
         let (sender, queue) = mpsc::channel(BACKLOG);
         let reporter = Reporter { controller: "kubeopencode".into(), instance: Some(instance) };
@@ -53,12 +52,12 @@ impl Events {
         (Self(sender), Background::start("events", |ending| write(recorder, fence, queue, ending)))
     }
 
-    /// Something went as it should.
+    /// Emits an event of type Normal.
     pub fn normal(&self, about: &impl Resource<DynamicType = ()>, reason: &str, note: impl Into<String>) {
         self.send(EventType::Normal, about, reason, note.into());
     }
 
-    /// Something a person should look at.
+    /// Emits an event of type Warning: a person should look at it.
     pub fn warning(&self, about: &impl Resource<DynamicType = ()>, reason: &str, note: impl Into<String>) {
         self.send(EventType::Warning, about, reason, note.into());
     }
@@ -66,7 +65,7 @@ impl Events {
     fn send(&self, type_: EventType, about: &impl Resource<DynamicType = ()>, reason: &str, note: String) {
         let event = Event { type_, reason: reason.into(), note: Some(note), action: reason.into(), secondary: None };
         let mut reference = about.object_ref(&());
-        // Without the version, repetitions of an event are recognised as such.
+        // Without the version, Kubernetes recognises repetitions of an event.
         reference.resource_version = None;
         if self.0.try_send((Instant::now(), event, reference)).is_err() {
             tracing::debug!(object = %about.name_any(), reason, "too many events: one was dropped");
@@ -74,14 +73,14 @@ impl Events {
     }
 }
 
-/// Writes events until it is time to end, and then what is left, without giving way any more.
+/// Writes events until shutdown, and then flushes the queue without delays.
 async fn write(
     recorder: Recorder,
     fence: Fence,
     mut queue: mpsc::Receiver<(Instant, Event, ObjectReference)>,
     mut ending: watch::Receiver<bool>,
 ) {
-    let mut said = Said::default();
+    let mut recent = Recent::default();
     loop {
         let next = tokio::select! {
             next = queue.recv() => next,
@@ -91,21 +90,21 @@ async fn write(
             }
         };
         let Some((at, event, about)) = next else { return };
-        if !said.is_news(&event, &about, at) {
+        if !recent.is_new(&event, &about, at) {
             continue;
         }
-        unless_ended(&mut ending, calm(&fence, at)).await;
+        unless_ended(&mut ending, wait_for_quiet(&fence, at)).await;
         let begin = Instant::now();
         if let Err(error) = recorder.publish(&event, &about).await {
             tracing::debug!(%error, reason = %event.reason, "an event was not written");
         }
-        let pause = (begin.elapsed() * PAUSE).min(LONGEST_PAUSE);
+        let pause = (begin.elapsed() * PAUSE_FACTOR).min(MAX_PAUSE);
         unless_ended(&mut ending, tokio::time::sleep(pause)).await;
     }
 }
 
 /// Returns when an event of the moment `at` may be written.
-async fn calm(fence: &Fence, at: Instant) {
+async fn wait_for_quiet(fence: &Fence, at: Instant) {
     loop {
         let due = due(at, fence.last_write());
         if due <= Instant::now() {
@@ -115,27 +114,27 @@ async fn calm(fence: &Fence, at: Instant) {
     }
 }
 
-/// When an event of the moment `at` may be written if nothing else is until then.
+/// When an event of the moment `at` may be written if there are no other writes until then.
 fn due(at: Instant, last_write: Option<Instant>) -> Instant {
-    let calm = last_write.map_or(at, |last| last.max(at)) + CALM;
-    calm.min(at + LATEST)
+    let quiet = last_write.map_or(at, |last| last.max(at)) + QUIET;
+    quiet.min(at + MAX_DELAY)
 }
 
-/// What was said lately: the last words about an object, by reason.
+/// The last note about an object and its time, by UID and reason.
 #[derive(Default)]
-struct Said(HashMap<(Option<String>, String), (Option<String>, Instant)>);
+struct Recent(HashMap<(Option<String>, String), (Option<String>, Instant)>);
 
-impl Said {
-    fn is_news(&mut self, event: &Event, about: &ObjectReference, now: Instant) -> bool {
-        let lately = |at: &Instant| now.saturating_duration_since(*at) < SAME_WORDS;
-        if self.0.len() >= MOST_SAID {
-            self.0.retain(|_, (_, at)| lately(at));
+impl Recent {
+    fn is_new(&mut self, event: &Event, about: &ObjectReference, now: Instant) -> bool {
+        let is_recent = |at: &Instant| now.saturating_duration_since(*at) < REPEAT_AFTER;
+        if self.0.len() >= MAX_RECENT {
+            self.0.retain(|_, (_, at)| is_recent(at));
         }
-        if self.0.len() >= MOST_SAID {
+        if self.0.len() >= MAX_RECENT {
             self.0.clear();
         }
         let last = self.0.entry((about.uid.clone(), event.reason.clone()));
-        let same = |(note, at): &(Option<String>, Instant)| *note == event.note && lately(at);
+        let same = |(note, at): &(Option<String>, Instant)| *note == event.note && is_recent(at);
         match last {
             std::collections::hash_map::Entry::Occupied(last) if same(last.get()) => false,
             last => {
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_words_are_said_once_in_a_while() {
+    fn an_equal_event_is_repeated_only_after_a_while() {
         let event = |reason: &str, note: &str| Event {
             type_: EventType::Normal,
             reason: reason.into(),
@@ -161,10 +160,10 @@ mod tests {
         };
         let about = |uid: &str| ObjectReference { uid: Some(uid.into()), ..ObjectReference::default() };
         let start = Instant::now();
-        let mut said = Said::default();
+        let mut recent = Recent::default();
         let mut check = |second: u64, uid: &str, reason: &str, note: &str, news: bool| {
             let at = start + Duration::from_secs(second);
-            assert_eq!(said.is_news(&event(reason, note), &about(uid), at), news, "{second} {uid} {reason} {note}");
+            assert_eq!(recent.is_new(&event(reason, note), &about(uid), at), news, "{second} {uid} {reason} {note}");
         };
         check(0, "a", "Failed", "no Secret", true);
         check(1, "a", "Failed", "no Secret", false);
@@ -177,25 +176,25 @@ mod tests {
     }
 
     #[test]
-    fn an_event_gives_way_to_other_writes_but_not_for_ever() {
+    fn an_event_waits_for_other_writes_but_not_for_ever() {
         let write = Instant::now();
         let event = write + Duration::from_secs(1);
-        assert_eq!(due(event, None), event + CALM);
-        assert_eq!(due(event, Some(write)), event + CALM, "what follows from it may still come");
+        assert_eq!(due(event, None), event + QUIET);
+        assert_eq!(due(event, Some(write)), event + QUIET, "what follows from it may still come");
         let later = event + Duration::from_secs(2);
-        assert_eq!(due(event, Some(later)), later + CALM);
-        assert_eq!(due(event, Some(event + LATEST)), event + LATEST);
+        assert_eq!(due(event, Some(later)), later + QUIET);
+        assert_eq!(due(event, Some(event + MAX_DELAY)), event + MAX_DELAY);
     }
 
     #[test]
-    fn what_is_remembered_has_a_limit() {
-        let mut said = Said::default();
+    fn the_record_of_recent_events_is_bounded() {
+        let mut recent = Recent::default();
         let event =
             Event { type_: EventType::Normal, reason: "R".into(), note: None, action: "R".into(), secondary: None };
-        for number in 0..=MOST_SAID {
+        for number in 0..=MAX_RECENT {
             let about = ObjectReference { uid: Some(number.to_string()), ..ObjectReference::default() };
-            assert!(said.is_news(&event, &about, Instant::now()));
+            assert!(recent.is_new(&event, &about, Instant::now()));
         }
-        assert!(said.0.len() <= MOST_SAID);
+        assert!(recent.0.len() <= MAX_RECENT);
     }
 }

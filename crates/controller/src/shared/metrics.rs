@@ -15,36 +15,34 @@ use prometheus_client::{
 /// The series of a namespace are exported this long after its last Task is gone, so that they are scraped once more.
 const EXPORTED_AFTERWARDS: Duration = Duration::from_hours(1);
 
-/// Every number of the controller.
+/// All metrics of the controllers.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Tasks that wait, by what they wait for.
+    /// Waiting Tasks, by target.
     queue_length: Family<Target, Gauge>,
-    /// Tasks that run, by what they run on.
+    /// Running Tasks, by target.
     running: Family<Target, Gauge>,
     wait_seconds: Histogram,
     task_seconds: Family<Namespace, Histogram, fn() -> Histogram>,
     outcomes: Family<Outcome, Counter>,
-    /// Namespaces with numbers of their own.
+    /// Namespaces with series of their own.
     namespaces: Mutex<HashMap<String, Reported>>,
     writes: Family<Write, Counter>,
     passes: Family<Pass, Counter>,
     errors: Family<Failure, Counter>,
     log_bytes: Counter,
     logs_cut: Counter,
-    /// Whether this process leads.
+    /// 1 while this process holds the lease.
     pub leading: Gauge<i64, AtomicI64>,
 }
 
-/// What Tasks wait for or run on.
+/// Labels of a series: the Agent or template that Tasks wait for or run on.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct Target {
-    /// Namespace of the Agent or template.
     pub namespace: String,
     /// `Agent` or `AgentTemplate`.
     pub kind: &'static str,
-    /// Its name.
     pub name: String,
 }
 
@@ -60,11 +58,11 @@ struct Outcome {
     reason: String,
 }
 
-/// The series of a namespace, which may not exist any more.
+/// The series of a namespace, which may be deleted already.
 #[derive(Debug, Default)]
 struct Reported {
     outcomes: HashSet<Outcome>,
-    /// Since when it has no Tasks.
+    /// When its last Task was deleted; `None` while it has Tasks.
     empty_since: Option<Instant>,
 }
 
@@ -119,15 +117,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A write went out.
+    /// Counts a write to the API server.
     pub fn wrote(&self, verb: &str, resource: String) {
         self.writes.get_or_create(&Write { verb: verb.to_lowercase(), resource }).inc();
     }
 
-    /// So many Tasks wait for a target and run on it.
+    /// Sets the numbers of Tasks that wait for a target and run on it.
     pub fn queued(&self, target: &Target, waiting: usize, running: usize) {
         if waiting == 0 && running == 0 {
-            // An unused target needs no series; it may not even exist any more.
+            // An unused target needs no series and may be deleted already.
             self.queue_length.remove(target);
             self.running.remove(target);
             return;
@@ -136,32 +134,32 @@ impl Metrics {
         self.running.get_or_create(target).set(i64::try_from(running).unwrap_or(i64::MAX));
     }
 
-    /// A pass over an object began.
+    /// Counts a pass.
     pub fn passed(&self, controller: &'static str) {
         self.passes.get_or_create(&Pass { controller }).inc();
     }
 
-    /// A pass over an object failed.
+    /// Counts a failed pass.
     pub fn failed(&self, controller: &'static str, reason: &str) {
         self.errors.get_or_create(&Failure { controller, reason: reason.into() }).inc();
     }
 
-    /// So many bytes of a log became durable.
+    /// Counts archived bytes of logs.
     pub fn log_kept(&self, bytes: u64) {
         self.log_bytes.inc_by(bytes);
     }
 
-    /// The end of a log was not read.
+    /// Counts a log whose end was not read.
     pub fn log_cut(&self) {
         self.logs_cut.inc();
     }
 
-    /// A Task was admitted after this time.
+    /// Records how long a Task waited for its admission.
     pub fn admitted(&self, waited: Duration) {
         self.wait_seconds.observe(waited.as_secs_f64());
     }
 
-    /// A Task ended, after this time if it ran.
+    /// Counts a finished Task, and records its duration if it ran.
     pub fn ended(&self, namespace: &str, phase: &str, reason: &str, took: Option<Duration>) {
         if let Some(took) = took {
             self.task_seconds.get_or_create(&Namespace { namespace: namespace.into() }).observe(took.as_secs_f64());
@@ -171,7 +169,7 @@ impl Metrics {
         self.namespaces().entry(namespace.into()).or_default().outcomes.insert(outcome);
     }
 
-    /// A namespace has Tasks, or none any more: one that stays empty needs no lines.
+    /// Records whether a namespace has Tasks. The series of a namespace that stays empty are removed.
     pub fn has_tasks(&self, namespace: &str, any: bool, now: Instant) {
         if let Some(exported) = self.namespaces().get_mut(namespace) {
             exported.empty_since = if any { None } else { exported.empty_since.or(Some(now)) };
@@ -197,7 +195,7 @@ impl Metrics {
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All numbers in Prometheus' text format.
+    /// All metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
         self.forget_empty(Instant::now());
         let mut page = String::new();
@@ -207,7 +205,7 @@ impl Metrics {
     }
 }
 
-/// From 50 ms to about a day.
+/// Buckets from 50 ms to about a day.
 fn seconds() -> Histogram {
     Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0])
 }

@@ -53,48 +53,38 @@ use crate::{
     task::{self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, session::LeftBehind},
 };
 
-/// State that the reconcilers share, grouped by who uses it. No lock is held across an await.
+/// State that the reconcilers share, grouped by use. No lock is held across an await.
 pub struct Shared {
-    /// The API server, behind the fence.
+    /// Client of the API server, behind the fence.
     pub client: Client,
-    /// Watched objects.
     pub cache: Caches,
-    /// Work queues of the reconcilers.
     pub work: Work,
-    /// Events, metrics and traces.
     pub telemetry: Telemetry,
-    /// State of the Task reconcilers.
     pub tasks: TaskState,
-    /// State of the Agent reconciler.
     pub agents: AgentState,
-    /// Logs and records that outlive Pods.
     pub records: Records,
-    /// Reverse index of referenced objects.
     pub dependents: Dependents,
-    /// Git servers, image registries and npm.
+    /// Client of Git servers, image registries and npm.
     pub lookup: Lookup,
-    /// Tasks of CronTasks.
+    /// Tasks by the CronTask that owns them.
     pub children: Children,
     platform: RwLock<Arc<Platform>>,
     environment: Environment,
 }
 
-/// What the controllers report about their work.
+/// Reports of the controllers about their work.
 pub struct Telemetry {
-    /// Kubernetes events, for people.
     pub events: Events,
-    /// Prometheus metrics.
     pub metrics: Arc<Metrics>,
-    /// Traces of runs that ended.
+    /// Traces of finished runs.
     pub traces: Traces,
 }
 
 /// State of the Task reconcilers.
 #[derive(Default)]
 pub struct TaskState {
-    /// The queues of all Agents and templates.
+    /// Queues of all Agents and templates.
     pub queues: Queues,
-    /// The last observed Pod of each run.
     pub last_pods: LastPods,
     /// Finished Tasks by namespace.
     pub finished: Finished,
@@ -105,17 +95,17 @@ pub struct TaskState {
 /// State of the Agent reconciler.
 #[derive(Default)]
 pub struct AgentState {
-    /// Connections to the servers of Agents.
+    /// Clients of the OpenCode servers of Agents.
     pub servers: Servers,
     /// The last polls of the repositories that Agents follow.
     pub looks: LastLooks,
-    /// Objects as they were last applied.
+    /// The last applied version of each object.
     pub applied: Applied,
 }
 
 /// Logs and records that outlive Pods.
 pub struct Records {
-    /// Where they are stored, if anywhere.
+    /// Where logs and records are stored; `None` without an archive.
     pub archive: Option<Arc<dyn Archive>>,
     /// Followers that copy logs into the archive.
     pub logs: Logs,
@@ -124,56 +114,42 @@ pub struct Records {
 /// Watched objects.
 #[derive(Clone, Default)]
 pub struct Caches {
-    /// Tasks; finished ones reduced by [`task::slim`].
+    /// Finished Tasks are reduced by [`task::slim`].
     pub tasks: Cache<Task>,
-    /// Agents.
     pub agents: Cache<Agent>,
-    /// Templates.
     pub templates: Cache<AgentTemplate>,
-    /// CronTasks.
     pub crons: Cache<CronTask>,
-    /// The configuration.
     pub configs: Cache<KubeOpenCodeConfig>,
-    /// Registries.
     pub registries: Cache<Registry>,
     /// Pods of Tasks, and of the servers of Agents.
     pub pods: Cache<Pod>,
-    /// Deployments of Agents.
     pub deployments: Cache<Deployment>,
-    /// Services of Agents.
     pub services: Cache<Service>,
-    /// ConfigMaps that we made.
+    /// ConfigMaps with our label.
     pub config_maps: Cache<ConfigMap>,
-    /// Claims of Agents.
     pub claims: Cache<PersistentVolumeClaim>,
 }
 
-/// A work queue for each reconciler.
+/// One work queue per reconciler.
 #[derive(Clone, Default)]
 pub struct Work {
     /// Agents and templates whose waiting Tasks need a decision.
     pub admissions: Queue<Target>,
-    /// Tasks.
     pub tasks: Queue<Key>,
-    /// Agents.
     pub agents: Queue<Key>,
-    /// Templates.
     pub templates: Queue<Key>,
-    /// CronTasks.
     pub crons: Queue<Key>,
-    /// The configuration.
     pub configs: Queue<Key>,
-    /// Registries.
     pub registries: Queue<Key>,
-    /// Namespaces whose finished Tasks may have to go.
+    /// Namespaces whose finished Tasks are due for a cleanup.
     pub cleanups: Queue<String>,
-    /// Tasks that are gone and whose logs and records have to go too.
+    /// Deleted Tasks whose logs and records are to be deleted.
     pub logs: Queue<Owner>,
-    /// Agents on which a Task may ask a person.
+    /// Agents on which a Task may request approval.
     pub approvals: Queue<Key>,
-    /// Runs that are over and whose session may go on.
+    /// Finished runs whose session may still be active.
     pub sessions: Queue<LeftBehind>,
-    /// Agents whose workspace may hold what Tasks delivered that are gone.
+    /// Agents whose workspace may hold deliveries of deleted Tasks.
     pub sweeps: Queue<Key>,
 }
 
@@ -208,17 +184,17 @@ impl Shared {
         }
     }
 
-    /// Where traces go, if anywhere.
+    /// The collector of traces; `None` if no endpoint is configured.
     pub fn collector(&self) -> Option<Collector> {
         Collector::of(&self.platform(), &self.environment)
     }
 
-    /// A variable of the process's environment.
+    /// Looks up an environment variable of this process.
     pub fn variable(&self, name: &str) -> Option<String> {
         (self.environment)(name)
     }
 
-    /// The platform as it is now.
+    /// The current platform settings.
     pub fn platform(&self) -> Arc<Platform> {
         Arc::clone(&self.platform.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -233,7 +209,7 @@ impl Shared {
         changed
     }
 
-    /// The objects of a kind in a namespace.
+    /// API of a kind in a namespace.
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -241,19 +217,19 @@ impl Shared {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The template that an Agent names, if it exists and can be read.
+    /// The template of an Agent, if it exists and can be read.
     pub fn template_of(&self, agent: &Agent) -> Option<Arc<AgentTemplate>> {
         let name = &agent.spec.template_ref.as_ref()?.name;
         self.cache.templates.object(&Key::new(agent.metadata.namespace.clone().unwrap_or_default(), name))
     }
 
-    /// Takes over a Task that was just written, ahead of the watch.
+    /// Puts a Task that was just written into the cache, ahead of the watch.
     pub fn learn_task(&self, mut task: Task) {
         task::slim(&mut task);
         self.cache.tasks.insert_written(task);
     }
 
-    /// Reads ConfigMaps; one that does not exist is a value too.
+    /// Reads ConfigMaps. The value of a missing one is `None`.
     pub async fn read_config_maps(&self, namespace: &str, names: BTreeSet<String>) -> Result<ConfigMaps, kube::Error> {
         let api: Api<ConfigMap> = self.api(namespace);
         let mut found = ConfigMaps::new();
@@ -264,7 +240,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Reports in its status that an object cannot be read, once.
+    /// Reports in the status, once, that an object cannot be read.
     pub async fn report_unreadable<K>(&self, key: &Key, why: &str) -> Result<(), kube::Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
@@ -274,7 +250,7 @@ impl Shared {
         report_unreadable(&objects, &key.name, types::ACCEPTED, why).await
     }
 
-    /// Writes what differs between two statuses, if anything does, ignoring when conditions changed last.
+    /// Writes the difference between two statuses, if any. Transition times of conditions are ignored.
     ///
     /// With a `version` the write only succeeds on that version of the object.
     pub async fn write_status<K>(
@@ -316,14 +292,14 @@ pub async fn report_unreadable(
     Ok(())
 }
 
-/// The merge patch that turns one status into another; nothing if they say the same.
+/// The merge patch that turns one status into another; `None` if they are equal.
 pub fn status_patch(before: &impl Serialize, after: &impl Serialize) -> Result<Option<Value>, kube::Error> {
     let before = serde_json::to_value(before).map_err(kube::Error::SerdeError)?;
     let after = serde_json::to_value(after).map_err(kube::Error::SerdeError)?;
     Ok(difference(&before, &after).map(|status| json!({ "status": status })))
 }
 
-/// RFC 7396: what to merge into `before` to get `after`. A list is one value.
+/// The merge patch (RFC 7396) that turns `before` into `after`. A list is one value.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
@@ -340,12 +316,12 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
     }
 }
 
-/// The time now; the only place that asks for it.
+/// The current time. No other function reads the clock.
 pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// When `moment` comes, for the work queue.
+/// The instant of `moment`, for the work queue.
 pub fn instant(moment: Timestamp) -> tokio::time::Instant {
     let wait = moment.duration_since(now()).try_into().unwrap_or_default();
     tokio::time::Instant::now() + wait

@@ -1,12 +1,12 @@
-//! Sends runs that ended to a collector, as OTLP over HTTP in JSON.
+//! Exports the traces of finished runs to a collector, as OTLP over HTTP in JSON.
 //!
 //! | environment variable | meaning |
 //! |---|---|
 //! | `OTEL_EXPORTER_OTLP_ENDPOINT` | the collector; `/v1/traces` is appended. `KubeOpenCodeConfig` wins |
 //! | `OTEL_EXPORTER_OTLP_HEADERS` | headers of the export, `name=value,…`; the place for secret ones |
 //!
-//! Written by hand: one POST of one JSON document is all there is to it, and the OpenTelemetry libraries would be the
-//! largest dependency of this crate.
+//! Written by hand: an export is one POST of one JSON document, and the OpenTelemetry libraries would be the largest
+//! dependency of this crate.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,14 +20,13 @@ use crate::{
     shared::background::{Background, ended},
 };
 
-/// Runs that may wait to be sent. A collector that does not answer costs traces, never memory.
-const WAITING: usize = 1024;
-/// Runs in one export.
+/// Runs in the queue. If the collector does not answer, traces are dropped, so memory stays bounded.
+const BACKLOG: usize = 1024;
 const BATCH: usize = 128;
-/// How long the collector has for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of one export.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where traces go.
+/// Where traces are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
     url: String,
@@ -42,7 +41,7 @@ impl Collector {
         let configured = platform.open_telemetry.as_ref().filter(|telemetry| telemetry.enabled);
         let endpoint = configured.and_then(|telemetry| telemetry.endpoint.clone());
         let endpoint = endpoint.or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"))?;
-        // Headers from Secrets are for Pods, in whose namespaces those Secrets are.
+        // Headers from Secrets are for Pods: those Secrets are in the namespaces of the Pods.
         let plain = configured.and_then(|telemetry| telemetry.headers.as_ref()).into_iter().flatten();
         let plain = plain.filter_map(|(name, header)| Some((name.clone(), header.value.clone()?)));
         let variable = variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
@@ -58,18 +57,18 @@ impl Collector {
     }
 }
 
-/// Takes runs that ended and sends them.
+/// Exports the traces of finished runs.
 #[derive(Clone, Debug)]
 pub struct Traces(mpsc::Sender<(Collector, Vec<Value>)>);
 
 impl Traces {
-    /// Starts to send.
+    /// Starts the exporter.
     pub fn start() -> (Self, Background) {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(BACKLOG);
         (Self(sender), Background::start("traces", |ending| send(receiver, ending)))
     }
 
-    /// A run ended with `status`.
+    /// Queues the trace of a run that ended with `status`.
     pub fn ended(&self, collector: Collector, task: &Task, status: &TaskStatus) {
         let spans = trace::spans(task, status);
         if !spans.is_empty() && self.0.try_send((collector, spans)).is_err() {
@@ -78,11 +77,11 @@ impl Traces {
     }
 }
 
-/// Sends runs until it is time to end, and then what is left.
+/// Exports runs until shutdown, and then flushes the queue.
 async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>, mut ending: watch::Receiver<bool>) {
     let mut batch = Vec::new();
-    // LastPods when there is something to send: it brings the certificates of all the world into memory.
-    let mut made = None;
+    // Created with the first export: it loads all certificates of the system into memory.
+    let mut http = None;
     loop {
         let taken = tokio::select! {
             taken = runs.recv_many(&mut batch, BATCH) => taken,
@@ -94,10 +93,10 @@ async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>, mut ending: wat
         if taken == 0 {
             return;
         }
-        if made.is_none() {
-            made = client().inspect_err(|error| tracing::warn!(%error, "no traces: no HTTP client")).ok();
+        if http.is_none() {
+            http = client().inspect_err(|error| tracing::warn!(%error, "no traces: no HTTP client")).ok();
         }
-        let Some(client) = &made else {
+        let Some(client) = &http else {
             batch.clear();
             continue;
         };
@@ -107,7 +106,7 @@ async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>, mut ending: wat
                 spans.extend(more);
             }
             if let Err(error) = export(client, &collector, spans).await {
-                // The address may hold a password.
+                // The address may contain a password.
                 tracing::warn!(error = %error.without_url(), "traces were not taken");
             }
         }
@@ -115,7 +114,7 @@ async fn send(mut runs: mpsc::Receiver<(Collector, Vec<Value>)>, mut ending: wat
 }
 
 fn client() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder().timeout(PATIENCE).user_agent("kubeopencode").build()
+    reqwest::Client::builder().timeout(TIMEOUT).user_agent("kubeopencode").build()
 }
 
 async fn export(client: &reqwest::Client, collector: &Collector, spans: Vec<Value>) -> Result<(), reqwest::Error> {

@@ -19,7 +19,7 @@ use crate::{
     shared::{Shared, failpoint, instant, metrics, now},
 };
 
-/// Decides which of the Tasks that wait for `target` may start, and has those looked at whose decision is new.
+/// Decides which of the Tasks that wait for `target` may start, and queues those with a new decision.
 pub async fn pass(shared: &Shared, target: &Target) -> Result<Next, kube::Error> {
     budget::observe(shared, target);
     let circumstances = circumstances(shared, target);
@@ -35,7 +35,7 @@ pub async fn pass(shared: &Shared, target: &Target) -> Result<Next, kube::Error>
     {
         shared.work.agents.add(agent);
     }
-    // Starts are recorded before they happen; but no Task waits for a record that cannot be written.
+    // Starts are recorded before they happen; a record that cannot be written delays no Task.
     let recorded = match &decided.decisions.history {
         Some(history) => record_starts(shared, target, history).await,
         None => Ok(()),
@@ -50,7 +50,7 @@ pub async fn pass(shared: &Shared, target: &Target) -> Result<Next, kube::Error>
     Ok(decided.decisions.next_wake.map_or(Next::Wait, |wake| Next::At(instant(wake))))
 }
 
-/// Whether an Agent behaves differently when Tasks run on it.
+/// Whether the Agent has to be reconciled when its load changes.
 fn load_matters(agent: &Agent) -> bool {
     let follows = agent.status.as_ref().is_some_and(|status| status.git_sync_statuses.is_some());
     follows || agent.spec.standby.is_some() || agent.spec.rollout == Rollout::WhenIdle

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Finished(Mutex<HashMap<String, BTreeSet<String>>>);
 
 impl Finished {
-    /// A Task finished (`true`), runs again or is gone. Returns whether that changes anything.
+    /// Records whether a Task is finished. Returns whether that is a change.
     pub fn observe(&self, key: &Key, finished: bool) -> bool {
         let mut all = self.lock();
         if finished {
@@ -53,14 +53,14 @@ impl Finished {
     }
 }
 
-/// A Task finished: its namespace may hold too many now.
+/// Schedules a cleanup: the namespace may hold too many finished Tasks now.
 pub fn finished(shared: &Shared, key: &Key) {
     if shared.tasks.finished.observe(key, true) {
         plan_soon(shared, key);
     }
 }
 
-/// A Task is gone. If it had not finished, those that it depended on may go now.
+/// Records the deletion of a Task. If it was unfinished, the Tasks that it depended on may be deleted now.
 pub fn gone(shared: &Shared, key: &Key) {
     if !shared.tasks.finished.observe(key, false) {
         plan_soon(shared, key);
@@ -78,8 +78,7 @@ fn has_dependents(shared: &Shared, task: &Task) -> bool {
     !shared.tasks.queues.with(|index| index.dependents(&Key::of(task))).is_empty()
 }
 
-/// Deletes the finished Tasks of a namespace whose time has come. Exactly those: one of the same name that was created
-/// since stays.
+/// Deletes the finished Tasks of a namespace that are due. A Task of the same name that was created since stays.
 pub async fn pass(shared: &Shared, namespace: &str) -> Result<Next, kube::Error> {
     let policy = shared.platform().cleanup.clone();
     if policy == Cleanup::default() {

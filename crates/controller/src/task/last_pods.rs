@@ -11,8 +11,8 @@ use kube::ResourceExt as _;
 
 use crate::shared::apply::controller_uid;
 
-/// The newest run of each Task whose Pod this process observed or created, by the Task's UID: if the Pod is not there,
-/// it is lost, not late.
+/// The newest run of each Task whose Pod this process observed or created, by the Task's UID. If the Pod is missing, it
+/// is lost, not late.
 #[derive(Debug, Default)]
 pub struct LastPods(Mutex<HashMap<String, Last>>);
 
@@ -23,7 +23,7 @@ struct Last {
 }
 
 impl LastPods {
-    /// The Pod of this run is there.
+    /// Records the Pod of a run.
     pub fn note(&self, task: &Task, epoch: i64, pod: &Arc<Pod>) {
         let mut all = self.lock();
         let uid = task.uid().unwrap_or_default();
@@ -32,7 +32,7 @@ impl LastPods {
         }
     }
 
-    /// A Pod changed. Of a run that is followed the newest state counts, also if the Pod was gone before the next pass.
+    /// Records a changed Pod of a followed run, also if the Pod is deleted before the next pass.
     pub fn changed(&self, pod: &Arc<Pod>) {
         let mut all = self.lock();
         let last = controller_uid(&**pod).and_then(|uid| all.get_mut(uid));
@@ -41,13 +41,13 @@ impl LastPods {
         }
     }
 
-    /// The last observed Pod of this run, if there was one.
+    /// The last observed Pod of a run; `None` if none was observed.
     pub fn last_seen(&self, task: &Task, epoch: i64) -> Option<Arc<Pod>> {
         let all = self.lock();
         all.get(task.metadata.uid.as_deref()?).filter(|last| last.epoch == epoch).map(|last| Arc::clone(&last.pod))
     }
 
-    /// The run is over.
+    /// Forgets a run that is over.
     pub fn forget(&self, task: &Task, epoch: i64) {
         let mut all = self.lock();
         let uid = task.uid().unwrap_or_default();
@@ -56,7 +56,7 @@ impl LastPods {
         }
     }
 
-    /// The Task is gone.
+    /// Forgets a deleted Task.
     pub fn forget_task(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -82,33 +82,33 @@ mod tests {
         Arc::new(serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap())
     }
 
-    fn phase(made: &LastPods, epoch: i64) -> Option<String> {
-        made.last_seen(&task(), epoch)?.status.as_ref()?.phase.clone()
+    fn phase(last_pods: &LastPods, epoch: i64) -> Option<String> {
+        last_pods.last_seen(&task(), epoch)?.status.as_ref()?.phase.clone()
     }
 
     #[test]
-    fn what_a_pod_told_last_stays_until_its_run_is_over() {
-        let made = LastPods::default();
-        made.changed(&pod("a", "Pending"));
-        assert_eq!(phase(&made, 1), None, "a Pod of a run that is not followed is not kept");
-        made.note(&task(), 1, &pod("a", "Pending"));
-        made.changed(&pod("a", "Succeeded"));
-        made.changed(&pod("b", "Failed"));
-        assert_eq!(phase(&made, 1).as_deref(), Some("Succeeded"));
-        assert_eq!(phase(&made, 2), None);
-        made.forget(&task(), 1);
-        made.changed(&pod("a", "Failed"));
-        assert_eq!(phase(&made, 1), None);
+    fn the_last_state_of_a_pod_stays_until_its_run_is_over() {
+        let last_pods = LastPods::default();
+        last_pods.changed(&pod("a", "Pending"));
+        assert_eq!(phase(&last_pods, 1), None, "a Pod of a run that is not followed is not kept");
+        last_pods.note(&task(), 1, &pod("a", "Pending"));
+        last_pods.changed(&pod("a", "Succeeded"));
+        last_pods.changed(&pod("b", "Failed"));
+        assert_eq!(phase(&last_pods, 1).as_deref(), Some("Succeeded"));
+        assert_eq!(phase(&last_pods, 2), None);
+        last_pods.forget(&task(), 1);
+        last_pods.changed(&pod("a", "Failed"));
+        assert_eq!(phase(&last_pods, 1), None);
     }
 
     #[test]
-    fn late_news_of_an_older_run_change_nothing() {
-        let made = LastPods::default();
-        made.note(&task(), 2, &pod("b", "Running"));
-        made.note(&task(), 1, &pod("a", "Failed"));
-        made.forget(&task(), 1);
-        assert_eq!(phase(&made, 2).as_deref(), Some("Running"));
-        made.forget_task("1");
-        assert_eq!(phase(&made, 2), None);
+    fn late_events_of_an_older_run_change_nothing() {
+        let last_pods = LastPods::default();
+        last_pods.note(&task(), 2, &pod("b", "Running"));
+        last_pods.note(&task(), 1, &pod("a", "Failed"));
+        last_pods.forget(&task(), 1);
+        assert_eq!(phase(&last_pods, 2).as_deref(), Some("Running"));
+        last_pods.forget_task("1");
+        assert_eq!(phase(&last_pods, 2), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Tasks: from waiting to a final status.
 //!
-//! Read it in this order: [`domain::run::stage`] (where a Task is), [`queues`] (which Tasks wait),
-//! [`admission`] (who may start), [`budget`] (how much may be used), [`needs`] (what must be there first), [`start`] (claim
-//! and Pod), [`last_pods`] (the last state of its Pod), [`follow`] (while it runs), [`approval`] (while its agent asks a person),
-//! [`finish`] (the final status) and [`record`] (what outlives the next run), [`session`] and
-//! [`workspace`] (what must not outlive a run), [`cleanup`] (when it goes away).
+//! Read in this order: [`domain::run::stage`] (where a Task is), [`queues`] (which Tasks wait), [`admission`] (which may
+//! start), [`budget`] (how much they may use), [`needs`] (objects that must exist), [`start`] (claim and Pod),
+//! [`last_pods`] (the last state of a Pod), [`follow`] (while a run lasts), [`approval`] (while its agent asks a person),
+//! [`finish`] (the final status), [`record`] (records that outlive the next run), [`session`] and [`workspace`] (what must
+//! not outlive a run), [`cleanup`] (deletion).
 
 pub mod admission;
 pub mod approval;
@@ -46,7 +46,7 @@ use serde_json::json;
 use self::start::Error;
 use crate::shared::{Shared, dependents::User, failpoint, now, settings::SettingsError};
 
-/// One pass over a Task. A Task that changed in between is retried.
+/// Reconciles one Task. A Task that changed during the pass is retried.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     match reconcile(shared, key).await {
         Err(Error::Api(kube::Error::Api(status))) if status.code == 409 => Ok(Next::Retry),
@@ -85,8 +85,8 @@ async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, Error> {
     }
 }
 
-/// A Task that waits: does what was decided about it. Without a decision there is nothing to do: the next one brings the
-/// Task back.
+/// Executes the decision about a waiting Task. Without a decision there is nothing to do: the next decision queues the
+/// Task.
 async fn wait(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
     let key = Key::of(task);
     let uid = task.uid().unwrap_or_default();
@@ -98,7 +98,7 @@ async fn wait(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
         Some(Decision::WaitForReference(_)) => match Box::pin(start::check(shared, task, epoch)).await {
             Err(error) if error.is_missing() => wait_for_reference(shared, task, &error).await,
             Err(error) if !error.is_permanent() => Err(error),
-            // What is wrong otherwise shows when the Task starts.
+            // Other errors show when the Task starts.
             Ok(()) | Err(_) => {
                 shared.tasks.queues.with(|index| index.found(&key));
                 shared.observe_task(&key);
@@ -108,7 +108,7 @@ async fn wait(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
     }
 }
 
-/// Starts a run that was admitted. One that cannot start waits for what is missing, or fails.
+/// Starts an admitted run. A run that cannot start waits for a missing object, or fails.
 async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Next, Error> {
     match Box::pin(start::start(shared, task, admission)).await {
         Err(error) if error.is_missing() => wait_for_reference(shared, task, &error).await,
@@ -125,7 +125,7 @@ async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Ne
     }
 }
 
-/// Lets a Task wait for an object that it refers to and that is missing.
+/// Makes a Task wait for a missing object that it refers to.
 async fn wait_for_reference(shared: &Shared, task: &Task, error: &Error) -> Result<Next, Error> {
     let until = follow::later(now(), shared.platform().reference_grace_period);
     let missing = Missing { reason: error.reason(), message: error.to_string(), until };
@@ -140,7 +140,8 @@ async fn wait_for_reference(shared: &Shared, task: &Task, error: &Error) -> Resu
     }
 }
 
-/// Reports in the status what the Task waits for. Its label is written now, not when its turn comes and a slot is empty.
+/// Reports in the status what the Task waits for. The label is written here, so that it costs no time when a slot is
+/// free.
 async fn report_queued(shared: &Shared, task: &Task, queued: &Queued) -> Result<Next, Error> {
     let labelled = start::label(shared, task).await?;
     let task = labelled.as_ref().unwrap_or(task);
@@ -168,7 +169,7 @@ async fn report_queued(shared: &Shared, task: &Task, queued: &Queued) -> Result<
     Ok(Next::Wait)
 }
 
-/// A finished Task: runs again if its user asks for it, else is cleaned up when its time has come.
+/// A finished Task runs again if its user requests that, and is deleted when it is due.
 async fn finished(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Error> {
     let key = Key::of(task);
     if let Some(target) = shared.tasks.queues.with(|index| index.finished(&key, epoch)) {
@@ -188,17 +189,17 @@ async fn finished(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Erro
 async fn rerun(shared: &Shared, task: &Task, asked: Option<String>) -> Result<Next, Error> {
     let key = Key::of(task);
     if stop_requested(task) {
-        // The stop was meant for the run that is over.
+        // The stop was meant for the previous run.
         let patch = json!({ "metadata": { "annotations": { annotations::STOP: null } } });
         let api = shared.api::<Task>(&key.namespace);
         api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         failpoint::reach("stop-taken-back");
     }
     shared.tasks.finished.observe(&key, false);
-    // The cache keeps only a part of a finished Task; the patch needs all of it.
+    // The cache keeps only a part of a finished Task; the patch needs the whole object.
     let Some(whole) = shared.api::<Task>(&key.namespace).get_opt(&key.name).await? else { return Ok(Next::Wait) };
     if !matches!(Stage::of(&whole), Stage::Finished { .. }) {
-        // It was put back already; the watch follows.
+        // Another pass put it back; the watch event follows.
         return Ok(Next::Wait);
     }
     let before = whole.status.clone().unwrap_or_default();

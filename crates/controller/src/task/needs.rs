@@ -1,4 +1,4 @@
-//! Secrets and ConfigMaps that a run needs and others own: the run starts when they exist.
+//! Secrets and ConfigMaps that a run needs: the run starts when they exist.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,14 +19,13 @@ use crate::shared::{
     dependents::{Part, Uses, version_of},
 };
 
-/// The names of the keys of Secrets and ConfigMaps, with the version that has them, so that each start does not read
-/// them again.
+/// Key names of Secrets and ConfigMaps with the version that has them, so that they are not read again for each start.
 #[derive(Debug, Default)]
 pub struct KeyNames(Mutex<HashMap<Part, (String, Keys)>>);
 
 type Keys = Arc<BTreeSet<String>>;
 
-/// Whether everything is there that `pod` needs. All of it is noted in `uses`.
+/// Checks that every Secret and ConfigMap that `pod` needs exists, and adds them to `uses`.
 pub async fn check(
     shared: &Shared,
     namespace: &str,
@@ -56,7 +55,7 @@ fn part(namespace: &str, holder: &Holder) -> Part {
 }
 
 impl KeyNames {
-    /// The keys of an object, if it exists.
+    /// The keys of an object; `None` if it does not exist.
     async fn of(&self, shared: &Shared, namespace: &str, holder: &Holder) -> Result<Option<Keys>, kube::Error> {
         match holder {
             Holder::Secret(name) => {
@@ -89,7 +88,7 @@ impl KeyNames {
         if let Some((_, keys)) = all().get(&part).filter(|(known, _)| Some(known) == version.as_ref()) {
             return Ok(Some(Arc::clone(keys)));
         }
-        // Also if the watch does not show it: it may be behind.
+        // Also if the watch does not show the object: the watch may be behind.
         let Some(object) = shared.api::<K>(namespace).get_opt(name).await? else {
             all().remove(&part);
             return Ok(None);

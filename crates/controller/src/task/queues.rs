@@ -1,4 +1,5 @@
-//! The queues of all Agents and templates: the lock around the index that decides, and what it reads of the cluster.
+//! The queues of all Agents and templates: the lock around the index, and the state of the cluster that the index
+//! reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ use crate::shared::{Caches, Shared, apply::controller_uid, now};
 pub struct Queues(Mutex<Index>);
 
 impl Queues {
-    /// Works on the index. Nothing else may be locked or awaited in `work` than what `Caches` locks to read.
+    /// Runs `work` with the index locked. `work` may lock nothing but the caches and may not await.
     pub fn with<T>(&self, work: impl FnOnce(&mut Index) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -39,17 +40,17 @@ impl Cluster for Caches {
 }
 
 impl Shared {
-    /// Observes a Task as the watch last showed it, and asks for the decisions that it concerns.
+    /// Updates the index with a Task from the cache, and queues the decisions that depend on it.
     ///
-    /// The cache is read under the lock of the index: of two that observe at once, the later one must not bring in what
-    /// was before.
+    /// The cache is read under the lock of the index, so that of two concurrent updates the later one does not write an
+    /// older version.
     pub fn observe_task(&self, key: &Key) {
         for target in self.tasks.queues.with(|index| index.observe(key, &self.cache, now())) {
             self.work.admissions.add(target);
         }
     }
 
-    /// A Pod that runs without a Task, because that was deleted, holds its slot until it has stopped.
+    /// A running Pod whose Task was deleted keeps its slot until it has stopped.
     pub(crate) fn hold_slot(&self, pod: &Pod) {
         let (Some(uid), Some(name)) = (controller_uid(pod), pod.labels().get(labels::TASK)) else { return };
         let key = Key::new(pod.namespace().unwrap_or_default(), name);
@@ -66,7 +67,7 @@ impl Shared {
     }
 }
 
-/// Number of the run whose Pod this is.
+/// The epoch of the run to which a Pod belongs.
 pub(crate) fn epoch_of(pod: &Pod) -> i64 {
     pod.labels().get(labels::RUN_EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(1)
 }

@@ -3,18 +3,18 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use units::Quantity;
 
-/// What to do with a claim that exists.
+/// What to do with an existing claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimChange {
-    /// It is as wanted.
+    /// The claim is as wanted.
     Nothing,
-    /// Ask for this size.
+    /// Request this size.
     Grow(String),
-    /// It stays as it is; a sentence that says why.
+    /// The claim cannot be changed; a sentence with the reason.
     Impossible(String),
 }
 
-/// What to do with the claim `live` when `wanted` is wanted. What is not wanted in particular stays.
+/// Compares the claim `live` with `wanted`. Fields that `wanted` does not set stay as they are.
 pub fn claim_change(live: &PersistentVolumeClaim, wanted: &PersistentVolumeClaim) -> ClaimChange {
     let name = live.metadata.name.as_deref().unwrap_or_default();
     let keeps = format!("claim '{name}' holds data, so it stays as it is");
@@ -39,7 +39,7 @@ fn class(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.storage_class_name.as_deref()
 }
 
-/// How much it asks for.
+/// Requested size.
 fn size(claim: &PersistentVolumeClaim) -> Option<&str> {
     Some(claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?.0.as_str())
 }
@@ -74,7 +74,7 @@ mod tests {
             ))
         };
         check(("2Gi", None), ("1Gi", None), &refused("it has 2Gi and cannot shrink to 1Gi"));
-        // The cluster's default was taken; that is no wish.
+        // The cluster's default was used; the user set none.
         check(("1Gi", Some("standard")), ("1Gi", None), &Nothing);
         let other = refused("it has storage class 'standard' and cannot change to 'ssd'");
         check(("1Gi", Some("standard")), ("2Gi", Some("ssd")), &other);

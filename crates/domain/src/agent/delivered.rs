@@ -7,7 +7,7 @@ use crate::contract::paths::{DELIVERIES, OUR_BINARY};
 /// Removals in one command line, which the system limits to 128 KiB.
 const AT_ONCE: usize = 100;
 
-/// Of the directories that were found, those whose Task is gone. What no Task can be called is not ours.
+/// The directories in `found` whose Task is deleted. A directory that cannot be the name of a Task is ignored.
 pub fn left_over(found: impl IntoIterator<Item = String>, exists: impl Fn(&str) -> bool) -> Vec<String> {
     found.into_iter().filter(|name| is_a_name(name) && !exists(name)).collect()
 }
@@ -17,10 +17,10 @@ fn is_a_name(name: &str) -> bool {
     !name.starts_with('.') && !name.is_empty() && name.len() <= 253 && name.bytes().all(fine)
 }
 
-/// Command lines for a shell beside an Agent's server that remove these directories. Our own helper does it, which
-/// follows no link: a delivery of nothing leaves nothing. It says `removed` for each.
+/// Shell commands for an Agent's server that remove these directories. Our own helper removes them: it follows no
+/// links, and delivering an empty set of files removes the directory. It prints `removed` for each.
 ///
-/// No word means anything to a shell: paths come encoded.
+/// No argument needs quoting: paths are encoded.
 pub fn removals(workspace: &str, names: &[String]) -> Vec<String> {
     let root = BASE64.encode(workspace);
     let one = |name: &String| {

@@ -1,4 +1,4 @@
-//! When an Agent takes over a new commit of a repository that it follows by roll-out.
+//! When an Agent takes a new commit of a repository that it follows by roll-out.
 
 use api::{context::GitSyncPolicy, kinds::agent::GitSyncStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -6,33 +6,32 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::workload::contexts::GitMount;
 
-/// How often a repository is looked at unless its context says otherwise.
+/// Default polling interval.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
-/// A repository that could not be read is tried again after this time at the latest.
+/// Longest time before a failed poll is retried.
 const RETRY: SignedDuration = SignedDuration::from_mins(1);
 /// Lower bound of the polling interval, whatever the spec says.
-const SHORTEST: SignedDuration = SignedDuration::from_secs(10);
-/// Running Tasks hold a new commit up for this long at most.
-const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
+const MIN_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
+/// Running Tasks delay a new commit for at most this long.
+const MAX_WAIT: SignedDuration = SignedDuration::from_hours(1);
 
-/// How the last look at a repository ended.
+/// Result of the last poll of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LastLook {
-    /// The Pods have, or get, the commit that was found.
+    /// The Pods have, or get, the found commit.
     #[default]
     Taken,
     /// A newer commit waits until no Task runs.
     Waits,
-    /// It could not be read.
+    /// The repository could not be read.
     Failed {
-        /// When.
         at: Timestamp,
-        /// Why, as a sentence.
+        /// The error as a sentence.
         problem: String,
     },
 }
 
-/// A repository and what of it is followed. What was found at one place says nothing about another.
+/// A repository and the ref that is followed. A result for one place is not valid for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     repository: String,
@@ -40,14 +39,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where a context looks.
+    /// The place that a context names.
     pub fn of(mount: &GitMount) -> Self {
         Self { repository: mount.repository.clone(), reference: mount.reference.clone() }
     }
 }
 
-/// What is known of the repository of a context, and how the last look at it ended: nothing, if that look was at another
-/// place than the context names now. So the new place is looked at before the Pods are made for it, and they are made
+/// The known status of a context's repository and the result of the last poll: nothing if that poll was of another
+/// place than the context names now. So a new place is polled before Pods are created for it, and they are created
 /// once.
 pub fn recall<'a>(
     mount: &GitMount,
@@ -58,23 +57,23 @@ pub fn recall<'a>(
     match last {
         Some((place, last)) if place == Place::of(mount) => (known, last),
         Some(_) => (None, LastLook::default()),
-        // This process has not looked yet; what the one before it found is in the status.
+        // This process has not polled yet; the result of the previous process is in the status.
         None => (known, otherwise.clone()),
     }
 }
 
-/// Whether an Agent follows a repository by restarting.
+/// Whether an Agent restarts to follow a repository.
 pub fn rolls_out(mount: &GitMount) -> bool {
     mount.sync.as_ref().is_some_and(|sync| sync.enabled && sync.policy == GitSyncPolicy::Rollout)
 }
 
-/// Whether an Agent may restart for a new commit. A `busy` one waits, but not forever: `waiting_since` says since when
-/// a newer commit waits.
+/// Whether an Agent may restart for a new commit. A `busy` Agent waits, but not forever: `waiting_since` is the time
+/// since when a newer commit waits.
 pub fn may_take(busy: bool, waiting_since: Option<Timestamp>, now: Timestamp) -> bool {
-    !busy || waiting_since.is_some_and(|since| now >= later(since, PATIENCE))
+    !busy || waiting_since.is_some_and(|since| now >= later(since, MAX_WAIT))
 }
 
-/// When a repository is to be looked at next; `may_take` as decided by [`may_take`].
+/// When the next poll of a repository is due; `may_take` is from [`may_take`].
 pub fn next_look(
     mount: &GitMount,
     known: Option<&GitSyncStatus>,
@@ -84,10 +83,10 @@ pub fn next_look(
 ) -> Timestamp {
     let asked = mount.sync.as_ref().and_then(|sync| sync.interval).map(api::Duration::to_std);
     let asked = asked.and_then(|interval| SignedDuration::try_from(interval).ok());
-    let interval = asked.filter(SignedDuration::is_positive).unwrap_or(INTERVAL).max(SHORTEST);
+    let interval = asked.filter(SignedDuration::is_positive).unwrap_or(INTERVAL).max(MIN_INTERVAL);
     match last {
         LastLook::Failed { at, .. } => later(*at, interval.min(RETRY)),
-        // What waited for Tasks to end waits no longer.
+        // A commit that waited for Tasks waits no longer.
         LastLook::Waits if may_take => now,
         LastLook::Waits | LastLook::Taken => {
             let last = known.and_then(|status| status.last_synced.as_ref());
@@ -96,8 +95,8 @@ pub fn next_look(
     }
 }
 
-/// What to do with the commit `found` in the repository `name`: for the Agent's status, whose commit is what the Pods
-/// should have, and whether a newer one waits.
+/// Decides about the commit `found` in the repository `name`. Returns the status, whose commit is the one that Pods
+/// should have, and whether a newer commit waits.
 pub fn take(
     name: &str,
     known: Option<&GitSyncStatus>,

@@ -1,7 +1,7 @@
 //! Merge of an Agent's settings with those of its template.
 //!
-//! The Agent's value wins where it has one, as a whole: nothing is merged inside of a value. An empty text or command
-//! is no value; an empty list is one, so that an Agent can do without its template's contexts.
+//! The Agent's value takes precedence as a whole: nothing is merged inside of a value. An empty text or command counts
+//! as unset; an empty list is a value, so that an Agent can remove its template's contexts.
 
 use api::settings::AgentSettings;
 
@@ -10,14 +10,14 @@ pub fn merge(agent: &AgentSettings, template: &AgentSettings) -> AgentSettings {
     merge_noting(agent, template, &mut |_, _| {})
 }
 
-/// Who gave a setting.
+/// The object that set a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
     Agent,
     Template,
 }
 
-/// As [`merge`], telling for each setting that has a value, by its name in the spec, who gave it.
+/// As [`merge`]; also records for each setting with a value, by its name in the spec, which object set it.
 pub(crate) fn merge_noting(
     agent: &AgentSettings,
     template: &AgentSettings,
@@ -109,7 +109,7 @@ pub(crate) fn merge_noting(
     }
 }
 
-/// Whether a configuration says anything: the empty text and null are what tools write for "unset".
+/// Whether a configuration is set: the empty text and null are what tools write for "unset".
 fn is_given(config: &serde_json::Value) -> bool {
     !config.is_null() && config.as_str().is_none_or(|text| !text.trim().is_empty())
 }

@@ -1,4 +1,4 @@
-//! Whether the server of an Agent is being replaced, and what keeps it from being ready.
+//! Whether the server of an Agent is being replaced, and why it is not ready.
 
 use std::borrow::Borrow;
 
@@ -11,21 +11,21 @@ use k8s_openapi::{
 
 use crate::{explain::pod, status};
 
-/// A change waits this long for a moment in which no Task runs. On an Agent that is never idle none comes by itself.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+/// A roll-out waits this long for a moment without running Tasks. An Agent that is always busy has none.
+const MAX_WAIT: SignedDuration = SignedDuration::from_mins(5);
 
-/// From when on further Tasks wait for a change, which waits for those that run. `conditions` say since when it does, if
-/// it was seen before.
+/// From when on new Tasks wait for a roll-out, which waits for the running ones. `conditions` contain since when the
+/// roll-out waits, if it was seen before.
 pub fn drains_from(conditions: &[Condition], now: Timestamp) -> Timestamp {
     let held = status::find(conditions, types::PROGRESSING)
         .filter(|one| [reasons::ROLLOUT_HELD, reasons::DRAINING].contains(&one.reason.as_str()));
     let since = held.map_or(now, |held| held.last_transition_time.0);
-    since.checked_add(PATIENCE).unwrap_or(Timestamp::MAX)
+    since.checked_add(MAX_WAIT).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether Pods of an older template still serve, and will be gone when those of the current one are ready.
+/// Whether Pods of an older template still serve, and will be replaced when those of the current one are ready.
 ///
-/// A roll-out that makes no progress is none: the older Pods keep running until it is fixed.
+/// A roll-out without progress does not count: the older Pods keep running until it is fixed.
 pub fn is_under_way(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < deployment.metadata.generation);
@@ -33,13 +33,13 @@ pub fn is_under_way(deployment: &Deployment) -> bool {
     (unseen || older) && !is_stuck(deployment)
 }
 
-/// Whether the Pods of the current template have not become ready in their time.
+/// Whether the Pods of the current template did not become ready in time.
 pub fn is_stuck(deployment: &Deployment) -> bool {
     condition(deployment, "Progressing", "False").is_some()
 }
 
-/// What keeps the server of an Agent from being ready, as far as its Deployment or its newest Pod say. Those that are
-/// about to go are not asked.
+/// Why the server of an Agent is not ready, by its Deployment or its newest Pod. Pods that are being deleted are
+/// ignored.
 pub fn obstacle<P: Borrow<Pod>>(deployment: &Deployment, pods: &[P]) -> Option<String> {
     if let Some(refused) = condition(deployment, "ReplicaFailure", "True") {
         return Some(format!("its Pod cannot be created: {refused}"));
@@ -48,12 +48,12 @@ pub fn obstacle<P: Borrow<Pod>>(deployment: &Deployment, pods: &[P]) -> Option<S
     let pods = pods.iter().map(|pod| -> &Pod { pod.borrow() });
     let staying: Vec<&Pod> = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
     let newest = staying.iter().map(|pod| created(pod)).max();
-    // Times of creation are whole seconds: the one before may be as new.
+    // Creation times are whole seconds: the previous Pod may have the same.
     let complaint = staying.iter().filter(|pod| Some(created(pod)) == newest).find_map(|pod| complaint(pod));
     complaint.or_else(|| condition(deployment, "Progressing", "False").map(str::to_owned))
 }
 
-/// What is wrong with a Pod of a server: no node takes it, or a container does not start or stay.
+/// The problem of a server's Pod: it is unscheduled, or a container does not start or keeps crashing.
 pub fn complaint(pod: &Pod) -> Option<String> {
     let cause = pod::unscheduled(pod).or_else(|| pod::broken(pod).into_iter().next());
     cause.map(|cause| cause.message)

@@ -3,30 +3,28 @@
 use api::{conditions::reasons, kinds::agent::Share};
 use jiff::Timestamp;
 
-/// Where links are on our server, without their tokens. The server's public address is not known here.
+/// Path of links on our server, without tokens. The public address of the server is not known here.
 pub const PATH: &str = "/s/";
 
 /// The state of a share link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareLink {
-    /// There is none: delete its Secret, remove the condition ShareReady.
+    /// There is no link: delete its Secret and the condition ShareReady.
     Off,
-    /// It opens.
+    /// The link is valid.
     Active {
-        /// Until then, if it expires.
+        /// When it expires; `None` is never.
         until: Option<Timestamp>,
     },
-    /// It has expired.
     Expired,
-    /// It opens when the Agent is ready.
+    /// The link becomes valid when the Agent is ready.
     AgentNotReady {
-        /// It expires then, if it does.
+        /// When it expires; `None` is never.
         until: Option<Timestamp>,
     },
 }
 
 impl ShareLink {
-    /// The state of the link of an Agent.
     pub fn of(share: Option<&Share>, agent_ready: bool, now: Timestamp) -> Self {
         let Some(share) = share.filter(|share| share.enabled) else { return Self::Off };
         let until = share.expires_at.as_ref().map(|time| time.0);
@@ -37,7 +35,6 @@ impl ShareLink {
         }
     }
 
-    /// Whether it opens.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Active { .. })
     }
@@ -52,7 +49,7 @@ impl ShareLink {
         }
     }
 
-    /// When it changes by itself.
+    /// When the state changes without an event.
     pub fn next_wake(self) -> Option<Timestamp> {
         match self {
             Self::Active { until } | Self::AgentNotReady { until } => until,

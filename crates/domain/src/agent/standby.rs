@@ -1,31 +1,30 @@
-//! When an idle Agent is suspended and what resumes it. An Agent that its user suspended is left alone.
+//! When an idle Agent is suspended and what resumes it. An Agent that its user suspended stays suspended.
 
 use api::{Agent, names::annotations, workload::Standby};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::duration::{later, signed};
 
-/// Value of the annotation `kubeopencode.io/suspended-by` on an Agent that we put to sleep.
+/// Value of the annotation `kubeopencode.io/suspended-by` on an Agent that standby suspended.
 pub const SUSPENDED_BY_STANDBY: &str = "Standby";
 
 /// Terminals report a connected person every minute; two missed reports mean that no person is connected.
 const HEARTBEAT: SignedDuration = SignedDuration::from_secs(120);
-/// Even for a very short idle timeout one missed report is no proof.
+/// Lower bound for very short idle timeouts: one missed report proves nothing.
 const SHORTEST_HEARTBEAT: SignedDuration = SignedDuration::from_secs(60);
 
-/// Whether an Agent is scaled to zero, and by whom.
+/// Whether an Agent is scaled to zero, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspension {
-    /// It is not.
+    /// Not suspended.
     Awake,
-    /// By its user: only its user resumes it.
+    /// Suspended by its user, who alone resumes it.
     ByUser,
-    /// By us, because it was idle.
+    /// Suspended by standby, because it was idle.
     ByStandby,
 }
 
 impl Suspension {
-    /// Whether and by whom `agent` is suspended.
     pub fn of(agent: &Agent) -> Self {
         match (agent.spec.suspend, is_marked(agent)) {
             (false, _) => Self::Awake,
@@ -35,7 +34,7 @@ impl Suspension {
     }
 }
 
-/// Whether `agent` carries our mark, with which we put it to sleep. On one that is awake it is left over.
+/// Whether `agent` has the annotation that standby sets. On an Agent that is not suspended the annotation is left over.
 pub fn is_marked(agent: &Agent) -> bool {
     let by = agent.metadata.annotations.as_ref().and_then(|all| all.get(annotations::SUSPENDED_BY));
     by.is_some_and(|by| by == SUSPENDED_BY_STANDBY)
@@ -46,65 +45,62 @@ pub fn last_connection(agent: &Agent) -> Option<Timestamp> {
     agent.metadata.annotations.as_ref()?.get(annotations::LAST_CONNECTION_ACTIVE)?.parse().ok()
 }
 
-/// How an Agent is used.
+/// Usage of an Agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Use<'a> {
-    /// Its settings.
+    /// Settings of the spec; `None` without standby.
     pub standby: Option<&'a Standby>,
-    /// Whether it sleeps.
     pub suspension: Suspension,
-    /// Whether it carries our mark.
+    /// Whether the annotation of standby is set.
     pub marked: bool,
-    /// Whether it was suspended when its status was written last.
+    /// Whether the last written status reports it as suspended.
     pub slept: bool,
-    /// Tasks that run on it or wait only for it. One that waits for another Task does not keep it awake.
+    /// Tasks that run on it or wait only for it. A Task that waits for another Task does not keep it awake.
     pub tasks: usize,
-    /// When a person was last connected.
+    /// When a person was last connected; `None` if never.
     pub last_connection: Option<Timestamp>,
-    /// Since when it is idle, by its status.
+    /// Since when it is idle, from its status.
     pub idle_since: Option<Timestamp>,
 }
 
-/// What to do with an Agent.
+/// The result of [`standby`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandbyPlan {
-    /// Whether to put it to sleep or wake it.
     pub action: StandbyAction,
-    /// For `status.idleSince`.
+    /// New value of `status.idleSince`.
     pub idle_since: Option<Timestamp>,
-    /// For the condition StandbyConfigWarning, which is removed when there is none.
+    /// Message of the condition StandbyConfigWarning; `None` removes the condition.
     pub warning: Option<String>,
-    /// Plan again at this time even if nothing happens before.
+    /// Plan again at this time, also without an event.
     pub next_wake: Option<Timestamp>,
 }
 
 impl StandbyPlan {
-    /// Leaves everything as it is, because nothing could be done.
+    /// Changes nothing, because the plan could not be executed.
     pub fn unchanged(idle_since: Option<Timestamp>) -> Self {
         Self { action: StandbyAction::Keep, idle_since, warning: None, next_wake: None }
     }
 }
 
-/// Whether to put an Agent to sleep or wake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandbyAction {
-    /// Leave it.
+    /// Change nothing.
     Keep,
     /// Set `spec.suspend` and the annotation `kubeopencode.io/suspended-by` to [`SUSPENDED_BY_STANDBY`].
     Suspend,
     /// Unset both.
     Resume,
-    /// Its user resumed it: remove the annotation, or the next suspension by its user would look like ours.
+    /// Its user resumed it: remove the annotation, or the next suspension by its user would look like standby.
     Unmark,
 }
 
-/// Plans the sleep of an Agent.
+/// Decides whether to suspend or resume an Agent.
 pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
     let timeout = usage.standby.map(|standby| signed(standby.idle_timeout.to_std()));
     let presence = timeout
         .filter(|timeout| *timeout < HEARTBEAT)
         .map_or(HEARTBEAT, |timeout| (timeout / 2).max(SHORTEST_HEARTBEAT));
-    // A sign of life from the future is a broken clock, not a person.
+    // A connection in the future means a wrong clock, not a person.
     let seen = usage.last_connection.filter(|seen| *seen <= later(now, presence)).map(|seen| later(seen, presence));
     let present_until = seen.filter(|until| *until > now);
     let in_use = usage.tasks > 0 || present_until.is_some();
@@ -118,7 +114,7 @@ pub fn standby(usage: &Use<'_>, now: Timestamp) -> StandbyPlan {
         next_wake: None,
     };
     let awake = usage.suspension == Suspension::Awake;
-    // An Agent that is resumed is about to be used: it is idle from now on, not since it fell asleep.
+    // A resumed Agent is about to be used: it is idle from now on, not since before it was suspended.
     let idle_since = usage.idle_since.filter(|_| !(awake && (usage.marked || usage.slept)));
     match (usage.suspension, timeout) {
         (Suspension::ByUser, _) | (Suspension::Awake, None) => {}
@@ -164,7 +160,7 @@ mod tests {
         idle: Option<i64>,
     }
 
-    /// An Agent with 10 minutes of idle timeout that is idle.
+    /// An idle Agent with an idle timeout of 10 minutes.
     const IDLE: Case = Case {
         timeout: Some(600),
         suspension: Suspension::Awake,
@@ -217,19 +213,19 @@ mod tests {
         check(&asleep, Keep, Some(1), None);
         check(&Case { tasks: 1, ..asleep }, Resume, None, None);
         check(&Case { seen: Some(NOW), ..asleep }, Resume, None, None);
-        // Without standby nothing keeps it asleep.
+        // Without standby the Agent is resumed.
         check(&Case { timeout: None, ..asleep }, Resume, None, None);
     }
 
     #[test]
     fn one_that_its_user_resumes_has_all_its_time_again() {
         use StandbyAction::{Keep, Unmark};
-        // The mark may be gone before the status is written, and the status may not know of the sleep yet.
+        // The annotation may be removed before the status is written, and the status may not show the suspension yet.
         let resumed = Case { idle: Some(1), ..IDLE };
         check(&Case { marked: true, slept: true, ..resumed }, Unmark, Some(NOW), Some(NOW + 600));
         check(&Case { marked: false, slept: true, ..resumed }, Keep, Some(NOW), Some(NOW + 600));
         check(&Case { marked: true, slept: false, ..resumed }, Unmark, Some(NOW), Some(NOW + 600));
-        // The mark goes whether or not anything else is to be done.
+        // The annotation is removed also if there is nothing else to do.
         check(&Case { marked: true, timeout: None, ..resumed }, Unmark, None, None);
         check(&Case { marked: true, tasks: 1, ..resumed }, Unmark, None, None);
     }

@@ -1,8 +1,8 @@
 //! Every environment variable of the platform: what the controller writes into Pods, what the helpers in them read, and
 //! what sets the controller up.
 //!
-//! Names and meanings follow upstream KubeOpenCode v0.1.7 where it has one. `docs/reference/environment.md` is generated
-//! from [`GROUPS`]. Variables that users choose (credentials, `extraEnv`) are not listed.
+//! Names and meanings follow upstream KubeOpenCode v0.1.7 where it has one. `docs/reference/environment.md` is
+//! generated from [`GROUPS`]. Variables that users choose (credentials, `extraEnv`) are not listed.
 
 /// Variables with one reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What context-init copies: the JSON values of `FILE_MAPPINGS` and `DIR_MAPPINGS`.
+//! Files that context-init copies: the JSON values of `FILE_MAPPINGS` and `DIR_MAPPINGS`.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub struct DirMapping {
     pub optional: bool,
 }
 
-/// The permission bits of a spec, which Kubernetes holds as a signed number.
+/// The permission bits of a spec, which are signed in Kubernetes.
 pub fn mode(bits: Option<i32>) -> Option<u32> {
     bits.and_then(|bits| u32::try_from(bits).ok())
 }

@@ -1,7 +1,7 @@
 //! The contract between the controller and the Pods that it creates.
 //!
-//! The controller writes it into Pods ([`crate::workload`]), the helpers in a Pod read it, and the controller reads back
-//! what they leave. Each name, path and reason is defined here and nowhere else.
+//! The controller writes it into Pods ([`crate::workload`]), the helpers in a Pod read it, and the controller reads
+//! back what they leave. Each name, path and reason is defined here and nowhere else.
 //!
 //! | module | direction | content |
 //! |---|---|---|

@@ -1,31 +1,30 @@
 //! Records in a log: the answer or tool call that a line summarises, whole, as OpenCode reported it.
 //!
-//! A log outlives its Pod, and so does a conversation that is written into it. A record is in front of the line that
-//! people read, as an escape sequence that terminals ignore; readers of logs here separate the
-//! two. It is plain ASCII, so that nothing in it ends it early.
+//! A log outlives its Pod, and so does a conversation that is written into it. A record precedes the line that people
+//! read, as an escape sequence that terminals ignore; readers of logs separate the two. A record is plain ASCII, so
+//! that nothing inside terminates it early.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use serde_json::{Map, Value, json};
 
-/// `OSC`, and a number that no terminal gives a meaning to.
+/// `OSC`, and a number that terminals do not use.
 const BEGIN: &str = "\u{1b}]5379;";
-/// `BEL`. JSON has no raw control characters, so it cannot be inside.
+/// `BEL`. JSON has no raw control characters, so it cannot occur inside.
 const END: u8 = 0x07;
-/// A record and the rest of its line fit into what the log archive keeps as one line.
+/// A record and the rest of its line fit into one line of the log archive.
 const LONGEST: usize = 256 << 10;
-/// Texts are shortened to the first of these that makes the record short enough.
+/// Texts are cut to the first of these limits that makes the record short enough.
 const TEXT_LIMITS: [usize; 4] = [32 << 10, 4 << 10, 512, 64];
 
-/// A record in the form in which it is put in front of a line. Long texts in it are shortened; one that is too long even
-/// then is left out.
+/// The escape sequence of a record. Long texts are cut; `None` if the record is still too long.
 pub fn carried(record: &Value) -> Option<String> {
     let fitting =
         TEXT_LIMITS.iter().map(|limit| ascii(&shortened(record, *limit))).find(|json| json.len() <= LONGEST)?;
     Some(format!("{BEGIN}{fitting}\u{7}"))
 }
 
-/// A text that cannot be mistaken for a record: a model must neither hide its output nor forge a tool call.
+/// A text without escape sequences of records: a model must neither hide its output nor forge a tool call.
 pub fn plain(text: &str) -> String {
     text.replace(BEGIN, &BEGIN[1..])
 }
@@ -91,7 +90,7 @@ pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Va
     messages
 }
 
-/// A step of an answer has ended: it knows what it cost.
+/// Adds the usage of a finished step to its message.
 fn finish(info: &mut Value, part: &Value, time: Value) {
     info["time"]["completed"] = time;
     info["finish"] = part["reason"].clone();
@@ -104,7 +103,7 @@ enum Piece<'a> {
     Record(&'a [u8]),
 }
 
-/// A line, taken apart. A record that does not end was cut with its line, and is nothing to see.
+/// Splits a line. A record without an end was cut with its line and is invisible.
 struct Pieces<'a>(&'a [u8]);
 
 impl<'a> Iterator for Pieces<'a> {
@@ -129,12 +128,12 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where the first record begins.
+/// Start of the first record.
 fn find(line: &[u8]) -> Option<usize> {
     line.windows(BEGIN.len()).position(|window| window == BEGIN.as_bytes())
 }
 
-/// The value with no text longer than `limit`.
+/// The value with every text cut to `limit`.
 fn shortened(value: &Value, limit: usize) -> Value {
     match value {
         Value::String(text) if text.len() > limit => {
@@ -150,7 +149,7 @@ fn shortened(value: &Value, limit: usize) -> Value {
     }
 }
 
-/// JSON without a character beyond ASCII.
+/// JSON in ASCII only.
 fn ascii(value: &Value) -> String {
     let mut json = String::new();
     for character in value.to_string().chars() {

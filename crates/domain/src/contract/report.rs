@@ -16,9 +16,7 @@ const MAX_BYTES: usize = 4000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
-    /// Whether the run did what it was asked to do.
     pub outcome: Verdict,
-    /// Why it ended.
     #[serde(default)]
     pub reason: Reason,
     /// One sentence for a person.
@@ -47,7 +45,6 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReportedUsage {
-    /// Tokens by kind.
     pub tokens: ReportedTokens,
     /// Cost in the currency of the models' prices.
     pub cost: f64,
@@ -138,7 +135,7 @@ impl RunReport {
         }
     }
 
-    /// The reason as a Task's status knows it; `None` for a word that is not ours.
+    /// The reason for a Task's status; `None` for an unknown one.
     pub fn known_reason(&self) -> Option<&'static str> {
         self.reason.status()
     }
@@ -199,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// A report of a helper that did not count lines yet.
+    /// A report of an older helper that did not count lines.
     const WRITTEN: &str = r#"{"outcome":"Failed","reason":"ModelError","message":"429","sessionID":"ses_1","usage":{"tokens":{"input":1,"output":2,"reasoning":3,"cacheRead":4,"cacheWrite":5},"cost":0.75,"messages":2,"filesChanged":1},"summary":"bye"}"#;
 
     #[test]

@@ -1,4 +1,4 @@
-//! A schedule on the calendar alone, as if clocks never changed.
+//! A schedule on the calendar, without clock changes.
 
 use jiff::{
     ToSpan as _,
@@ -7,11 +7,11 @@ use jiff::{
 
 use super::Schedule;
 
-/// February 29 comes at most eight years after the last one (1896, 1904), so everything that comes does so in nine.
+/// February 29 occurs at most eight years after the last one (1896, 1904), so a date that exists occurs within nine.
 const HORIZON_YEARS: i16 = 9;
 
 impl Schedule {
-    /// Whether it names hours, and so means local times. See the rules at the top of [`crate::cron`].
+    /// Whether the schedule names hours, and so means local times. See the rules at the top of [`crate::cron`].
     pub(super) fn names_hours(&self) -> bool {
         self.hours != 0x00ff_ffff
     }
@@ -62,7 +62,7 @@ impl Schedule {
         None
     }
 
-    /// How many minutes are due from `from` on and before `until`. One step a day.
+    /// Number of minutes that are due from `from` on and before `until`. One step per day.
     pub(super) fn count(&self, from: DateTime, until: DateTime) -> u64 {
         let (Some(from), Some(until)) = (minute_up(from), minute_up(until)) else { return 0 };
         if from >= until {
@@ -121,7 +121,7 @@ fn at(date: Date, minute_of_day: u16) -> Option<DateTime> {
     Some(date.at(hour, minute, 0, 0))
 }
 
-/// The time itself if it is a whole minute, else the next one.
+/// The time rounded up to a whole minute.
 fn minute_up(time: DateTime) -> Option<DateTime> {
     let whole = time.date().at(time.hour(), time.minute(), 0, 0);
     if whole == time { Some(whole) } else { whole.checked_add(1.minute()).ok() }

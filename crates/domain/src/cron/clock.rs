@@ -1,7 +1,7 @@
-//! A schedule in a time zone: the calendar, cut where the clock changes.
+//! A schedule in a time zone: the calendar, split where the clock changes.
 //!
-//! Between two changes a local time is the instant plus a constant, so each stretch is searched on the calendar
-//! alone. The rules for skipped and repeated times apply at the borders.
+//! Between two changes a local time is the instant plus a constant, so each stretch is searched on the calendar alone.
+//! The rules for skipped and repeated times apply at the borders.
 
 use jiff::{
     Span, Timestamp, ToSpan as _,
@@ -11,27 +11,26 @@ use jiff::{
 
 use super::Schedule;
 
-/// Nothing that comes at all takes longer.
+/// Every schedule that is ever due is due within this time.
 const HORIZON_HOURS: i64 = 9 * 366 * 24;
 /// Missed times further back are not counted.
 const COUNT_HOURS: i64 = 10 * 366 * 24;
 
 /// Time between two changes of the clock.
 struct Stretch {
-    /// Its first instant.
     start: Timestamp,
-    /// The first instant after it, unless it never ends.
+    /// The first instant after it; `None` if it never ends.
     end: Option<Timestamp>,
-    /// Local time minus UTC in it.
+    /// Local time minus UTC.
     offset: Offset,
-    /// The same before it.
+    /// Offset of the stretch before it.
     before: Offset,
 }
 
 impl Stretch {
     fn at(zone: &TimeZone, time: Timestamp) -> Self {
         let offset = zone.to_offset(time);
-        // `preceding` leaves out a change at its own instant.
+        // `preceding` excludes a change at the given instant.
         let start = zone.preceding(moved(time, 1.nanosecond())).next().map(|change| change.timestamp());
         let before = start.filter(|start| *start > Timestamp::MIN);
         Self {
@@ -51,7 +50,7 @@ impl Stretch {
         (last < self.start).then(|| Self::at(zone, last))
     }
 
-    /// The first local time in it that counts. Where hours are named, those that the clock repeats have run before.
+    /// The first local time that counts. If the schedule names hours, repeated local times have run before.
     fn first_local(&self, schedule: &Schedule) -> DateTime {
         let (now, before) = (self.offset.to_datetime(self.start), self.before.to_datetime(self.start));
         if schedule.names_hours() { now.max(before) } else { now }
@@ -100,7 +99,7 @@ impl Stretch {
         let end = self.end.map_or(end, |own| own.min(end));
         let regular = schedule.count(first, self.offset.to_datetime(end));
         let made_up = self.makes_up(schedule).filter(|at| *at > from && *at <= until);
-        // One minute is one time, even if it is due itself and makes up for others.
+        // A minute counts once, even if it is due itself and replaces skipped ones.
         let extra = made_up.filter(|at| !schedule.matches(self.offset.to_datetime(*at)));
         regular + u64::from(extra.is_some())
     }
@@ -144,7 +143,7 @@ pub(super) fn count(schedule: &Schedule, zone: &TimeZone, from: Timestamp, until
     times
 }
 
-/// The time, moved, but not beyond the ends of the calendar.
+/// The moved time, within the bounds of the calendar.
 fn moved(time: Timestamp, by: Span) -> Timestamp {
     let end = if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
     time.checked_add(by).unwrap_or(end)

@@ -1,8 +1,8 @@
 //! When a CronTask is due, and which Tasks it creates then.
 //!
-//! Schedules have five fields, as of `crontab(5)`, or are one of `@hourly`, `@daily`, `@midnight`, `@weekly`,
-//! `@monthly`, `@yearly`, `@annually`. Where both days are restricted, either is enough. Our own reading of them, and
-//! not a library's, because of what we promise when clocks change:
+//! Schedules have five fields, as in `crontab(5)`, or are one of `@hourly`, `@daily`, `@midnight`, `@weekly`,
+//! `@monthly`, `@yearly`, `@annually`. Where both days are restricted, either is enough. We parse them ourselves
+//! because no library gives these guarantees when clocks change:
 //!
 //! - A schedule that names hours means local times, and each happens once: a time that the clock skips runs at the
 //!   first minute after the gap, one that the clock repeats runs the first time only.
@@ -23,10 +23,10 @@ use jiff::{
 
 pub use plan::{ChildTask, CronPlan, Refusal, plan, refused};
 
-/// The time zones of the world, as built into this binary.
+/// Time zone database, built into the binary.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// Minutes, hours and days on which something is due, each as a set of bits.
+/// Due minutes, hours and days, each as a bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Schedule {
     minutes: u64,
@@ -47,16 +47,15 @@ pub struct Timetable {
     zone: TimeZone,
 }
 
-/// A time that has come.
+/// A due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The time.
     pub at: Timestamp,
-    /// How many times before it passed without a Task, counted over ten years at most.
+    /// Number of earlier due times without a Task, within ten years at most.
     pub missed: u64,
 }
 
-/// Why there is no timetable.
+/// Why a schedule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// Six or seven fields.
@@ -77,17 +76,17 @@ pub enum ScheduleError {
     /// A time zone inside the schedule.
     #[error("schedule '{0}' names a time zone; put it into spec.timeZone instead")]
     ZoneInSchedule(String),
-    /// One field cannot be read.
+    /// One field is invalid.
     #[error("{field} '{text}' of the schedule is not valid: {problem}")]
     Field {
-        /// Which one.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// The field as written.
         text: String,
-        /// What is wrong.
+        /// The error.
         problem: String,
     },
-    /// A day that no month has.
+    /// A day that does not exist in any month.
     #[error("schedule '{0}' never comes: none of its months has such a day")]
     Never(String),
     /// An unknown time zone.
@@ -112,12 +111,13 @@ impl Timetable {
         Ok(Self { schedule: parse::parse(schedule)?, zone })
     }
 
-    /// The first time after `now`; `None` at the end of all calendars.
+    /// The first due time after `now`; `None` at the end of the calendar.
     pub fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
         clock::next_after(&self.schedule, &self.zone, now)
     }
 
-    /// The latest time after `last` and not after `now`. The work does not grow with the number of times in between.
+    /// The latest due time after `last` and not after `now`. The work does not grow with the number of due times in
+    /// between.
     pub fn most_recent_due(&self, last: Timestamp, now: Timestamp) -> Option<Due> {
         let at = clock::last_until(&self.schedule, &self.zone, last, now)?;
         Some(Due { at, missed: clock::count(&self.schedule, &self.zone, last, at).saturating_sub(1) })

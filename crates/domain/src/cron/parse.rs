@@ -1,4 +1,4 @@
-//! From the five fields to sets of minutes, hours and days.
+//! Parses the five fields into sets of minutes, hours and days.
 
 use jiff::civil::date;
 
@@ -7,12 +7,11 @@ use super::{Schedule, ScheduleError};
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// One of the five fields.
 struct Field {
     name: &'static str,
     min: u32,
     max: u32,
-    /// Names of its values, from `min` on.
+    /// Names of the values, from `min` on.
     names: &'static [&'static str],
 }
 
@@ -23,7 +22,7 @@ const MONTH: Field = Field { name: "month", min: 1, max: 12, names: &MONTHS };
 /// 0 and 7 are both Sunday.
 const WEEKDAY: Field = Field { name: "day of week", min: 0, max: 7, names: &WEEKDAYS };
 
-/// Values of a field as bits, and whether it admits all of them by `*`.
+/// Values of a field as bits, and whether `*` admits all of them.
 struct Values {
     bits: u64,
     any: bool,
@@ -58,14 +57,14 @@ pub(super) fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         any_day: days.any,
         any_weekday: weekdays.any,
     };
-    // Eight years from 2000 hold every month with every length.
+    // Eight years from 2000 contain every month with every length.
     match schedule.first_at_or_after(date(2000, 1, 1).at(0, 0, 0, 0)) {
         Some(_) => Ok(schedule),
         None => Err(ScheduleError::Never(text.to_owned())),
     }
 }
 
-/// The bits of a field fit its type: the ranges above see to it.
+/// The bits of a field fit its type, by the ranges above.
 fn narrow<T: TryFrom<u64> + Default>(bits: u64) -> T {
     T::try_from(bits).unwrap_or_default()
 }
@@ -98,7 +97,7 @@ impl Field {
         }
         let (first, last) = if let Some((first, last)) = range.split_once('-') {
             let (first, last) = (self.value(first)?, self.value(last)?);
-            // Friday to Sunday: the week ends with the Sunday that it also begins with.
+            // Friday to Sunday: as the end of a range Sunday is 7.
             (first, if self.max == 7 && last == 0 && first > 0 { 7 } else { last })
         } else {
             let value = self.value(range)?;
@@ -110,7 +109,7 @@ impl Field {
         Ok((first, last, step.unwrap_or(1), false))
     }
 
-    /// The last value; of the two Sundays of a week the first counts.
+    /// The last value that `*` includes; for weekdays 6, because 0 and 7 are the same day.
     fn last(&self) -> u32 {
         if self.max == 7 { 6 } else { self.max }
     }

@@ -23,24 +23,21 @@ use crate::{
 /// A Task that the CronTask created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildTask {
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
-    /// When it was created.
     pub created: Timestamp,
-    /// It has not ended.
+    /// The Task is not finished.
     pub active: bool,
-    /// When it ended.
+    /// `None` while it is active.
     pub ended_at: Option<Timestamp>,
-    /// It ended well and was not stopped.
+    /// It completed and was not stopped.
     pub succeeded: bool,
     /// A stop was requested, by a user or by a concurrency policy.
     pub stop_requested: bool,
 }
 
 impl ChildTask {
-    /// What a CronTask needs to know about `task`.
+    /// Reads `task`.
     pub fn of(task: &Task) -> Self {
         let metadata = &task.metadata;
         let status = task.status.clone().unwrap_or_default();
@@ -59,23 +56,23 @@ impl ChildTask {
     }
 }
 
-/// What to do, in this order. If a step fails, stop and plan again.
+/// Actions, to be executed in this order. If one fails, stop and plan again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CronPlan {
     /// Annotate these Tasks with `kubeopencode.io/stop=true`.
     pub stop: Vec<String>,
     /// Write this time into the annotation `kubeopencode.io/trigger`, on the version that was seen, and plan again. The
-    /// name of the Task follows from it: whatever fails from here on, it is created, and once.
+    /// name of the Task follows from the time, so the Task is created exactly once, whatever fails later.
     pub accept_trigger: Option<Timestamp>,
-    /// Create this Task. One of that name that exists and belongs to the CronTask is as good.
+    /// Create this Task. An existing Task of that name that belongs to the CronTask counts as created.
     pub create: Option<Task>,
     /// Write this status if it differs.
     pub status: CronTaskStatus,
     /// Remove the annotation `kubeopencode.io/trigger`, on the version that was seen: its Task exists, or is refused.
     pub clear_trigger: bool,
-    /// Report why nothing is created although a run was triggered.
+    /// Report why a triggered run creates no Task.
     pub refusal: Option<Refusal>,
-    /// Plan again at this time even if nothing happens before.
+    /// Plan again at this time, also without an event.
     pub next_wake: Option<Timestamp>,
 }
 
@@ -84,16 +81,16 @@ pub struct CronPlan {
 pub struct Refusal {
     /// Reason of the condition.
     pub reason: &'static str,
-    /// The same as a sentence.
+    /// The reason as a sentence.
     pub message: String,
 }
 
 /// The state of a manual trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trigger {
-    /// It was pulled.
-    Pulled,
-    /// It was seen, and its Task has the name of this time.
+    /// A user set it.
+    Requested,
+    /// The controller saw it; its Task is named after this time.
     Accepted(Timestamp),
 }
 
@@ -102,7 +99,7 @@ pub fn plan(cron: &CronTask, children: &[ChildTask], now: Timestamp) -> CronPlan
     Planner::new(cron, children, now).plan()
 }
 
-/// The status of a CronTask whose Task was refused, for `why`. It is tried again.
+/// The status of a CronTask whose Task the API server refused with the message `why`. The creation is retried.
 pub fn refused(cron: &CronTask, children: &[ChildTask], why: &str, now: Timestamp) -> CronTaskStatus {
     let mut planner = Planner::new(cron, children, now);
     planner.plan.status.next_schedule_time = cron.status.as_ref().and_then(|status| status.next_schedule_time.clone());
@@ -120,11 +117,11 @@ struct Planner<'a> {
 /// Whether one more Task may be created.
 enum Room {
     Free,
-    /// Too many Tasks exist.
+    /// `maxRetainedTasks` is reached.
     Full,
-    /// One still runs, and the policy forbids another.
+    /// This Task still runs, and the policy forbids another.
     Occupied(String),
-    /// One still runs and is stopped first.
+    /// This Task still runs and is stopped first.
     Clearing(String),
 }
 
@@ -138,7 +135,7 @@ impl<'a> Planner<'a> {
             observed_generation: cron.metadata.generation,
             active: Some(i32::try_from(active.len()).unwrap_or(i32::MAX)),
             active_refs: Some(active.iter().map(|child| reference(cron, child)).collect()),
-            // A Task that is cleaned up was still a success.
+            // A successful Task may be deleted already.
             last_successful_time: ended_well.max().map(Time).max(old.last_successful_time),
             last_schedule_time: old.last_schedule_time,
             last_skipped_time: old.last_skipped_time,
@@ -179,7 +176,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    /// Does what the timetable says.
+    /// Creates the Task that is due by the timetable, if any.
     fn follow(&mut self, timetable: &Timetable) {
         let next = timetable.next_after(self.now);
         self.plan.status.next_schedule_time = next.map(Time);
@@ -195,7 +192,7 @@ impl<'a> Planner<'a> {
         let Some(due) = timetable.most_recent_due(last, self.now) else { return };
         let name = self.name_at(due.at);
         if self.children.iter().any(|child| child.name == name) {
-            // It was created, but the status does not say so yet.
+            // An earlier pass created it and did not write the status.
             self.record(due.at);
         } else if self.is_too_late(due) {
             let seconds = self.cron.spec.starting_deadline_seconds.unwrap_or(0);
@@ -211,7 +208,7 @@ impl<'a> Planner<'a> {
                     self.plan.create = Some(self.task(&name));
                     self.record(due.at);
                 }
-                // Skipped is skipped, also when the Task that ran is gone.
+                // A skipped time stays skipped, also after the running Task is deleted.
                 Room::Occupied(_) => self.plan.status.last_skipped_time = Some(Time(due.at)),
                 Room::Full | Room::Clearing(_) => {}
             }
@@ -223,7 +220,7 @@ impl<'a> Planner<'a> {
         if let Trigger::Accepted(at) = trigger
             && self.children.iter().any(|child| child.name == self.name_at(at))
         {
-            // It was created, but the trigger does not say so yet.
+            // An earlier pass created it and did not remove the trigger.
             self.record_once(at);
             self.plan.clear_trigger = true;
             return;
@@ -234,7 +231,7 @@ impl<'a> Planner<'a> {
                 self.plan.clear_trigger = true;
                 self.record_once(at);
             }
-            (Room::Free, Trigger::Pulled) => {
+            (Room::Free, Trigger::Requested) => {
                 let mut at = Timestamp::from_second(self.now.as_second()).unwrap_or(self.now);
                 while self.children.iter().any(|child| child.name == self.name_at(at)) {
                     at = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
@@ -245,28 +242,29 @@ impl<'a> Planner<'a> {
             (Room::Full | Room::Occupied(_), _) => {
                 self.plan.clear_trigger = true;
                 let conditions = self.plan.status.conditions.as_deref().unwrap_or_default();
-                let said = status::find(conditions, types::READY).map(|ready| ready.message.clone());
+                let ready = status::find(conditions, types::READY).map(|ready| ready.message.clone());
                 let reason = match self.room() {
                     Room::Full => reasons::MAX_RETAINED_TASKS_REACHED,
                     _ => reasons::ACTIVE_TASK_EXISTS,
                 };
-                let message = format!("the trigger created no Task: {}", said.unwrap_or_default());
+                let message = format!("the trigger created no Task: {}", ready.unwrap_or_default());
                 self.plan.refusal = Some(Refusal { reason, message });
             }
-            // While an old Task is being stopped, the trigger stays pulled.
+            // The trigger stays while an old Task is being stopped.
             (Room::Clearing(_), _) => {}
         }
     }
 
-    /// Whether limit and policy allow one more Task. If not, that is said; old ones are stopped if the policy says so.
+    /// Whether limit and policy allow one more Task. If not, the condition says why, and policy `Replace` stops the old
+    /// Tasks.
     fn make_room(&mut self) -> Room {
         let room = self.room();
         match &room {
             Room::Free => {}
             Room::Full => {
-                let most = self.cron.spec.max_retained_tasks;
+                let limit = self.cron.spec.max_retained_tasks;
                 let message = format!(
-                    "it holds {most} Tasks (maxRetainedTasks) and creates no more; delete some, or set cleanup in the KubeOpenCodeConfig"
+                    "it holds {limit} Tasks (maxRetainedTasks) and creates no more; delete some, or set cleanup in the KubeOpenCodeConfig"
                 );
                 self.ready(false, reasons::MAX_RETAINED_TASKS_REACHED, &message);
             }
@@ -284,23 +282,23 @@ impl<'a> Planner<'a> {
         room
     }
 
-    /// Whether it was said why nothing is created, and that still holds.
+    /// Whether the condition still says correctly why no Task is created.
     fn still_refuses(&self) -> bool {
         let conditions = self.plan.status.conditions.as_deref().unwrap_or_default();
-        let said = status::find(conditions, types::READY).map(|ready| ready.reason.as_str());
+        let reported = status::find(conditions, types::READY).map(|ready| ready.reason.as_str());
         match self.room() {
             Room::Free => false,
-            Room::Full => said == Some(reasons::MAX_RETAINED_TASKS_REACHED),
-            Room::Occupied(_) | Room::Clearing(_) => said == Some(reasons::ACTIVE_TASK_EXISTS),
+            Room::Full => reported == Some(reasons::MAX_RETAINED_TASKS_REACHED),
+            Room::Occupied(_) | Room::Clearing(_) => reported == Some(reasons::ACTIVE_TASK_EXISTS),
         }
     }
 
     fn room(&self) -> Room {
-        let most = usize::try_from(self.cron.spec.max_retained_tasks).unwrap_or(0).max(1);
+        let limit = usize::try_from(self.cron.spec.max_retained_tasks).unwrap_or(0).max(1);
         let active = self.active().map(|child| child.name.clone()).min();
         match (self.cron.spec.concurrency_policy, active) {
-            // A Task that will be stopped is not stopped for nothing.
-            _ if self.children.len() >= most => Room::Full,
+            // First: no Task is stopped for one that cannot be created.
+            _ if self.children.len() >= limit => Room::Full,
             (ConcurrencyPolicy::Forbid, Some(task)) => Room::Occupied(task),
             (ConcurrencyPolicy::Replace, Some(task)) => Room::Clearing(task),
             _ => Room::Free,
@@ -311,7 +309,7 @@ impl<'a> Planner<'a> {
         self.children.iter().filter(|child| child.active)
     }
 
-    /// Whether the deadline has passed. Time spent on stopping the Task that this one replaces does not count.
+    /// Whether the deadline has passed. Time spent on stopping the replaced Task does not count.
     fn is_too_late(&self, due: Due) -> bool {
         let Some(seconds) = self.cron.spec.starting_deadline_seconds else { return false };
         let deadline = due.at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
@@ -321,7 +319,7 @@ impl<'a> Planner<'a> {
         self.now > deadline && !replacing
     }
 
-    /// Whether the policy let this time pass while a Task ran that has ended since: skipped is skipped.
+    /// Whether the policy skipped this time because of a Task that has ended since. A skipped time stays skipped.
     fn was_skipped(&self, due: Due) -> bool {
         let ran_then = |child: &ChildTask| child.created <= due.at && child.ended_at.is_some_and(|end| end > due.at);
         self.cron.spec.concurrency_policy == ConcurrencyPolicy::Forbid
@@ -332,12 +330,12 @@ impl<'a> Planner<'a> {
     fn triggered(&self) -> Option<Trigger> {
         let value = self.cron.metadata.annotations.as_ref()?.get(annotations::TRIGGER)?;
         if value == "true" {
-            return Some(Trigger::Pulled);
+            return Some(Trigger::Requested);
         }
         value.parse().ok().map(Trigger::Accepted)
     }
 
-    /// Records a Task that an earlier pass may have recorded.
+    /// Records a Task unless an earlier pass recorded it.
     fn record_once(&mut self, at: Timestamp) {
         if self.plan.status.last_schedule_time.as_ref().is_none_or(|last| last.0 < at) {
             self.record(at);

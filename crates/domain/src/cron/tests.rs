@@ -190,7 +190,7 @@ fn a_pause_of_any_length_costs_little() {
     assert!(table.most_recent_due(Timestamp::MIN, Timestamp::MIN).is_none());
 }
 
-/// All different clocks of the years 2020 to 2030: a zone of each, and when it changes.
+/// All different clocks of the years 2020 to 2030: one zone of each, and its changes.
 fn clocks() -> Vec<(TimeZone, Vec<Timestamp>)> {
     let (start, end) = (instant("2020-01-01T00:00:00Z"), instant("2031-01-01T00:00:00Z"));
     let mut seen: BTreeSet<Vec<(Timestamp, i32)>> = BTreeSet::new();
@@ -209,7 +209,7 @@ fn clocks() -> Vec<(TimeZone, Vec<Timestamp>)> {
     clocks
 }
 
-/// What the rules at the top of the module say, minute by minute, from the local clock alone.
+/// The rules at the top of the module, minute by minute, from the local clock alone.
 fn by_the_rules(schedule: &Schedule, locals: &[(Timestamp, DateTime)]) -> Vec<Timestamp> {
     let mut times = Vec::new();
     let mut latest = locals[0].1;
@@ -234,7 +234,7 @@ fn by_the_rules(schedule: &Schedule, locals: &[(Timestamp, DateTime)]) -> Vec<Ti
     times
 }
 
-/// Compares all ways of asking with the rules, around one change of a clock.
+/// Compares all queries with the rules, around one clock change.
 fn check_around(zone: &TimeZone, change: Timestamp, schedules: &[Schedule]) {
     let minutes = -200..=200;
     let locals: Vec<(Timestamp, DateTime)> =

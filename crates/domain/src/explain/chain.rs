@@ -17,9 +17,9 @@ use crate::{
     status::find,
 };
 
-/// A controller looks at a new Task at once; after this many seconds something is wrong.
-const NOBODY_LOOKS: i64 = 10;
-/// Tasks that are named, of those that run or must end first.
+/// A new Task without a status after this many seconds has no controller: a controller handles a new Task at once.
+const NO_CONTROLLER_AFTER: i64 = 10;
+/// At most this many other Tasks are named.
 const NAMED: usize = 3;
 /// Transitive dependencies are followed until the chain has this many causes.
 const LONGEST: usize = 8;
@@ -76,27 +76,27 @@ fn waiting(
     chain: &mut Vec<Cause>,
 ) {
     let created = task.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let is_old = created.is_some_and(|at| around.now.as_second() - at.as_second() > NOBODY_LOOKS);
-    let say = |level, message: &str| Cause::new(level, message, about);
-    let ignored = || say(Level::Error, "no controller has looked at it").reason(NO_CONTROLLER).since(created);
+    let is_old = created.is_some_and(|at| around.now.as_second() - at.as_second() > NO_CONTROLLER_AFTER);
+    let cause = |level, message: &str| Cause::new(level, message, about);
+    let ignored = || cause(Level::Error, "no controller has looked at it").reason(NO_CONTROLLER).since(created);
     if let Some(at) = joins_later(task, around.now) {
-        chain.push(say(Level::Wait, &format!("its last run failed; it is tried again at {at}")));
+        chain.push(cause(Level::Wait, &format!("its last run failed; it is tried again at {at}")));
         return;
     }
     let Some((wait, queue)) = line.and_then(|line| Some((line.why(task)?, line))) else {
         if let Some(TaskStatus { reason: Some(reason), message: Some(message), .. }) = &task.status
             && !OF_THE_QUEUE.contains(&reason.as_str())
         {
-            chain.push(say(Level::Wait, message).reason(reason));
+            chain.push(cause(Level::Wait, message).reason(reason));
             return;
         }
         chain.push(match (task.status.is_some(), is_old) {
             (false, true) => ignored(),
-            (false, false) => say(Level::Wait, "it was just created").since(created),
+            (false, false) => cause(Level::Wait, "it was just created").since(created),
             (true, true) => {
-                say(Level::Error, "nothing holds it back, but no controller has admitted it").reason(NO_CONTROLLER)
+                cause(Level::Error, "nothing holds it back, but no controller has admitted it").reason(NO_CONTROLLER)
             }
-            (true, false) => say(Level::Wait, "nothing holds it back; it is about to start"),
+            (true, false) => cause(Level::Wait, "nothing holds it back; it is about to start"),
         });
         return;
     };
@@ -108,7 +108,7 @@ fn waiting(
         (Wait::NoSuchTask { .. }, Some(explained)) => explained,
         _ => wait.message(whose),
     };
-    chain.push(say(Level::Wait, &message).reason(wait.reason(whose)).since(since.map(|time| time.0)));
+    chain.push(cause(Level::Wait, &message).reason(wait.reason(whose)).since(since.map(|time| time.0)));
     match wait {
         Wait::AtCapacity { .. } => {
             for other in queue.running(around.sight).into_iter().take(NAMED) {
@@ -194,7 +194,7 @@ fn running(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<C
 fn ended(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<Cause>) {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let is_true = |kind| find(conditions, kind).filter(|condition| condition.status == "True");
-    let (level, said) = match (status.phase, is_true(types::STOPPED), status.reason.as_deref()) {
+    let (level, outcome) = match (status.phase, is_true(types::STOPPED), status.reason.as_deref()) {
         (Some(TaskPhase::Failed), ..) => (Level::Error, "it failed"),
         (_, Some(_), Some(reasons::TIMEOUT)) => (Level::Error, "it reached its timeout"),
         (_, Some(_), _) => (Level::Error, "it was stopped"),
@@ -203,7 +203,7 @@ fn ended(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<Cau
     let more = status.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
     let at = status.completion_time.as_ref().map(|time| time.0);
     let reason = status.reason.as_deref().unwrap_or_default();
-    chain.push(Cause::new(level, format!("{said}{more}"), about).reason(reason).since(at));
+    chain.push(Cause::new(level, format!("{outcome}{more}"), about).reason(reason).since(at));
     if level == Level::Done {
         return;
     }
@@ -216,7 +216,7 @@ fn ended(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<Cau
     warnings(&run.events, chain);
 }
 
-/// The last events that warn.
+/// The latest warning events.
 fn warnings(events: &[Event], chain: &mut Vec<Cause>) {
     let at = |event: &Event| {
         let last = event.last_timestamp.as_ref().map(|time| time.0);

@@ -28,30 +28,25 @@ pub use next::Reader;
 use queue_view::QueueView;
 pub use settings::settings_of_run;
 
-/// The objects around a Task or an Agent that an explanation uses.
+/// Objects related to a Task or an Agent that an explanation uses.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// The Agent, or the one that the Task names, if it exists.
+    /// The Agent itself, or the one that the Task names; `None` if it does not exist.
     pub agent: Option<Arc<Agent>>,
-    /// The template that the Agent or the Task names, if it exists.
+    /// The template that the Agent or the Task names; `None` if it does not exist.
     pub template: Option<Arc<AgentTemplate>>,
-    /// The model that the Agent names, if it exists.
+    /// The model that the Agent names; `None` if it does not exist.
     pub model: Option<Arc<Model>>,
-    /// Pods of the Agent's server, as far as they may be seen.
+    /// Pods of the Agent's server that the caller may see.
     pub server_pods: Vec<Pod>,
-    /// All Tasks of the namespace.
     pub tasks: Vec<Arc<Task>>,
-    /// The platform's settings.
     pub platform: Platform,
-    /// What the caller may see.
     pub sight: Sight,
-    /// The reader.
     pub reader: Reader,
-    /// The current time.
     pub now: Timestamp,
 }
 
-/// Which surroundings the caller may see.
+/// Which related objects the caller may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
     /// The names of other Tasks.
@@ -63,11 +58,11 @@ pub struct Sight {
 /// The current run of a Task, as far as the caller may see it.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// Its Pod.
+    /// `None` if there is none, or the caller may not see it.
     pub pod: Option<Pod>,
     /// Events of the Task and its Pod.
     pub events: Vec<Event>,
-    /// Its settings as [`settings_of_run`] recorded them at the start, if they were archived.
+    /// Settings that [`settings_of_run`] recorded at the start, if they were archived.
     pub settings: Option<Vec<Setting>>,
 }
 
@@ -133,13 +128,13 @@ fn split(settings: Result<Vec<Setting>, String>) -> (Vec<Setting>, Option<String
     }
 }
 
-/// Removes repetitions: several conditions and events often say the same.
+/// Removes repetitions: several conditions and events often have the same message.
 fn once_each(chain: &mut Vec<Cause>) {
-    let mut said: Vec<(String, Option<ObjectName>)> = Vec::new();
+    let mut seen: Vec<(String, Option<ObjectName>)> = Vec::new();
     chain.retain(|cause| {
         let this = (cause.message.clone(), cause.object.clone());
-        let is_new = !said.contains(&this);
-        said.push(this);
+        let is_new = !seen.contains(&this);
+        seen.push(this);
         is_new
     });
 }

@@ -55,7 +55,7 @@ impl Steps {
     }
 }
 
-/// What to do about `reason`, and the command for it if there is one.
+/// Suggestion for `reason`, with a command if there is one.
 fn step(reason: &str, task: &str, agent: &str) -> Option<(String, Option<String>)> {
     let (advice, command) = match reason {
         reasons::AGENT_AT_CAPACITY | reasons::TEMPLATE_AT_CAPACITY => {

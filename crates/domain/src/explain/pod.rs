@@ -8,7 +8,7 @@ use super::{Cause, Level, ObjectName};
 /// Characters of a termination message to show; it can be the end of a log.
 const LONGEST: usize = 500;
 
-/// What a Pod that has not started waits for.
+/// Causes that delay a Pod that has not started.
 pub fn preparation(pod: &Pod) -> Vec<Cause> {
     let about = ObjectName::of("Pod", &pod.metadata);
     let mut chain: Vec<Cause> = unscheduled(pod).into_iter().collect();
@@ -23,7 +23,7 @@ pub fn preparation(pod: &Pod) -> Vec<Cause> {
     chain
 }
 
-/// Why no node takes a Pod.
+/// Why a Pod is not scheduled.
 pub fn unscheduled(pod: &Pod) -> Option<Cause> {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let condition = conditions.find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
@@ -32,7 +32,7 @@ pub fn unscheduled(pod: &Pod) -> Option<Cause> {
     Some(Cause::new(Level::Error, message, &about).reason(reasons::UNSCHEDULABLE))
 }
 
-/// The containers of a Pod that cannot start or did not stay.
+/// Containers of a Pod that cannot start or keep crashing.
 pub fn broken(pod: &Pod) -> Vec<Cause> {
     let about = ObjectName::of("Pod", &pod.metadata);
     containers(pod).filter_map(|container| wrong(container, &about)).collect()
@@ -48,7 +48,7 @@ fn wrong(container: &ContainerStatus, about: &ObjectName) -> Option<Cause> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or_default();
-        // These go away by themselves.
+        // Temporary states.
         if matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
             return None;
         }
@@ -59,7 +59,7 @@ fn wrong(container: &ContainerStatus, about: &ObjectName) -> Option<Cause> {
         let message = format!("container '{name}' with image {} cannot start{why}", container.image);
         return Some(Cause::new(Level::Error, message, about).reason(reason));
     }
-    // The next attempt may end like the one before: until it is ready, that is still what is wrong.
+    // The next attempt may end like the previous one: until the container is ready, the last end is still the problem.
     if state.running.is_some() && !container.ready && last_end(container).is_some_and(|last| last.exit_code != 0) {
         return Some(crashed(container, about));
     }
@@ -89,11 +89,12 @@ fn last_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 
 /// How a container ended, with its termination message unless that is our helper's report, which the status contains.
 fn ending(ended: &ContainerStateTerminated) -> String {
-    let words = ended.message.as_deref().map(str::trim).filter(|words| !words.is_empty() && !words.starts_with('{'));
-    let words = words.map(|words| format!(": {}", shortened(words))).unwrap_or_default();
+    let message =
+        ended.message.as_deref().map(str::trim).filter(|message| !message.is_empty() && !message.starts_with('{'));
+    let message = message.map(|message| format!(": {}", shortened(message))).unwrap_or_default();
     match ended.reason.as_deref() {
-        Some("OOMKilled") => format!("exceeded its memory limit{words}"),
-        _ => format!("ended with exit code {}{words}", ended.exit_code),
+        Some("OOMKilled") => format!("exceeded its memory limit{message}"),
+        _ => format!("ended with exit code {}{message}", ended.exit_code),
     }
 }
 

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// Most Tasks that are named.
+/// At most this many Tasks are named.
 const NAMED: usize = 20;
 
-/// The Tasks of one Agent or template, and what decides about them.
+/// The Tasks of one Agent or template, and the input of their decisions.
 pub struct QueueView<'a> {
     namespace: Option<String>,
     queue: Queue,
@@ -31,7 +31,7 @@ pub struct QueueView<'a> {
 }
 
 impl<'a> QueueView<'a> {
-    /// The queue that `task` is in or would be in. It counts even if it is not among the others yet.
+    /// The queue that `task` is in or would be in. `task` counts even if it is not among `others` yet.
     pub fn of_task(task: &'a Task, others: &'a HashMap<&'a str, &'a Task>, around: &Surroundings) -> Option<Self> {
         let runs_on = &RunsOn::of(&task.spec)?;
         let name = &task.metadata.name;
@@ -74,17 +74,16 @@ impl<'a> QueueView<'a> {
         Self { namespace, queue, limits, history, running, others }
     }
 
-    /// Why `task` waits, if it does.
+    /// Why `task` waits; `None` if it does not.
     pub fn why(&self, task: &Task) -> Option<Wait> {
         self.queue.why(&TaskKey::of(task))
     }
 
-    /// Whose queue it is.
     pub fn runs_on(&self) -> &RunsOn {
         self.queue.runs_on()
     }
 
-    /// Whose queue it is, as an object.
+    /// The target as an object.
     pub fn target(&self) -> ObjectName {
         let runs_on = self.queue.runs_on();
         ObjectName {
@@ -94,12 +93,12 @@ impl<'a> QueueView<'a> {
         }
     }
 
-    /// What runs.
+    /// Running Tasks.
     pub fn running(&self, sight: Sight) -> Vec<Ahead> {
         self.running.iter().take(if sight.tasks { NAMED } else { 0 }).map(|task| ahead(task)).collect()
     }
 
-    /// The queue as `task` sees it while it waits.
+    /// The queue with the position of `task`; `None` if `task` does not wait.
     pub fn queue_of(&self, task: &Task, sight: Sight) -> Option<QueueState> {
         let Stage::Waiting { .. } = Stage::of(task) else { return None };
         let key = TaskKey::of(task);
@@ -127,14 +126,14 @@ impl<'a> QueueView<'a> {
         self.limits.quota.map(|quota| quota_state(quota, &self.history, now))
     }
 
-    /// What waits, in the order in which it goes.
+    /// Waiting Tasks in queue order.
     fn waiting(&self, sight: Sight) -> impl Iterator<Item = Ahead> {
         let known = |name: &str| self.others.get(name).map(|task| ahead(task));
         self.queue.positions().filter_map(move |(_, key)| known(&key.name)).filter(move |_| sight.tasks)
     }
 }
 
-/// Whether anything may start, how much, and what started lately.
+/// Gate, limits and recent starts of the target.
 fn circumstances(runs_on: &RunsOn, around: &Surroundings) -> (Gate, Limits, Vec<TaskStart>) {
     let (gate, resolved, history) = match (runs_on, &around.agent, &around.template) {
         (RunsOn::Agent(_), Some(agent), template) => {
@@ -147,7 +146,7 @@ fn circumstances(runs_on: &RunsOn, around: &Surroundings) -> (Gate, Limits, Vec<
             resolve_template(template, &around.platform),
             template.status.as_ref().and_then(|status| status.task_start_history.clone()),
         ),
-        // The grace of each Task counts from when it began to wait.
+        // The grace period of each Task counts from when it started to wait.
         (RunsOn::Agent(_) | RunsOn::Template(_), ..) => {
             return (Gate::Missing { since: Timestamp::UNIX_EPOCH }, Limits::default(), Vec::new());
         }

@@ -11,8 +11,8 @@ use crate::run::{
     resolved::ResolvedTask,
 };
 
-/// The settings of the run that `task` is in or had last, as they were kept when it started; of one that waits, or whose
-/// were not kept, as they would be now.
+/// The settings of the current or last run of `task`, as recorded at its start. For a waiting Task, or without a
+/// record, the settings of a run that would start now.
 pub fn of_run(task: &Task, run: &Run, around: &Surroundings) -> Result<Vec<Setting>, String> {
     let phase = task.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
     let began = phase == TaskPhase::Running || phase.is_finished();
@@ -22,7 +22,7 @@ pub fn of_run(task: &Task, run: &Run, around: &Surroundings) -> Result<Vec<Setti
     }
 }
 
-/// The settings of a run that starts, as they are kept for later.
+/// The settings of a starting run, in the form in which they are archived.
 pub fn settings_of_run(task: &Task, resolved: &ResolvedTask, origins: &Origins) -> Vec<Setting> {
     list(resolved, origins, &target_of(task).unwrap_or_default())
 }
@@ -84,7 +84,7 @@ fn pointer(path: &str) -> String {
     format!("/{}", path.replace(['.', '['], "/").replace(']', ""))
 }
 
-/// A span of time as people write it; everything else as it is.
+/// Durations as text; other values unchanged.
 fn readable(value: Value) -> Value {
     let seconds = value.get("secs").and_then(Value::as_u64).filter(|_| value.get("nanos").is_some());
     seconds.map_or(value, |seconds| short_format(seconds).into())

@@ -62,7 +62,7 @@ fn a_server_that_crashes_is_the_end_of_the_chain_and_nothing_is_said_twice() {
     let of_agent = agent(around.agent.as_ref().unwrap(), &around);
     assert_eq!(messages(&of_agent.chain), ["no Pod is ready", crash]);
     assert_eq!(of_agent.next, ["look at Agent 'dev' and its log"]);
-    // Its conditions may say what its Pod says; then the Pod says it.
+    // A condition that repeats the problem of the Pod is replaced by that of the Pod.
     let mut status = broken_agent();
     for condition in status["conditions"].as_array_mut().unwrap() {
         condition["message"] = json!(crash);

@@ -6,19 +6,16 @@ use serde_json::Value;
 
 use super::message::{Message, Part, ToolState};
 
-/// Files, and lines in them. A line that was added and removed again counts twice: each call counts, not their sum.
+/// Changed files and lines. Each tool call counts: a line that is added and removed again counts twice.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
-    /// Paths.
     pub files: BTreeSet<&'a str>,
-    /// Lines added.
     pub additions: u64,
-    /// Lines removed.
     pub deletions: u64,
 }
 
 impl<'a> Changes<'a> {
-    /// What the calls of these messages changed.
+    /// The changes of all tool calls in `messages`.
     pub fn of(messages: impl Iterator<Item = &'a Message>) -> Self {
         let mut changes = Self::default();
         for part in messages.flat_map(|message| &message.parts) {
@@ -27,7 +24,7 @@ impl<'a> Changes<'a> {
         changes
     }
 
-    /// A patch names its files one by one, an edit brings a difference, and a new file only its content.
+    /// A patch lists its files, an edit has a diff, and a new file only its content.
     fn take(&mut self, part: &'a Part) {
         let Some((tool, state)) = part.ended_tool().filter(|(tool, state)| {
             state.status == "completed" && matches!(*tool, "write" | "edit" | "multiedit" | "patch" | "apply_patch")
@@ -49,7 +46,8 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Counts the lines of a unified diff. Its hunks say how long they are, so that a removed `-- x` is no header.
+    /// Counts the lines of a unified diff. Hunk headers contain lengths, so a removed `-- x` is not mistaken for a
+    /// header.
     fn lines(&mut self, diff: &str) {
         let (mut old, mut new) = (0_u64, 0_u64);
         for line in diff.lines() {
@@ -78,12 +76,12 @@ fn path(state: &ToolState) -> Option<&str> {
     text(&state.metadata, &["filepath"]).or_else(|| text(&state.input, &["filePath"]))
 }
 
-/// The first of these members that is a text.
+/// The first of these members that is a string.
 fn text<'a>(value: &'a Value, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| value.get(name)?.as_str())
 }
 
-/// Lines before and after of `@@ -1,3 +1,4 @@`. A missing number is one.
+/// Line counts before and after in `@@ -1,3 +1,4 @@`. A missing number is one.
 fn hunk(line: &str) -> Option<(u64, u64)> {
     let mut ranges = line.strip_prefix("@@ -")?.split(' ');
     let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok());

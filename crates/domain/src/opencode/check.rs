@@ -1,8 +1,8 @@
 //! Checks of the user's own configuration, before OpenCode sees it.
 //!
-//! OpenCode ignores keys that it does not know and reads a broken server entry with `enabled` as a mere switch, without
-//! a word. A server with a broken configuration even says that it is healthy. So what we know of the schema is checked
-//! here, and the rest is left to OpenCode.
+//! OpenCode silently ignores unknown keys and reads a broken server entry with `enabled` as a mere switch. A server
+//! with a broken configuration even reports that it is healthy. So the known part of the schema is checked here, and
+//! the rest is left to OpenCode.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ const BUNDLED: [&str; 22] = [
     "venice-ai-sdk-provider",
 ];
 
-/// Checks what we know.
+/// Checks the known part of the schema.
 pub(super) fn check(config: &Map<String, Value>) -> Result<(), ConfigError> {
     for (key, value) in config {
         match key.as_str() {
@@ -154,7 +154,7 @@ pub(super) fn strings(value: Option<&Value>) -> Option<Vec<String>> {
     Some(value?.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The providers that a configuration names: those it describes and those of its models.
+/// Providers that a configuration describes or uses in its models.
 pub(super) fn named_providers(config: &Map<String, Value>) -> BTreeSet<String> {
     let provider = |model: &Value| model.as_str()?.split_once('/').map(|(provider, _)| provider.to_owned());
     let described = config.get("provider").and_then(Value::as_object).into_iter().flat_map(|all| all.keys().cloned());
@@ -164,7 +164,7 @@ pub(super) fn named_providers(config: &Map<String, Value>) -> BTreeSet<String> {
     described.chain(top).chain(nested).filter(|id| !id.contains('{')).collect()
 }
 
-/// Whether OpenCode would install something by npm at run time.
+/// Whether OpenCode would install a package with npm at run time.
 pub(super) fn needs_npm(config: &Map<String, Value>) -> bool {
     let local = |text: &str| text.starts_with("file:") || text.starts_with('/') || text.starts_with('.');
     let plugins = config.get("plugin").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! A configuration in the making: the user's own, into which typed fields are put one after the other.
+//! A configuration under construction: the user's own, into which typed fields are written one after the other.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,18 @@ use crate::{
     },
 };
 
-/// A configuration in the making.
 pub(super) struct Draft {
-    /// The whole configuration.
     pub(super) whole: Map<String, Value>,
-    /// What a repository must not change.
+    /// The part that a repository must not change.
     pub(super) enforced: Map<String, Value>,
     /// Keys of the user's `config` that were replaced.
     pub(super) overridden: BTreeSet<String>,
-    /// Secrets that it refers to.
+    /// Secrets that the configuration refers to.
     pub(super) env: Vec<SecretEnv>,
 }
 
 impl Draft {
-    /// Sets a key; `enforce` also keeps a repository from changing it.
+    /// Sets a key; with `enforce` a repository cannot change it.
     pub(super) fn set(&mut self, key: &str, value: Value, enforce: bool) {
         if self.whole.get(key).is_some_and(|old| *old != value) && enforce {
             self.overridden.insert(key.to_owned());
@@ -64,7 +62,7 @@ impl Draft {
         }
     }
 
-    /// A variable for a Secret, with a name of its own.
+    /// A variable with a unique name for a Secret.
     pub(super) fn secret(&mut self, name: &str, secret: &SecretKeyRef) -> Value {
         let known =
             |env: &[SecretEnv], name: &str| env.iter().find(|one| one.name == name).map(|one| one.secret.clone());
@@ -97,7 +95,7 @@ impl Draft {
             named.extend(bound);
         }
         if named.is_empty() {
-            // Whatever the credentials in its environment open is fine, only not the hosted default.
+            // Every provider with credentials in the environment is allowed, except the hosted default.
             let mut disabled = check::strings(self.whole.get("disabled_providers")).unwrap_or_default();
             if !disabled.iter().any(|id| id == HOSTED) {
                 disabled.push(HOSTED.to_owned());
@@ -205,7 +203,7 @@ impl Draft {
     }
 }
 
-/// The packages to install, each once; the first mention decides its version.
+/// Packages to install, each once; the first mention decides the version.
 pub(super) fn packages(input: &ConfigInput<'_>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let plugins = input.agent.plugins.iter().map(|plugin| plugin.name.clone());
@@ -218,7 +216,7 @@ fn package_name(spec: &str) -> &str {
     version.map_or(spec, |(at, _)| &spec[..at])
 }
 
-/// Values of other objects, perhaps of other namespaces, must not reach into this agent's environment or files.
+/// Values of other objects, perhaps of other namespaces, must not read this agent's environment or files.
 pub(super) fn literal(what: &str, value: &str) -> Result<(), ConfigError> {
     if value.contains("{env:") || value.contains("{file:") {
         return Err(ConfigError::Substitution { what: what.to_owned() });

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// `null` and absent mean the same.
+/// `null` and absent are the same.
 pub(super) fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -13,14 +13,13 @@ pub(super) fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 /// One message of a session with its parts.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Message {
-    /// Who, when, and how it ended.
     pub info: Info,
     /// Text, tool calls, steps.
     #[serde(default)]
     pub parts: Vec<Part>,
 }
 
-/// The head of a message.
+/// Metadata of a message.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Info {
@@ -28,28 +27,26 @@ pub struct Info {
     pub id: String,
     /// `user` or `assistant`.
     pub role: String,
-    /// When.
     #[serde(deserialize_with = "lenient")]
     pub time: Time,
-    /// Why it failed.
+    /// `None` unless the message failed.
     pub error: Option<Failure>,
-    /// Price in dollars.
+    /// In dollars.
     #[serde(deserialize_with = "lenient")]
     pub cost: f64,
-    /// Tokens used.
     #[serde(deserialize_with = "lenient")]
     pub tokens: Tokens,
     /// `stop`, `tool-calls`, `length`, `content-filter`, `unknown`.
     pub finish: Option<String>,
 }
 
-/// When a message was made and completed, in milliseconds.
+/// Times in milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Time {
-    /// Completed.
+    /// `None` while the message is incomplete.
     pub completed: Option<f64>,
-    /// Ended, of a part.
+    /// End of a part.
     pub end: Option<f64>,
 }
 
@@ -57,28 +54,22 @@ pub struct Time {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tokens {
-    /// Read by the model.
     #[serde(deserialize_with = "lenient")]
     pub input: f64,
-    /// Written by the model.
     #[serde(deserialize_with = "lenient")]
     pub output: f64,
-    /// Thought by the model.
     #[serde(deserialize_with = "lenient")]
     pub reasoning: f64,
-    /// Cached.
     #[serde(deserialize_with = "lenient")]
     pub cache: CacheTokens,
 }
 
-/// Cached tokens.
+/// Tokens of the provider's cache.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheTokens {
-    /// Taken from the cache.
     #[serde(deserialize_with = "lenient")]
     pub read: f64,
-    /// Put into the cache.
     #[serde(deserialize_with = "lenient")]
     pub write: f64,
 }
@@ -91,24 +82,23 @@ pub struct Failure {
     pub name: String,
     /// A system error code, if there is no name.
     pub code: Option<String>,
-    /// Details.
     #[serde(deserialize_with = "lenient")]
     pub data: FailureData,
 }
 
-/// Details of an error. The response body and headers are left out on purpose: they may repeat the request's secrets.
+/// Details of an error. Response body and headers are left out on purpose: they may repeat secrets of the request.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct FailureData {
-    /// What a person reads.
+    /// For people.
     pub message: Option<String>,
-    /// HTTP status of the model's answer.
+    /// HTTP status of the provider.
     #[serde(rename = "statusCode")]
     pub status: Option<u16>,
 }
 
 impl Failure {
-    /// The text for a person: the first line, without the stack trace that some errors carry.
+    /// Text for people: the first line, without the stack trace that some errors contain.
     pub fn text(&self) -> String {
         let message = self.data.message.as_deref().unwrap_or_default();
         let line = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
@@ -128,7 +118,7 @@ impl Failure {
 pub struct Part {
     /// `prt_…`.
     pub id: String,
-    /// The message it belongs to.
+    /// ID of its message.
     #[serde(rename = "messageID")]
     pub message: String,
     /// `text`, `reasoning`, `tool`, `step-start`, `step-finish`, …
@@ -136,12 +126,12 @@ pub struct Part {
     pub kind: String,
     /// Of `text` and `reasoning`.
     pub text: Option<String>,
-    /// Made by OpenCode, not by the model or the user.
+    /// Created by OpenCode, not by the model or the user.
     #[serde(deserialize_with = "lenient")]
     pub synthetic: bool,
-    /// Of `tool`: its name.
+    /// Of `tool`: name of the tool.
     pub tool: Option<String>,
-    /// Of `tool`: what became of it.
+    /// Of `tool`: state of the call.
     pub state: Option<ToolState>,
     /// Of `step-finish`: as [`Info::finish`].
     pub reason: Option<String>,
@@ -159,24 +149,24 @@ pub struct Part {
     pub files: Vec<String>,
 }
 
-/// What became of a tool call.
+/// State of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolState {
     /// `pending`, `running`, `completed` or `error`.
     pub status: String,
-    /// The arguments.
+    /// Arguments of the call.
     pub input: Value,
     /// A short description.
     pub title: Option<String>,
-    /// Why it failed.
+    /// Error message, if the call failed.
     pub error: Option<String>,
-    /// Depends on the tool; `exit` of bash.
+    /// Depends on the tool; bash sets `exit`.
     pub metadata: Value,
 }
 
 impl Part {
-    /// The tool call's state, if it has ended.
+    /// Tool and state of a finished call; `None` for any other part.
     pub fn ended_tool(&self) -> Option<(&str, &ToolState)> {
         let state = self.state.as_ref().filter(|state| matches!(state.status.as_str(), "completed" | "error"))?;
         Some((self.tool.as_deref().unwrap_or("tool"), state))

@@ -1,9 +1,10 @@
 //! OpenCode: its configuration, compiled from an agent's settings, and the sessions and messages of its server
 //! ([`session`], [`message`], [`changes`]).
 //!
-//! The user's own `config` is the base, typed fields take precedence. The whole is written to a file; what a checked-out
-//! repository must not change, above all where prompts and keys go, is given again in `OPENCODE_CONFIG_CONTENT`, which
-//! OpenCode reads after a repository's own configuration. Secrets appear only as `{env:NAME}`.
+//! The user's own `config` is the base; typed fields take precedence. The result is written to a file. The part that a
+//! checked-out repository must not change, above all the destination of prompts and keys, is also set in
+//! `OPENCODE_CONFIG_CONTENT`, which OpenCode reads after the configuration of a repository. Secrets appear only as
+//! `{env:NAME}`.
 
 pub mod changes;
 mod check;
@@ -32,79 +33,71 @@ use crate::{
 use draft::{Draft, packages};
 pub use models::{ModelBinding, ProviderBinding};
 
-/// Linux refuses a single environment variable of 128 KiB.
-const MOST_ENFORCED: usize = 100 * 1024;
-/// The hosted models that OpenCode falls back to; disabled, so that no prompt is sent there by accident.
+/// Limit of `OPENCODE_CONFIG_CONTENT` in bytes. Linux refuses an environment variable of 128 KiB.
+const MAX_ENFORCED: usize = 100 * 1024;
+/// Hosted models that OpenCode uses by default; disabled, so that no prompt is sent there by accident.
 const HOSTED: &str = "opencode";
 
-/// Tools of one server, as an agent uses them.
+/// An MCP server whose tools an agent uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolServer {
-    /// Name of the server; tools are called `<name>_<tool>`.
+    /// Prefix of its tools: `<name>_<tool>`.
     pub name: String,
-    /// Its address.
     pub url: String,
     /// Headers that are not secret.
     pub headers: Headers,
     /// Headers from Secrets of the agent's namespace.
     pub secret_headers: Vec<HeaderFromSecret>,
-    /// Give up a call after this time.
+    /// Timeout of one call; OpenCode's default when unset.
     pub timeout: Option<Duration>,
-    /// Only these tools; all when empty.
+    /// Only these tools; all if empty.
     pub allowed: Vec<String>,
     /// Tools that need a person's approval.
     pub ask: Vec<String>,
-    /// Whether it is offered at all.
     pub enabled: bool,
 }
 
-/// A text that the agent follows.
+/// The text of an Instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstructionText {
-    /// Name of the Instruction.
     pub name: String,
-    /// The text, with its variables replaced.
+    /// With variables replaced.
     pub text: String,
 }
 
-/// What a configuration is compiled from.
+/// Input of [`compile`].
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigInput<'a> {
-    /// The agent: its own `config`, skills, plugins, credentials, approval.
+    /// Its own `config`, skills, plugins, credentials and approval.
     pub agent: &'a ResolvedAgent,
-    /// Model to use.
+    /// `None` leaves the choice to `config` or OpenCode.
     pub model: Option<&'a ModelBinding>,
-    /// Model for small work.
+    /// Model for small tasks such as titles.
     pub small_model: Option<&'a ModelBinding>,
-    /// Instructions, in order.
+    /// In the order of the spec.
     pub instructions: &'a [InstructionText],
-    /// Tools.
     pub tools: &'a [ToolServer],
-    /// Its contexts.
     pub contexts: &'a ContextPlan,
-    /// Trace calls of models.
+    /// Whether model calls are traced.
     pub llm_traces: bool,
 }
 
 /// A variable whose value is in a Secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SecretEnv {
-    /// Name of the variable.
     pub name: String,
-    /// Where its value is.
     pub secret: SecretKeyRef,
 }
 
-/// A configuration, ready for a Pod.
+/// A compiled configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompiledConfig {
-    /// The whole configuration.
     pub json: String,
-    /// What a repository must not change, for `OPENCODE_CONFIG_CONTENT`.
+    /// The part that a repository must not change, for `OPENCODE_CONFIG_CONTENT`.
     pub enforced: String,
-    /// Configuration of the terminal, if it has plugins.
+    /// Configuration of the terminal; `None` if it has no plugins.
     pub tui_json: Option<String>,
-    /// `OPENCODE_PERMISSION`, when there are no rules: everything is allowed, because no person can be asked.
+    /// Value of `OPENCODE_PERMISSION` if there are no rules: everything is allowed, because no person can be asked.
     pub permission: Option<String>,
     /// Instructions as files.
     pub instruction_files: Vec<FileItem>,
@@ -112,45 +105,40 @@ pub struct CompiledConfig {
     pub env: Vec<SecretEnv>,
     /// Packages of plugins to install.
     pub plugin_packages: Vec<String>,
-    /// Whether OpenCode itself must reach npm at run time.
+    /// Whether OpenCode itself needs npm at run time.
     pub needs_npm: bool,
     /// Keys of the user's `config` that typed fields or the platform replaced.
     pub overridden: Vec<String>,
     /// The model in use, as `provider/model`.
     pub model: Option<String>,
-    /// Hash of everything here.
+    /// Hash of all other fields.
     pub hash: String,
 }
 
-/// Why there is no valid configuration.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A field of the user's configuration.
+    /// A field of the user's `config` is invalid.
     #[error("config.{path} is not valid: expected {expected}")]
     Field {
-        /// Where.
+        /// Path of the field.
         path: String,
-        /// What should be there.
+        /// The expected type or value.
         expected: &'static str,
     },
-    /// Two providers with one id.
+    /// Two providers have the same id.
     #[error("two ModelProviders would both be provider {0:?} of OpenCode; use models of one of them")]
     ProviderClash(String),
     /// Two servers whose tools would have the same names.
     #[error("the tool servers {first:?} and {second:?} would give their tools the same names; rename one of them")]
-    ServerClash {
-        /// The first.
-        first: String,
-        /// The second.
-        second: String,
-    },
-    /// A value that OpenCode would replace by something of the agent's environment or files.
+    ServerClash { first: String, second: String },
+    /// A value that OpenCode would replace with content of the agent's environment or files.
     #[error("{what} contains `{{env:` or `{{file:`, which OpenCode would replace; use a Secret reference instead")]
     Substitution {
-        /// Which value.
+        /// Name of the value.
         what: String,
     },
-    /// Too much for an environment variable.
+    /// The enforced part is too large for an environment variable.
     #[error(
         "models, tools and permissions need {0} bytes of configuration, more than a container can be given; use fewer tools"
     )]
@@ -158,7 +146,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The reason in the condition.
+    /// Reason of the condition.
     pub fn reason(&self) -> &'static str {
         reasons::CONFIG_INVALID
     }
@@ -213,7 +201,7 @@ pub fn compile(input: &ConfigInput<'_>) -> Result<CompiledConfig, ConfigError> {
     }
     let needs_npm = check::needs_npm(&draft.whole);
     let enforced = Value::Object(draft.enforced).to_string();
-    if enforced.len() > MOST_ENFORCED {
+    if enforced.len() > MAX_ENFORCED {
         return Err(ConfigError::TooLarge(enforced.len()));
     }
     let json = serde_json::to_string_pretty(&Value::Object(draft.whole)).unwrap_or_default();

@@ -15,21 +15,20 @@ use super::{
 };
 use crate::{contract::environment::PROVIDER_SECRET, workload::environment::variable_name};
 
-/// Bundled with OpenCode, so nothing is downloaded. It speaks chat completions, which every such server has.
+/// Bundled with OpenCode, so nothing is downloaded. It uses chat completions, which every compatible server has.
 const OPENAI_COMPATIBLE: &str = "@ai-sdk/openai-compatible";
-/// What OpenCode needs to know about a model that is not in its catalogue.
+/// Context and output tokens of a model that is not in OpenCode's catalogue.
 const UNKNOWN_LIMIT: (i64, i64) = (128_000, 8_192);
 
-/// A provider, as OpenCode uses it.
+/// A provider in OpenCode's configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProviderBinding {
-    /// OpenCode's id of it.
+    /// OpenCode's id of the provider.
     pub id: String,
-    /// Package that speaks to it; OpenCode's own choice when unset.
+    /// npm package of the provider's client; OpenCode's choice when unset.
     pub npm: Option<String>,
-    /// Its address.
     pub base_url: Option<String>,
-    /// Its key, in a Secret of the agent's namespace.
+    /// API key, in a Secret of the agent's namespace.
     pub api_key: Option<SecretKeyRef>,
     /// Headers that are not secret.
     pub headers: Headers,
@@ -39,23 +38,21 @@ pub struct ProviderBinding {
     pub options: Map<String, Value>,
 }
 
-/// A model on a provider, as OpenCode uses it.
+/// A model of a provider in OpenCode's configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelBinding {
-    /// Where it is.
     pub provider: ProviderBinding,
-    /// The name that the provider uses.
+    /// Name of the model at the provider.
     pub model: String,
-    /// How much it takes in and writes.
+    /// Context and output tokens; OpenCode's catalogue if unset.
     pub limit: Option<ModelLimit>,
-    /// What it costs.
+    /// Prices; OpenCode's catalogue if unset.
     pub cost: Option<ModelCost>,
-    /// How it is used.
     pub options: Option<ModelOptions>,
 }
 
 impl ModelBinding {
-    /// A model on a provider that is called `provider_name`.
+    /// A model of the ModelProvider `provider_name`.
     pub fn new(provider_name: &str, provider: &ModelProviderSpec, model: &ModelSpec) -> Self {
         Self {
             provider: ProviderBinding::new(provider_name, provider),
@@ -73,13 +70,14 @@ impl ModelBinding {
 }
 
 impl ProviderBinding {
-    /// A provider that is called `name`.
+    /// The ModelProvider `name`.
     pub fn new(name: &str, spec: &ModelProviderSpec) -> Self {
         use ModelProviderType as Kind;
         let compatible = || (name.to_owned(), Some(OPENAI_COMPATIBLE.to_owned()));
         let known = |id: &str| (id.to_owned(), None);
         let (id, npm) = match (spec.kind, &spec.base_url) {
-            // Under its own id and a foreign address OpenCode would use the Responses API, which few others speak.
+            // With the id of OpenAI and another address OpenCode would use the Responses API, which few other servers
+            // have.
             (Kind::OpenAI, Some(_)) | (Kind::Ollama | Kind::OpenAICompatible, _) => compatible(),
             (Kind::OpenAI, None) => known("openai"),
             (Kind::Anthropic, _) => known("anthropic"),
@@ -91,7 +89,7 @@ impl ProviderBinding {
         };
         let base_url = spec.base_url.as_deref().map(|url| {
             let url = url.trim_end_matches('/');
-            // Ollama's own API is at the root, the one that OpenCode speaks below /v1.
+            // Ollama's own API is at the root, the compatible one below /v1.
             if spec.kind == Kind::Ollama && !url.ends_with("/v1") { format!("{url}/v1") } else { url.to_owned() }
         });
         let mut options = Map::new();
@@ -111,7 +109,7 @@ impl ProviderBinding {
 }
 
 impl Draft {
-    /// Writes models and providers; returns the model in use.
+    /// Writes models and providers. Returns the model in use.
     pub(super) fn models(&mut self, input: &ConfigInput<'_>) -> Result<Option<String>, ConfigError> {
         if let (Some(model), Some(small)) = (input.model, input.small_model)
             && model.provider.id == small.provider.id
@@ -126,7 +124,7 @@ impl Draft {
             self.set("model", json!(model.reference()), true);
             self.sampling(model);
         }
-        // A title costs a call; without a small model OpenCode picks one that may be of another provider.
+        // A title costs a call; without a small model OpenCode may choose one of another provider.
         if let Some(small) = input.small_model.or(input.model) {
             self.set("small_model", json!(small.reference()), true);
         }
@@ -172,13 +170,13 @@ impl Draft {
         let overridden = self.overridden.clone();
         self.merge("provider", id, &Value::Object(provider));
         if second {
-            // Our own second model is no news to the user.
+            // Our own second model does not count as overridden by the user's configuration.
             self.overridden = overridden;
         }
         Ok(())
     }
 
-    /// OpenCode has temperature and top_p on an agent, not on a model; `build` is the agent that works.
+    /// OpenCode sets temperature and top_p per agent, not per model; `build` is the default agent.
     fn sampling(&mut self, model: &ModelBinding) {
         let Some(options) = &model.options else { return };
         let mut own = Map::new();

@@ -1,12 +1,12 @@
-//! What the agent may do. In OpenCode the last rule that matches wins, so the order of keys has a meaning: `"*"` comes
-//! first, and nothing may come after ours that allows more.
+//! Permissions of the agent. In OpenCode the last rule that matches wins, so the order of keys matters: `"*"` comes
+//! first, and no rule after ours may allow more.
 
 use api::run::ApprovalMode;
 use serde_json::{Map, Value, json};
 
 use super::{ConfigInput, ToolServer, draft::Draft};
 
-/// A name as OpenCode writes it in the name of a tool.
+/// A name as it appears in the names of OpenCode's tools.
 pub(super) fn sanitised(name: &str) -> String {
     name.chars()
         .map(|char| if char.is_ascii_alphanumeric() || matches!(char, '_' | '-') { char } else { '_' })
@@ -52,7 +52,7 @@ pub(super) fn decide(input: &ConfigInput<'_>, draft: &mut Draft) -> Option<Strin
     None
 }
 
-/// The rules of typed tools. With `always`, whatever is allowed is asked for.
+/// Rules of typed tools. With `always`, allowed tools need approval.
 fn tool_rules(servers: &[ToolServer], always: bool) -> Vec<(String, Value)> {
     let allow = if always { "ask" } else { "allow" };
     let mut rules = Vec::new();
@@ -71,7 +71,7 @@ fn tool_rules(servers: &[ToolServer], always: bool) -> Vec<(String, Value)> {
     rules
 }
 
-/// What of a rule still holds when a person decides about everything else.
+/// The part of a rule that still holds if a person decides about everything else.
 fn only_denials(rule: Value) -> Option<Value> {
     match rule {
         Value::String(action) if action == "deny" => Some(json!("deny")),

@@ -5,21 +5,19 @@ use serde_json::Value;
 
 use super::message::{Tokens, lenient};
 
-/// A session.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Session {
     /// `ses_…`.
     pub id: String,
-    /// The title, which the client that created the session chose.
+    /// Set by the client that created the session.
     #[serde(deserialize_with = "lenient")]
     pub title: String,
     /// The session whose agent started this one as a subagent.
     #[serde(rename = "parentID")]
     pub parent: Option<String>,
-    /// What the client that created the session put there.
+    /// Set by the client that created the session.
     pub metadata: Value,
-    /// When it was created.
     #[serde(deserialize_with = "lenient")]
     pub time: SessionTime,
     /// Cost of the whole session, in dollars.
@@ -34,6 +32,5 @@ pub struct Session {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SessionTime {
-    /// When it was created.
     pub created: f64,
 }

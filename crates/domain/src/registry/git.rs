@@ -30,13 +30,13 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Lines of git's wire format: four hexadecimal digits of length, then that much text.
+/// Lines of git's wire format: four hexadecimal digits of length, then the text.
 fn packet_lines(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         loop {
             let length = usize::from_str_radix(std::str::from_utf8(bytes.get(..4)?).ok()?, 16).ok()?;
             if length < 4 {
-                // A flush between two sections.
+                // A flush packet between two sections.
                 bytes = &bytes[4..];
                 continue;
             }

@@ -6,17 +6,16 @@ mod npm;
 pub use git::{commit_listed, commit_of};
 pub use npm::{npm_version, package};
 
-/// Where images without a registry in their name are.
+/// Default registry.
 const DOCKER_HUB: &str = "registry-1.docker.io";
-/// Its other names.
+/// Other names of the default registry.
 const DOCKER_HUB_TOO: [&str; 2] = ["docker.io", "index.docker.io"];
 
-/// Where an image is.
+/// Registry, repository and tag or digest of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageReference {
     /// Host and port of the registry.
     pub registry: String,
-    /// Path of the image there.
     pub repository: String,
     /// Tag or digest.
     pub reference: String,
@@ -51,24 +50,24 @@ impl ImageReference {
         fine.then(|| Self { registry: registry.to_owned(), repository, reference: reference.to_owned() })
     }
 
-    /// The key of `auths` in a Docker configuration that is meant for this image: the one that says most of where it is.
+    /// The key of `auths` in a Docker configuration that matches this image best.
     ///
-    /// As the kubelet reads them: a key is a host, with or without a scheme, may go on with the beginning of a path, and
-    /// may have stars in the name of the host.
+    /// As in the kubelet, a key is a host, with or without a scheme and the beginning of a path, and may have wildcards
+    /// in the host name.
     pub fn login_key<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         let fitting = keys.filter_map(|key| {
             let place = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
             let (host, path) = place.split_once('/').unwrap_or((place, ""));
-            // The version of a registry's API, as Docker writes it.
+            // The version of a registry's API, which Docker appends.
             let path = if matches!(path, "v1" | "v2") { "" } else { path };
             let below = self.repository.strip_prefix(path).is_some_and(|rest| path.is_empty() || rest.starts_with('/'));
             let here = below || self.repository == path;
             (here && same_host(host_of(host), &self.registry)).then_some(((path.len(), !host.contains('*')), key))
         });
-        fitting.max_by_key(|(says, _)| *says).map(|(_, key)| key)
+        fitting.max_by_key(|(specificity, _)| *specificity).map(|(_, key)| key)
     }
 
-    /// Address of its manifest. Registries on this machine speak plain HTTP.
+    /// URL of the manifest. Registries on this machine use plain HTTP.
     pub fn manifest_url(&self) -> String {
         let host = self.registry.split(':').next().unwrap_or_default();
         let scheme = if host == "localhost" || host.starts_with("127.") { "http" } else { "https" };
@@ -76,12 +75,12 @@ impl ImageReference {
     }
 }
 
-/// The host that answers under a name: Docker's registry has several.
+/// The host behind a name: Docker Hub has several.
 fn host_of(name: &str) -> &str {
     if DOCKER_HUB_TOO.contains(&name) { DOCKER_HUB } else { name }
 }
 
-/// Whether a host matches a pattern; a star matches one label.
+/// Whether a host matches a pattern; `*` matches one label.
 fn same_host(pattern: &str, host: &str) -> bool {
     let (pattern, host): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), host.split('.').collect());
     let fits = |(pattern, part): (&&str, &&str)| match pattern.split_once('*') {
@@ -98,11 +97,9 @@ fn same_host(pattern: &str, host: &str) -> bool {
 pub enum Challenge {
     /// A token.
     Bearer {
-        /// Where tokens are.
+        /// URL that issues tokens.
         realm: String,
-        /// For which service.
         service: Option<String>,
-        /// Requested scope.
         scope: Option<String>,
     },
     /// User name and password.
@@ -175,7 +172,7 @@ mod tests {
             let found = ImageReference::parse(image).unwrap();
             assert_eq!(found.login_key(keys.iter().copied()), expected, "{image} {keys:?}");
         };
-        // As `kubectl create secret docker-registry` and `docker login` write Docker's own registry.
+        // As `kubectl create secret docker-registry` and `docker login` write Docker Hub.
         for hub in ["https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"] {
             for image in ["org/app", "docker.io/org/app:1", "index.docker.io/org/app", "busybox"] {
                 check(image, &["quay.io", hub], Some(hub));
@@ -187,7 +184,7 @@ mod tests {
         check("quay.io/a/b", &["quay"], None);
         check("localhost:5000/a", &["localhost:5000"], Some("localhost:5000"));
         check("localhost:5000/a", &["localhost"], None);
-        // The more is said of where, the better it fits.
+        // The most specific key wins.
         check("quay.io/a/b", &["quay.io", "quay.io/a", "quay.io/ab", "quay.io/c"], Some("quay.io/a"));
         check("quay.io/ab", &["quay.io/a"], None);
         check("r.example.com/a", &["*.example.com"], Some("*.example.com"));

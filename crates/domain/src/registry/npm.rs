@@ -11,10 +11,10 @@ pub fn package(spec: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The version that npm would install, from its registry's package document.
+/// The version that npm would install, from the registry's package document.
 ///
-/// A word is a tag. Of the versions in a range the latest one is preferred, which its authors chose, then the highest
-/// that they did not deprecate.
+/// A word is a tag. In a range, the version tagged `latest` is preferred, then the highest version that is not
+/// deprecated.
 pub fn npm_version(about: &Value, wanted: Option<&str>) -> Option<String> {
     let wanted = wanted.unwrap_or("latest").trim();
     if let Some(version) = about["dist-tags"][wanted].as_str() {
@@ -36,9 +36,9 @@ pub fn npm_version(about: &Value, wanted: Option<&str>) -> Option<String> {
     fitting.max_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1))).map(|(_, _, text)| text.clone())
 }
 
-/// A range of versions as npm writes it: alternatives, of which one has to hold.
+/// A version range in npm's syntax: alternatives, of which one has to match.
 ///
-/// Single comparisons mean the same in Cargo, prereleases included. Only the notation differs.
+/// Single comparisons mean the same in Cargo, prereleases included. Only the syntax differs.
 struct Range(Vec<VersionReq>);
 
 impl Range {
@@ -59,7 +59,7 @@ fn alternative(text: &str) -> Option<VersionReq> {
     } else {
         let mut open = String::new();
         for word in text.split_whitespace() {
-            // An operator may stand alone in front of its version.
+            // An operator may be separated from its version by a space.
             open.push_str(word);
             if !word.ends_with(['<', '>', '=', '~', '^']) {
                 comparisons.push(comparison(&std::mem::take(&mut open))?);
@@ -76,7 +76,7 @@ fn alternative(text: &str) -> Option<VersionReq> {
     VersionReq::parse(&comparisons.join(", ")).ok()
 }
 
-/// The comparison that every version passes, though no prerelease.
+/// Matches every version except prereleases.
 const ANY: &str = "*";
 
 /// One comparison in Cargo's notation.
@@ -148,7 +148,7 @@ mod tests {
             (Some("~1.2.0"), Some("1.2.9")),
             (Some("~>1.2.0"), Some("1.2.9")),
             (Some("~1"), Some("1.10.0")),
-            // The latest one is preferred to a higher one.
+            // The latest version is preferred to a higher one.
             (Some("^2.0.0"), Some("2.1.0")),
             (Some(">2.1.0"), Some("2.2.0")),
             (Some("*"), Some("2.1.0")),
@@ -158,9 +158,9 @@ mod tests {
             (Some("1.0.0 - 1.2"), Some("1.2.9")),
             (Some("1.0.0 - 1.2.0"), Some("1.2.0")),
             (Some("^9 || 0.1.x"), Some("0.1.2")),
-            // One that is deprecated only if there is no other.
+            // A deprecated version only if there is no other.
             (Some(">=1.11.0 <2.0.0"), Some("1.11.0")),
-            // Prereleases only for those who name one of the same version.
+            // Prereleases only if the range names one of the same version.
             (Some("^3.0.0"), None),
             (Some("^3.0.0-rc.1"), Some("3.0.0-rc.2")),
             (Some(">=1.12.0-beta.1 <2.0.0"), Some("1.12.0-beta.1")),

@@ -1,4 +1,4 @@
-//! What an agent asks a person, and what the status of its Task says about it.
+//! Requests of an agent to a person, and the condition that reports them.
 
 use api::{
     conditions::{reasons, types},
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::{run::resolved::ResolvedTask, status, workload::pod::attaches};
 
-/// A condition is read in a list: a longer request is shown in full where it is answered.
-const MOST_CHARS: usize = 120;
-/// A word with so many letters and digits in a row looks like a key.
+/// Length of a request in a condition. The full text is shown where the request is answered.
+const MAX_CHARS: usize = 120;
+/// A run of this many letters and digits counts as a key.
 const KEY_CHARS: usize = 16;
 
 /// A permission request or question of an agent that waits for a person, as OpenCode reports it.
@@ -25,18 +25,18 @@ pub struct Asked {
     /// The session that waits.
     #[serde(rename = "sessionID")]
     pub session: String,
-    /// What is to be permitted; empty for a question.
+    /// Name of the permission; empty for a question.
     pub permission: String,
-    /// On what.
+    /// Commands, paths or URLs of the request.
     pub patterns: Vec<String>,
     /// Details of the tool call.
     pub metadata: Value,
-    /// What the answer "always" would allow.
+    /// Patterns that the answer "always" would allow.
     pub always: Vec<String>,
 }
 
 impl Asked {
-    /// What is asked, in the agent's words.
+    /// The request as text.
     pub fn what(&self) -> String {
         match (self.permission.as_str(), self.patterns.is_empty()) {
             ("", _) => "a question".to_owned(),
@@ -45,25 +45,26 @@ impl Asked {
         }
     }
 
-    /// What is asked, in a line of a status. Many may read it, so what looks like a key is left out (I7).
+    /// The request in one line, for a status. Parts that look like a key are left out, because many can read a status
+    /// (I7).
     pub fn describe(&self) -> String {
         let what = self.what();
         let words = what.split_whitespace().map(|word| if looks_like_a_key(word) { "…" } else { word });
         let line = words.collect::<Vec<_>>().join(" ");
-        if line.chars().count() <= MOST_CHARS {
+        if line.chars().count() <= MAX_CHARS {
             return line;
         }
-        line.chars().take(MOST_CHARS).chain(['…']).collect()
+        line.chars().take(MAX_CHARS).chain(['…']).collect()
     }
 }
 
-/// A rule of OpenCode: what becomes of a request. The last one that matches counts.
+/// A permission rule of OpenCode. The last rule that matches wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rule {
-    /// Which tool, or `*`.
+    /// Permission or `*`.
     pub permission: String,
-    /// On what, or `*`.
+    /// Pattern or `*`.
     pub pattern: String,
     /// `allow`, `ask` or `deny`.
     pub action: String,
@@ -79,9 +80,9 @@ impl Rule {
     }
 }
 
-/// The rules of a session in which every tool call waits for a person, given those of its agent; `None` if they say so
-/// already. What is denied stays denied. Subagents take denials over from the session that starts them, but no questions:
-/// they would work unasked, so there are none.
+/// Rules of a session in which every tool call waits for a person, from those of its agent; `None` if these ask
+/// already. Denials stay. Subagents inherit denials from the session that starts them, but no questions, so they would
+/// work without approval: they are denied.
 pub fn ask_for_everything(agent: &[Rule]) -> Option<Vec<Rule>> {
     let last = agent.iter().rposition(Rule::is_about_everything);
     let asks = |at: usize| agent[at].action == "ask" && agent[at..].iter().all(|rule| rule.action != "allow");
@@ -104,12 +105,12 @@ fn looks_like_a_key(word: &str) -> bool {
     })
 }
 
-/// Whether a person may be asked in this run: on the server of an Agent, if the settings say so.
+/// Whether a run may ask a person: only on the server of an Agent, and only if the settings allow it.
 pub fn may_ask(task: &ResolvedTask) -> bool {
     attaches(task) && task.agent.approval.mode != ApprovalMode::Never
 }
 
-/// Puts into the conditions of a Task what is asked now. Nothing changes for a Task that never asked.
+/// Updates the condition AwaitingApproval. A Task that never asked gets none.
 pub fn note(conditions: &mut Vec<Condition>, asked: &[Asked], generation: Option<i64>, now: Timestamp) {
     let (holds, reason, message) = match asked {
         [] if !status::holds(Some(conditions), types::AWAITING_APPROVAL) => return,
@@ -145,7 +146,7 @@ mod tests {
         check(asked("bash", &["curl -H 'x: sk-0123456789abcdefgh'\n| sh"]), "bash (curl -H 'x: … | sh)");
         check(asked("bash", &["TOKEN=ghp_0123456789abcdefgh true"]), "bash … true)");
         let long = asked("bash", &["word ".repeat(100).trim()]).describe();
-        assert_eq!((long.chars().count(), long.ends_with('…')), (MOST_CHARS + 1, true));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_CHARS + 1, true));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Budgets: limits, usage, and the message when a limit is reached.
 //!
-//! Tokens are input, output and reasoning tokens. Tokens from the provider's cache are not counted: they cost a fraction,
-//! which the cost includes.
+//! Tokens are input, output and reasoning tokens. Tokens from the provider's cache are not counted: they cost a
+//! fraction, which the cost includes.
 
 use std::fmt;
 
 use api::{kinds::task::Usage, run::Budget};
 
-/// Parts of one in a [`Cost`]: prices of answers have six decimals.
+/// Units of a [`Cost`] in one: prices of answers have six decimals.
 const PARTS: u64 = 1_000_000;
 
 /// An amount of money in millionths, so that sums are exact. Operations saturate.
@@ -58,20 +58,17 @@ impl fmt::Display for Cost {
 /// Tokens and cost that were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Tokens.
     pub tokens: u64,
-    /// Cost of the tokens.
     pub cost: Cost,
 }
 
 impl Spent {
-    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens.saturating_add(other.tokens), cost: self.cost.plus(other.cost) }
     }
 
-    /// The difference, at least zero.
+    /// Saturates at zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self { tokens: self.tokens.saturating_sub(other.tokens), cost: self.cost.minus(other.cost) }
@@ -91,9 +88,7 @@ impl From<&Usage> for Spent {
 /// Limits of a run; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Tokens.
     pub tokens: Option<u64>,
-    /// Cost of the tokens.
     pub cost: Option<Cost>,
 }
 

@@ -5,19 +5,16 @@ use std::collections::BTreeSet;
 use api::{Task, kinds::config::Cleanup};
 use jiff::{SignedDuration, Timestamp};
 
-/// A Task that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FinishedTask {
-    /// When it ended.
     pub completed_at: Timestamp,
-    /// Its name.
     pub name: String,
-    /// A Task that has not ended depends on it or takes its artefacts: it stays as long.
+    /// An unfinished Task depends on it or uses its artefacts, so it is kept.
     pub needed: bool,
 }
 
 impl FinishedTask {
-    /// `task`, if it has ended.
+    /// `None` if `task` is not finished.
     pub fn of(task: &Task, needed: bool) -> Option<Self> {
         let status = task.status.as_ref().filter(|status| status.phase.is_some_and(api::TaskPhase::is_finished))?;
         let completed_at = status.completion_time.as_ref()?.0;
@@ -25,17 +22,16 @@ impl FinishedTask {
     }
 }
 
-/// What to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanupPlan {
-    /// Names of the Tasks, oldest first.
+    /// Names of the Tasks to delete, oldest first.
     pub delete: Vec<String>,
-    /// Plan again at this time even if nothing happens before.
+    /// Plan again at this time, also without an event.
     pub next_wake: Option<Timestamp>,
 }
 
-/// Plans the clean-up of one namespace: what is older than the time to live, then the oldest of what is too much.
-/// Zero means at once. What is unset deletes nothing.
+/// Plans the cleanup of one namespace: Tasks older than the time to live, then the oldest above the limit. Zero means
+/// at once; an unset limit deletes nothing.
 pub fn cleanup(finished: &[FinishedTask], policy: &Cleanup, now: Timestamp) -> CleanupPlan {
     let mut left: BTreeSet<&FinishedTask> = finished.iter().collect();
     let mut plan = CleanupPlan::default();
@@ -60,7 +56,7 @@ pub fn cleanup(finished: &[FinishedTask], policy: &Cleanup, now: Timestamp) -> C
 mod tests {
     use super::*;
 
-    /// Each Task is `name@second`, with a `!` behind it if it is needed.
+    /// Each Task is `name@second`, followed by `!` if it is needed.
     #[track_caller]
     fn check(tasks: &[&str], ttl: Option<i32>, most: Option<i32>, now: i64, delete: &[&str], wake: Option<i64>) {
         let time = |second| Timestamp::from_second(second).unwrap();

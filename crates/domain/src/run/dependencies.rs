@@ -11,56 +11,47 @@ use jiff::Timestamp;
 
 use crate::status::holds;
 
-/// The state of what a Task depends on.
+/// State of the dependencies of a Task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Dependencies {
-    /// Nothing holds it back.
     #[default]
     Met,
-    /// It waits for other Tasks.
+    /// The Task waits for other Tasks.
     Waiting {
         /// Their names, in the order of `dependsOn`.
         on: Vec<String>,
-        /// One of them does not exist.
+        /// One of them that does not exist.
         absent: Option<Absent>,
     },
-    /// An object that it refers to, such as a ConfigMap, does not exist or cannot be used yet.
+    /// A referenced object, such as a ConfigMap, does not exist or cannot be used yet.
     Missing(Missing),
-    /// It can never run.
-    Failed {
-        /// Reason of the condition.
-        reason: &'static str,
-        /// Message of the condition.
-        message: String,
-    },
+    /// The Task can never run.
+    Failed { reason: &'static str, message: String },
 }
 
 /// A Task that another depends on, and that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// Its name.
     pub task: String,
-    /// The other fails if that is still so at this time.
+    /// The dependent Task fails if it still does not exist at this time.
     pub until: Timestamp,
 }
 
 /// An object that a Task refers to and that does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Reason of the condition.
     pub reason: &'static str,
-    /// Message of the condition.
     pub message: String,
-    /// The Task fails if that is still so at this time.
+    /// The Task fails if the object is still missing at this time.
     pub until: Timestamp,
 }
 
-/// What a dependent needs to know about another Task.
+/// The state of another Task, as its dependents need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// How it ended, once it did.
+    /// `None` until it is finished.
     pub end: Option<End>,
-    /// What it depends on itself.
+    /// Names of the Tasks that it depends on.
     pub depends_on: Vec<String>,
 }
 
@@ -74,7 +65,6 @@ pub enum End {
 }
 
 impl Other {
-    /// What dependents see of `task`.
     pub fn of(task: &Task) -> Self {
         let status = task.status.as_ref();
         let stopped = holds(status.and_then(|status| status.conditions.as_deref()), types::STOPPED);
@@ -87,8 +77,8 @@ impl Other {
     }
 }
 
-/// Judges the dependencies of `task`. `find` looks up a Task of the same namespace; `until` says how long one is waited
-/// for that does not exist. Costs nothing for a Task without dependencies, else one walk over what it reaches.
+/// Checks the dependencies of `task`. `find` looks up a Task of the same namespace; `until` returns how long to wait
+/// for one that does not exist. Costs nothing for a Task without dependencies, else one walk over the reachable Tasks.
 pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, until: &dyn Fn(&str) -> Timestamp) -> Dependencies {
     let wanted = task.spec.depends_on.as_deref().unwrap_or_default();
     let mut on = Vec::new();
@@ -124,7 +114,7 @@ pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, until: &dyn Fn(&
     Dependencies::Waiting { on, absent }
 }
 
-/// Whether an end is one that a dependent may start after.
+/// Whether a dependent may start after this end.
 pub(crate) fn good_enough(wanted: DependencyCondition, end: End) -> bool {
     match wanted {
         DependencyCondition::Finished => true,
@@ -133,29 +123,29 @@ pub(crate) fn good_enough(wanted: DependencyCondition, end: End) -> bool {
     }
 }
 
-/// A way from `start` back to itself over Tasks that have not ended. Only members of a cycle find one: a Task that
-/// merely waits for them fails when they do.
+/// A path from `start` back to itself over unfinished Tasks. Only members of a cycle have one: a Task that merely waits
+/// for them fails when they do.
 fn find_cycle(start: &str, first: &[String], find: &dyn Fn(&str) -> Option<Other>) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
-    // The way so far, and for each of its members those that are still to be tried.
-    let mut way = vec![start.to_owned()];
-    let mut to_try = vec![first.to_vec()];
-    while let Some(next) = to_try.last_mut() {
+    // The current path, and for each of its members the Tasks that are still to be visited.
+    let mut path = vec![start.to_owned()];
+    let mut to_visit = vec![first.to_vec()];
+    while let Some(next) = to_visit.last_mut() {
         let Some(name) = next.pop() else {
-            to_try.pop();
-            way.pop();
+            to_visit.pop();
+            path.pop();
             continue;
         };
         if name == start {
-            way.push(name);
-            return Some(way);
+            path.push(name);
+            return Some(path);
         }
         if !seen.insert(name.clone()) {
             continue;
         }
         if let Some(other) = find(&name).filter(|other| other.end.is_none()) {
-            way.push(name);
-            to_try.push(other.depends_on);
+            path.push(name);
+            to_visit.push(other.depends_on);
         }
     }
     None
@@ -174,7 +164,7 @@ mod tests {
     const UNTIL: Timestamp = Timestamp::UNIX_EPOCH;
     const SOON: Timestamp = Timestamp::MIN;
 
-    /// Each line of `others` is `name end: dependencies`, with `-` for a Task that has not ended.
+    /// Each line of `others` is `name end: dependencies`, with `-` for an unfinished Task.
     #[track_caller]
     fn check(depends_on: &[(&str, DependencyCondition)], others: &[&str], expected: &Dependencies) {
         let depends_on = depends_on
@@ -236,12 +226,12 @@ mod tests {
     fn tasks_that_wait_for_each_other_fail_naming_the_circle() {
         use DependencyCondition::Succeeded;
         let circle =
-            |way| failed(reasons::INVALID, &format!("the Tasks wait for each other: {way}; remove one dependsOn"));
+            |path| failed(reasons::INVALID, &format!("the Tasks wait for each other: {path}; remove one dependsOn"));
         check(&[("me", Succeeded)], &["me -: me"], &circle("me -> me"));
         check(&[("x", Succeeded), ("a", Succeeded)], &["a -: b", "b -: me", "x -:"], &circle("me -> a -> b -> me"));
-        // A Task that waits for a circle is not in it.
+        // A Task that waits for a cycle is not in it.
         check(&[("a", Succeeded)], &["a -: b", "b -: a"], &waiting(&["a"], None));
-        // A member that has ended waits for no other.
+        // A finished member waits for no other.
         check(&[("a", Succeeded)], &["a -: b", "b ok: me"], &waiting(&["a"], None));
     }
 }

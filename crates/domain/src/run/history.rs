@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use api::{Task, TaskPhase, TaskStatus};
 
-/// Each run by its final status, or by its current one; the latest first. `records` are by number of the run.
+/// Each run by its final or current status, the latest first. `records` are by epoch.
 ///
-/// A record that cannot be read is a run of which only that is known.
+/// An unreadable record becomes a run with only that information.
 pub fn runs(task: &Task, records: &BTreeMap<i64, Vec<u8>>) -> Vec<TaskStatus> {
     let mut all: BTreeMap<i64, TaskStatus> = records.iter().map(|(run, text)| (*run, recorded(*run, text))).collect();
     if let Some(status) = &task.status
         && let Some(run) = status.run_epoch
-        // One that waits to run again has nothing more to say about the run before.
+        // The status of a Task that waits to run again no longer describes the previous run.
         && status.phase.is_some_and(|phase| phase == TaskPhase::Running || phase.is_finished())
     {
         all.insert(run, status.clone());

@@ -1,7 +1,7 @@
-//! What a run needs of Secrets and ConfigMaps that others own, and what of that is missing.
+//! Secrets and ConfigMaps that a run needs, and which of them are missing.
 //!
-//! A Pod without one of them waits on its node until its startup timeout, and a repository or document whose Secret is
-//! missing is asked for without a name. So the run waits before it takes a slot. Only the names of keys count here.
+//! A Pod without one of them waits on its node until the startup timeout, and a repository or document whose Secret is
+//! missing is requested anonymously. So the run waits before it takes a slot. Only the names of keys are read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,12 +18,10 @@ const GIT_KEYS: &[&str] = &["username", "password", "ssh-privatekey"];
 /// Keys of a Secret for a document. One of them is enough.
 const URL_KEYS: &[&str] = &["token", "username"];
 
-/// An object that holds keys.
+/// A Secret or ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
-    /// The Secret of this name.
     Secret(String),
-    /// The ConfigMap of this name.
     ConfigMap(String),
 }
 
@@ -46,17 +44,17 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What a run needs of an object.
+/// What a run needs from an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Keys that must all be there.
+    /// All of these keys must exist.
     keys: BTreeSet<String>,
-    /// Who needs one of which keys.
+    /// For each user, one of these keys must exist.
     one_of: Vec<(String, &'static [&'static str])>,
 }
 
 impl Need {
-    /// What is missing, as a sentence. `found` are the names of the keys, nothing if the object does not exist.
+    /// A sentence about missing keys. `found` are the existing keys; `None` if the object does not exist.
     pub fn missing_from(&self, holder: &Holder, found: Option<&BTreeSet<String>>) -> Option<String> {
         let Some(found) = found else { return Some(format!("{holder} does not exist")) };
         if let Some(key) = self.keys.iter().find(|key| !found.contains(*key)) {
@@ -67,8 +65,8 @@ impl Need {
     }
 }
 
-/// What a Pod that is built needs. A Secret that a context names is never optional: without it another account's door would
-/// be knocked at without a name, and what comes back would be taken for the context.
+/// The needs of a built Pod. The Secret of a context is never optional: without it the context would be requested
+/// anonymously, and a wrong answer would be used as the context.
 pub fn needs(pod: &PodSpec, contexts: &ContextPlan) -> BTreeMap<Holder, Need> {
     let mut needs: BTreeMap<Holder, Need> = BTreeMap::new();
     for (name, need) in needed_secrets(pod).into_iter().filter(|(_, need)| need.required) {
@@ -100,7 +98,7 @@ mod tests {
     use super::*;
     use crate::workload::contexts::{GitMount, GitTarget, UrlFetch};
 
-    /// Objects are `name: keys`; expects what is missing.
+    /// Objects are `name: keys`; `expected` is what is missing.
     #[track_caller]
     fn check(pod: Value, contexts: &ContextPlan, objects: &[&str], missing: &[&str]) {
         let pod: PodSpec = serde_json::from_value(pod).unwrap();

@@ -1,7 +1,7 @@
 //! The queue of one Agent or template: which Tasks run now, and why the others wait (invariant I3).
 //!
 //! The [index](index::Index) keeps one [`Queue`] for each target in memory, passes events on to it, and decides after
-//! each. An event or an admission costs O(log n) with n waiting Tasks. What was just admitted counts as running at once,
+//! each. An event or an admission costs O(log n) with n waiting Tasks. An admitted Task counts as running at once,
 //! before the watch shows it; a claim that loses against another controller is taken back by [`Queue::withdraw`].
 //!
 //! Positions and reasons are not part of a decision: with 10,000 waiting Tasks each admission would move 9,999 of
@@ -36,19 +36,15 @@ use history::StartHistory;
 pub use spending::{SharedBudget, Spending, UsedUp};
 pub use wait::{Wait, shown_position};
 
-/// One Task. A Task that is deleted and created again is another one.
+/// A Task. A Task that is deleted and created again has another key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskKey {
-    /// Namespace of the Task.
     pub namespace: String,
-    /// Name of the Task.
     pub name: String,
-    /// UID of the Task.
     pub uid: String,
 }
 
 impl TaskKey {
-    /// The key of `task`.
     pub fn of(task: &Task) -> Self {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &task.metadata;
@@ -56,12 +52,12 @@ impl TaskKey {
     }
 }
 
-/// How much may run.
+/// Limits of a target; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Most Tasks at once.
+    /// Maximum number of running Tasks.
     pub max_concurrent: Option<u32>,
-    /// Most starts in a sliding window.
+    /// Maximum number of starts in a sliding window.
     pub quota: Option<Quota>,
 }
 
@@ -74,56 +70,49 @@ impl From<&ResolvedAgent> for Limits {
 /// A Task that waits for its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Which Task.
     pub key: TaskKey,
-    /// Number of the run that it waits for.
+    /// The epoch that it waits for.
     pub epoch: i64,
     /// Higher goes first.
     pub priority: i32,
     /// Older goes first.
     pub created: Timestamp,
-    /// Since when it waits: the grace for a missing Agent counts from here.
+    /// Since when it waits: the grace period for a missing Agent counts from here.
     pub since: Timestamp,
-    /// The state of what it depends on.
     pub dependencies: Dependencies,
 }
 
-/// The decisions to carry out.
+/// Decisions to execute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
     /// Start these, in this order: claim the run by a status write, then create its Pod.
     pub admit: Vec<Admission>,
-    /// Fail these. They are reported until they are gone from the queue.
+    /// Fail these. They are repeated until they are removed from the queue.
     pub fail: Vec<Refusal>,
-    /// The start history after these admissions, without what left the window; `None` when there is nothing to write.
-    /// It is repeated until [`Queue::recorded`] confirms that it was written.
+    /// The start history after these admissions, without starts before the window; `None` if there is nothing to write.
+    /// Repeated until [`Queue::recorded`] confirms that it was written.
     pub history: Option<Vec<TaskStart>>,
-    /// The Agent sleeps and a Task could run: wake it.
+    /// The Agent is suspended by standby and a Task could run: resume it.
     pub resume: bool,
-    /// Decide again at this time even if nothing happens before.
+    /// Decide again at this time, also without an event.
     pub next_wake: Option<Timestamp>,
 }
 
 /// A run that may start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Which Task.
     pub key: TaskKey,
-    /// Number of the run.
     pub epoch: i64,
-    /// When it was admitted, in whole seconds as Kubernetes keeps them. Write it to `timings.admittedAt`: the quota
-    /// is counted from it after a restart.
+    /// Time of admission in whole seconds, as Kubernetes keeps them. Write it to `timings.admittedAt`: after a restart
+    /// the quota is counted from it.
     pub at: Timestamp,
 }
 
 /// A Task that can never run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which Task.
     pub key: TaskKey,
-    /// Reason of the condition.
     pub reason: &'static str,
-    /// Message of the condition.
     pub message: String,
 }
 
@@ -135,7 +124,7 @@ type Rank = (Reverse<i32>, Timestamp, TaskKey);
 struct Running {
     epoch: i64,
     admitted_at: Option<Timestamp>,
-    /// How it waited, until it is claimed.
+    /// The Task as it waited, until the run is claimed.
     unconfirmed: Option<Waiting>,
 }
 
@@ -147,22 +136,22 @@ pub struct Queue {
     limits: Limits,
     gate: Gate,
     waiting: BTreeMap<TaskKey, Waiting>,
-    /// Those of `waiting` that only wait for a slot, in order.
+    /// Members of `waiting` that only wait for a slot, in order.
     eligible: BTreeSet<Rank>,
-    /// Those of `waiting` that can never run.
+    /// Members of `waiting` that can never run.
     doomed: BTreeSet<TaskKey>,
-    /// Those of `waiting` that can still run, longest wait first.
+    /// Members of `waiting` that can still run, longest wait first.
     by_wait: BTreeSet<(Timestamp, TaskKey)>,
-    /// Those of `waiting` that depend on something that does not exist, by when they give up.
+    /// Members of `waiting` with a missing reference or dependency, by the time at which they fail.
     by_missing: BTreeSet<(Timestamp, TaskKey)>,
     running: BTreeMap<TaskKey, Running>,
     history: StartHistory,
-    /// Nothing is left of the budget that the Tasks share.
+    /// Set while the shared budget is used up.
     used_up: Option<UsedUp>,
 }
 
 impl Queue {
-    /// An empty queue that lets Tasks wait for `grace` when their Agent or template does not exist.
+    /// An empty queue. Tasks wait for `grace` if their Agent or template does not exist.
     pub fn new(runs_on: RunsOn, grace: Duration) -> Self {
         Self {
             runs_on,
@@ -180,8 +169,8 @@ impl Queue {
         }
     }
 
-    /// A Task waits, or something about its waiting changed. Ignored for a run that was admitted already: the watch
-    /// may show it as waiting for a moment longer.
+    /// Adds or updates a waiting Task. Ignored for an admitted run: the watch may show it as waiting for a moment
+    /// longer.
     pub fn upsert(&mut self, task: Waiting) {
         if self.running.get(&task.key).is_some_and(|running| running.epoch >= task.epoch) {
             return;
@@ -207,8 +196,8 @@ impl Queue {
         self.waiting.insert(key, task);
     }
 
-    /// A run holds a slot. `admitted_at` is what its status says; a start that the history misses, because a
-    /// controller died between two writes, is added to it.
+    /// Records a run that holds a slot. `admitted_at` is from its status; a start that is missing in the history,
+    /// because a controller died between two writes, is added.
     pub fn running(&mut self, key: TaskKey, epoch: i64, admitted_at: Option<Timestamp>) {
         if self.running.get(&key).is_some_and(|running| running.epoch > epoch) {
             return;
@@ -222,7 +211,7 @@ impl Queue {
         self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None });
     }
 
-    /// A run ended, or its Task gives its slot back. News of an older run change nothing.
+    /// Frees the slot of a run. Late events of an older run change nothing.
     pub fn finished(&mut self, key: &TaskKey, epoch: i64) {
         if self.running.get(key).is_some_and(|running| running.epoch <= epoch) {
             self.give_back(key);
@@ -232,35 +221,35 @@ impl Queue {
         }
     }
 
-    /// The Task is gone, or no longer waits or runs here.
+    /// Removes a Task that was deleted or has another target now.
     pub fn remove(&mut self, key: &TaskKey) {
         self.give_back(key);
         self.forget(key);
     }
 
-    /// The run of a Task holds no slot any more. One that was never claimed never started: its start is given back, too.
+    /// Frees the slot of a Task. The start of a run that was never claimed is removed from the history, too.
     fn give_back(&mut self, key: &TaskKey) {
         if let Some(Running { admitted_at: Some(at), unconfirmed: Some(_), .. }) = self.running.remove(key) {
             self.history.remove(key, at);
         }
     }
 
-    /// The run of a Task that may start and was not claimed yet.
+    /// The admission of a Task that is not claimed yet.
     pub fn admission(&self, key: &TaskKey) -> Option<Admission> {
         let Running { epoch, admitted_at, unconfirmed } = self.running.get(key)?;
         unconfirmed.as_ref()?;
         Some(Admission { key: key.clone(), epoch: *epoch, at: (*admitted_at)? })
     }
 
-    /// An admitted run was claimed: it runs now, whatever the watch still shows.
+    /// Confirms an admission: the run holds its slot, whatever the watch still shows.
     pub fn claimed(&mut self, admission: &Admission) {
         if let Some(running) = self.running.get_mut(&admission.key).filter(|run| run.epoch == admission.epoch) {
             running.unconfirmed = None;
         }
     }
 
-    /// The claim was refused, perhaps because another controller was faster: the admission never was, and the Task
-    /// waits as before. Let the watch catch up before the next decision, or it is admitted again.
+    /// Takes an admission back, because the claim was refused: another controller may have been faster. The Task waits
+    /// as before. Observe the Task before the next decision, or it is admitted again.
     pub fn withdraw(&mut self, admission: &Admission) {
         let Some(running) = self.running.get(&admission.key) else { return };
         let Some(task) = running.unconfirmed.clone().filter(|task| task.epoch == admission.epoch) else { return };
@@ -268,8 +257,8 @@ impl Queue {
         self.upsert(task);
     }
 
-    /// A Task refers to an object that is missing, and waits for it unless it waits for other Tasks first. Returns whether it
-    /// was admitted and gives its slot back.
+    /// Makes a Task wait for a missing object, unless it waits for other Tasks first. Returns whether it was admitted
+    /// and gave its slot back.
     pub fn wait_for_reference(&mut self, key: &TaskKey, missing: Missing) -> bool {
         let admission = self.admission(key);
         if let Some(admission) = &admission {
@@ -283,12 +272,11 @@ impl Queue {
         admission.is_some()
     }
 
-    /// How long Tasks wait when their Agent or template does not exist.
+    /// Sets how long Tasks wait if their Agent or template does not exist.
     pub fn set_grace(&mut self, grace: Duration) {
         self.grace = signed(grace);
     }
 
-    /// The limits may have changed.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.history.set_quota(limits.quota);
@@ -299,19 +287,18 @@ impl Queue {
         }
     }
 
-    /// The Agent may have become ready, gone to sleep, vanished.
     pub fn set_gate(&mut self, gate: Gate) {
         if !matches!((&self.gate, &gate), (Gate::Missing { .. }, Gate::Missing { .. })) {
             self.gate = gate;
         }
     }
 
-    /// The history in the Agent's or template's status: what it knows and memory does not is added. Set limits first.
+    /// Adds starts from the Agent's or template's status that are not known yet. Set limits first.
     pub fn restore(&mut self, history: &[TaskStart]) {
         self.history.restore(history);
     }
 
-    /// This history was written to the status.
+    /// Confirms that this history was written to the status.
     pub fn recorded(&mut self, history: &[TaskStart]) {
         self.history.set_recorded(history);
     }
@@ -321,7 +308,7 @@ impl Queue {
         self.history.unrecorded().is_some()
     }
 
-    /// Decides. Admitted Tasks hold their slots from now on.
+    /// Decides which Tasks start. Admitted Tasks hold their slots from now on.
     pub fn decide(&mut self, now: Timestamp) -> Decisions {
         self.history.prune(now);
         let mut decisions = Decisions { fail: self.refusals(now), ..Decisions::default() };
@@ -331,7 +318,7 @@ impl Queue {
                     let Some((_, _, key)) = self.eligible.pop_first() else { break };
                     let Some(task) = self.waiting.get(&key).cloned() else { continue };
                     self.forget(&key);
-                    // Rounded up, so that a window is never shorter than promised once the fraction is lost.
+                    // Rounded up, so that the window is not shorter than the quota says.
                     let admission = Admission { key: key.clone(), epoch: task.epoch, at: whole_second(now) };
                     self.history.record(&key, admission.at);
                     let (epoch, admitted_at) = (admission.epoch, Some(admission.at));
@@ -351,7 +338,7 @@ impl Queue {
         decisions
     }
 
-    /// Waiting Tasks.
+    /// Number of waiting Tasks.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -376,18 +363,18 @@ impl Queue {
         self.running.len()
     }
 
-    /// Place of a Task in the queue, 1 being next. A Task that waits for another Task has none. O(place).
+    /// Position of a Task, 1 being next; `None` for a Task that waits for another Task. O(position).
     pub fn position(&self, key: &TaskKey) -> Option<usize> {
         let rank = rank(self.waiting.get(key)?);
         self.eligible.contains(&rank).then(|| self.eligible.range(..=rank).count())
     }
 
-    /// Every Task that has a place, in order, the first being next. O(n) for all.
+    /// Positions of all Tasks that have one, in order. O(n).
     pub fn positions(&self) -> impl Iterator<Item = (usize, &TaskKey)> {
         self.eligible.iter().enumerate().map(|(index, (_, _, key))| (index + 1, key))
     }
 
-    /// All waiting Tasks, in no useful order.
+    /// Waiting Tasks in no particular order.
     pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.waiting.values()
     }
@@ -419,7 +406,7 @@ impl Queue {
         let budget = self.used_up.as_ref().and_then(|used_up| used_up.until).filter(|_| held_up);
         let grace = self.by_wait.first().and_then(|(since, _)| self.grace_end(*since));
         let missing = self.by_missing.first().map(|(until, _)| *until);
-        // What is due already was refused in this decision, and is reported until it is gone.
+        // Times in the past belong to Tasks that this decision refused.
         [quota, budget, grace, missing].into_iter().flatten().filter(|wake| *wake > now).min()
     }
 

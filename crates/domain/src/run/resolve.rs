@@ -27,17 +27,12 @@ use fields::{AgentFields, RunFields};
 pub(super) use values::span;
 use values::{config_object, normal_dir};
 
-/// Why settings cannot be used.
+/// Why settings are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The Agent names a template that does not exist.
     #[error("Agent '{agent}' uses AgentTemplate '{template}', which does not exist in its namespace")]
-    TemplateNotFound {
-        /// The Agent.
-        agent: String,
-        /// The template it names.
-        template: String,
-    },
+    TemplateNotFound { agent: String, template: String },
     /// `config` is not a JSON object.
     #[error("config of {origin} is not valid: {problem}")]
     Config {
@@ -81,7 +76,7 @@ pub enum Sources<'a> {
     Agent {
         /// The Agent.
         agent: &'a Agent,
-        /// The template that it names, if it exists.
+        /// `None` if the Agent names none, or it does not exist.
         template: Option<&'a AgentTemplate>,
         /// Address of its server.
         url: &'a str,
@@ -257,7 +252,7 @@ fn resolve_settings(
         network_policy,
     } = merged;
 
-    // Manifests from before there were two images set one: that in which the agent works.
+    // Manifests for older versions, which had one image, set the image in which the agent works.
     if executor_image.is_none() && executor_image_build.is_none() && agent_image.is_some() {
         executor_image = agent_image.take();
         if let Some(origin) = fields.given.remove("agentImage") {

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The settings of an Agent, merged with its template and the platform's defaults; for a Task on a template, those of the
-/// template.
+/// The settings of an Agent, merged with its template and the platform's defaults; for a Task on a template, those of
+/// the template.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedAgent {
@@ -24,57 +24,52 @@ pub struct ResolvedAgent {
     pub executor_image: String,
     /// Image of the attach client.
     pub attach_image: String,
-    /// Build the executor image from a repository instead.
+    /// No effect yet; see [`super::unsupported`].
     pub executor_image_build: Option<ImageBuild>,
     /// Where the agent works; absolute, without a trailing slash.
     pub workspace_dir: String,
-    /// Command of Task Pods instead of ours; never empty.
+    /// Command of Task Pods in place of the default; never empty.
     pub command: Option<Vec<String>>,
-    /// Contexts of every Task.
+    /// Delivered to every Task.
     pub contexts: Vec<ContextItem>,
-    /// Skills.
     pub skills: Vec<SkillSource>,
-    /// Plugins.
     pub plugins: Vec<PluginSpec>,
     /// OpenCode's own configuration, parsed, in the order of its keys.
     pub config: Option<Map<String, Value>>,
-    /// Secrets for the agent.
+    /// Secrets as variables or files in the agent's container.
     pub credentials: Vec<Credential>,
     /// Scheduling, security, resources and extras of Pods.
     #[serde(rename = "podSpec")]
     pub pod: PodSettings,
     /// ServiceAccount of Pods.
     pub service_account_name: String,
-    /// Most Tasks at once; `None` is any number.
+    /// `None` is no limit.
     pub max_concurrent_tasks: Option<u32>,
-    /// Most starts in a window.
+    /// `None` is no limit.
     pub quota: Option<Quota>,
-    /// Certificate authorities.
+    /// Certificate authorities in addition to the system's.
     pub ca_bundle: Option<CaBundle>,
     /// HTTP proxy; the platform's if the Agent sets none.
     pub proxy: Option<Proxy>,
-    /// Secrets for pulling images.
     pub image_pull_secrets: Vec<String>,
-    /// Further ports of the server.
+    /// Further ports of the server's container and Service.
     pub extra_ports: Vec<ExtraPort>,
-    /// Where the files of runs live.
+    /// Volume for the files of runs; `None` is the default of [`Workspace`].
     pub workspace: Option<Workspace>,
-    /// A run without any event for this long ends.
+    /// A run without an event for this long is stopped.
     pub stall_timeout: Duration,
-    /// Model to use.
+    /// `None` leaves the choice to `config`.
     #[serde(rename = "modelRef")]
     pub model: Option<ObjectRef>,
-    /// Model for small work.
+    /// Model for small tasks such as titles.
     #[serde(rename = "smallModelRef")]
     pub small_model: Option<ObjectRef>,
-    /// Instructions, in order.
+    /// In the order of the spec.
     #[serde(rename = "instructionRefs")]
     pub instructions: Vec<ObjectRef>,
-    /// Tools.
     pub tools: Vec<ToolBinding>,
-    /// How permission requests are answered.
     pub approval: Approval,
-    /// Which network connections Pods may open.
+    /// No effect yet; see [`super::unsupported`].
     pub network_policy: Option<NetworkPolicy>,
 }
 
@@ -82,33 +77,30 @@ pub struct ResolvedAgent {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedTask {
-    /// Settings of the agent.
     pub agent: ResolvedAgent,
     /// On the server of an Agent, or in a Pod of its own.
     pub target: ResolvedTarget,
-    /// The prompt; never empty.
+    /// The prompt; never empty. `None` if a context provides it.
     pub description: Option<String>,
     /// Contexts of this Task alone; the agent's come before them.
     pub contexts: Vec<ContextItem>,
-    /// Stop the run after this time, counted from the start of the task container.
+    /// The run is stopped after this time, counted from the start of the task container; `None` is no limit.
     pub timeout: Option<Duration>,
-    /// From admission to the start of the task container.
+    /// Limit from admission to the start of the task container.
     pub startup_timeout: Duration,
-    /// Where the files of the run live.
+    /// Volume for the files of the run; `None` is the default of [`Workspace`].
     pub workspace: Option<Workspace>,
-    /// Files that are kept.
+    /// No effect yet; see [`super::unsupported`].
     pub artifacts: Vec<Artifact>,
-    /// Artefacts of other Tasks, put in place before the start.
+    /// No effect yet; see [`super::unsupported`].
     pub inputs: Vec<Input>,
-    /// Files that later runs can reuse.
+    /// No effect yet; see [`super::unsupported`].
     pub caches: Vec<Cache>,
-    /// Keys that the result must have.
+    /// No effect yet; see [`super::unsupported`].
     pub outputs: Vec<String>,
-    /// Containers beside the task.
     pub services: Vec<SideService>,
-    /// Whether the run is tried again when it fails.
     pub retry: Retry,
-    /// Limits of tokens and cost.
+    /// `None` is no limit.
     pub budget: Option<Budget>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a failed run is tried again, and when.
+//! Whether a failed run is retried, and when.
 
 use std::time::Duration;
 
@@ -6,15 +6,14 @@ use api::run::{Retry, RetryCause};
 
 use crate::run::outcome::Ending;
 
-/// Wait before the first retry if the policy sets none.
+/// Delay before the first retry if the policy sets none.
 const BACKOFF: Duration = Duration::from_secs(30);
-/// Upper bound of the wait.
+/// Upper bound of the delay.
 const LONGEST: Duration = Duration::from_hours(1);
 /// Causes that are covered if the policy names none: those that the agent did not cause itself.
 const CAUSES: [RetryCause; 2] = [RetryCause::Disruption, RetryCause::Startup];
 
-/// How long to wait before the next try after `attempts` of them, the one that ended included; `None` when this was
-/// the last.
+/// Delay before the next attempt after `attempts` attempts, the last one included; `None` if there are no more.
 pub fn retry_after(ending: &Ending, retry: &Retry, attempts: i32) -> Option<Duration> {
     let cause = ending.retry?;
     let covered = retry.causes.as_deref().unwrap_or(&CAUSES).contains(&cause);

@@ -7,7 +7,7 @@ use crate::{
     workload::names,
 };
 
-/// Reasons after which the server works no more: the session ended or is gone.
+/// Reasons after which the session has ended or does not exist.
 const OVER: [Reason; 7] = [
     Reason::ModelError,
     Reason::LengthLimit,
@@ -18,36 +18,35 @@ const OVER: [Reason; 7] = [
     Reason::SessionGone,
 ];
 
-/// Whether the server may still work for a run that ended like this: only the client in its Pod aborts the session, and
-/// that may have been killed before it could, or not have been heard.
+/// Whether the session may still be active after a run that ended like this: only the client in the Pod aborts it, and
+/// the client may have been killed or may have failed to reach the server.
 pub fn may_go_on(ending: &Ending) -> bool {
     !ending.succeeded() && goes_on_after(ending.report.as_ref())
 }
 
-/// The same for a Pod that went with its Task; `report` is what it left.
+/// The same for a Pod that was deleted with its Task; `report` is what it left.
 pub fn goes_on_after(report: Option<&RunReport>) -> bool {
-    // Without a report that is unknown. With one, there is a session if it names one.
+    // Unknown without a report. With one, there is a session if the report names it.
     report.is_none_or(|report| report.session.is_some() && !OVER.contains(&report.reason))
 }
 
 /// The run whose client opened a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
-    /// UID of its Task.
     pub uid: &'a str,
-    /// Number of the run, if it is known.
+    /// `None` if the metadata of the session do not contain it.
     pub epoch: Option<i64>,
 }
 
-/// The run that opened a session, as the session's metadata say. A client that is not ours leaves none.
+/// The run that opened a session, by the session's metadata; `None` for a client that is not ours.
 pub fn opened_by(session: &Session) -> Option<Opened<'_>> {
     let task = session.metadata.get("task")?;
     let epoch = task["epoch"].as_str().and_then(|epoch| epoch.parse().ok());
     Some(Opened { uid: task["uid"].as_str()?, epoch })
 }
 
-/// Whether a session belongs to run `epoch` of a Task. The session of another client is known by its title, which all
-/// runs of a Task share: it counts only while no other of them runs.
+/// Whether a session belongs to run `epoch` of a Task. The session of another client is recognised by its title, which
+/// all runs of a Task share: it counts only while no other run is active.
 pub fn is_of(session: &Session, task: &TaskKey, epoch: i64, runs_again: bool) -> bool {
     if let Some(opened) = opened_by(session) {
         return opened.uid == task.uid && opened.epoch.is_none_or(|of| of == epoch);

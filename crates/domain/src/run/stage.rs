@@ -3,30 +3,17 @@
 use api::{Task, TaskPhase, names::annotations};
 use jiff::Timestamp;
 
-/// The stage of a Task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for this run.
-    Waiting {
-        /// Number of the run.
-        epoch: i64,
-    },
+    /// The Task waits for this run.
+    Waiting { epoch: i64 },
     /// This run was admitted.
-    Running {
-        /// Number of the run.
-        epoch: i64,
-        /// When.
-        admitted_at: Option<Timestamp>,
-    },
+    Running { epoch: i64, admitted_at: Option<Timestamp> },
     /// This run ended.
-    Finished {
-        /// Number of the run.
-        epoch: i64,
-    },
+    Finished { epoch: i64 },
 }
 
 impl Stage {
-    /// The stage of `task`, by its status.
     pub fn of(task: &Task) -> Self {
         let status = task.status.as_ref();
         let epoch = status.and_then(|status| status.run_epoch).unwrap_or(0);
@@ -41,13 +28,13 @@ impl Stage {
     }
 }
 
-/// Whether its user asked to stop a Task.
+/// Whether a user requested to stop the Task.
 pub fn stop_requested(task: &Task) -> bool {
     let annotations = task.metadata.annotations.as_ref();
     annotations.and_then(|a| a.get(annotations::STOP)).is_some_and(|value| value == "true")
 }
 
-/// When a Task that is to be tried again joins its queue, if that time has not come.
+/// When a Task that is retried joins its queue; `None` if it may join now.
 pub fn joins_later(task: &Task, now: Timestamp) -> Option<Timestamp> {
     let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
     timings.and_then(|timings| timings.queued_at.as_ref()).map(|time| time.0).filter(|at| *at > now)

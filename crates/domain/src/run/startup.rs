@@ -11,8 +11,8 @@ use crate::{
     run::progress::{Progress, condition, preparing, status, task_container},
 };
 
-/// A registry may be unavailable for a moment. The kubelet retries after 10, 20 and 40 seconds; an image that fails
-/// longer than this is wrong.
+/// How long a failing image pull is tolerated, because a registry may be unavailable for a moment. The kubelet retries
+/// after 10, 20 and 40 seconds.
 const IMAGE_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// State of a run before its start.
@@ -66,7 +66,7 @@ pub fn startup(pod: Option<&Pod>, admitted_at: Timestamp, limit: Duration, now: 
     }
 }
 
-/// The known cause, else that the timeout passed.
+/// The known cause of the delay, else the timeout.
 fn too_late(trouble: Option<Trouble>, pod: Option<&Pod>, limit: Duration) -> Trouble {
     let limit = spoken(limit);
     if let Some(Trouble { reason, message }) = trouble {
@@ -85,7 +85,6 @@ fn too_late(trouble: Option<Trouble>, pod: Option<&Pod>, limit: Duration) -> Tro
     }
 }
 
-/// The cause of a delay.
 struct Delay {
     trouble: Trouble,
     recovers: Recovers,
@@ -179,7 +178,7 @@ mod tests {
         startup(Some(&pod), at(ADMITTED), Duration::from_mins(5), at(ADMITTED + after))
     }
 
-    /// Looks at a Pod `after` seconds; expects what is said, and whether that is the end.
+    /// Checks a Pod after `after` seconds, and whether the result is final.
     #[track_caller]
     fn check(status: &Value, after: i64, fatal: bool, reason: Option<&'static str>, message: &str) {
         let (found, trouble) = match look(status, after) {

@@ -10,18 +10,17 @@ use k8s_openapi::api::core::v1::Pod;
 pub enum RunsOn {
     /// The server of the Agent of this name.
     Agent(String),
-    /// A Pod made from the AgentTemplate of this name.
+    /// A Pod built from the AgentTemplate of this name.
     Template(String),
 }
 
 impl RunsOn {
-    /// What a Task with this spec runs on. An Agent wins over a template.
+    /// The target of a Task with this spec. An Agent wins over a template.
     pub fn of(spec: &TaskSpec) -> Option<Self> {
         let agent = spec.agent_ref.as_ref().map(|agent| Self::Agent(agent.name.clone()));
         agent.or_else(|| spec.template_ref.as_ref().map(|template| Self::Template(template.name.clone())))
     }
 
-    /// The kind of the object.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "Agent",
@@ -29,7 +28,6 @@ impl RunsOn {
         }
     }
 
-    /// The name of the object.
     pub fn name(&self) -> &str {
         let (Self::Agent(name) | Self::Template(name)) = self;
         name
@@ -65,39 +63,34 @@ impl FromStr for RunsOn {
 pub struct Target {
     /// Namespace of the object and of its Tasks.
     pub namespace: String,
-    /// The object.
     pub runs_on: RunsOn,
 }
 
 impl Target {
-    /// An Agent.
     pub fn agent(Key { namespace, name }: Key) -> Self {
         Self { namespace, runs_on: RunsOn::Agent(name) }
     }
 
-    /// An AgentTemplate.
     pub fn template(Key { namespace, name }: Key) -> Self {
         Self { namespace, runs_on: RunsOn::Template(name) }
     }
 
-    /// What a Task waits for or runs on.
     pub fn of(task: &Task) -> Option<Self> {
         let namespace = task.metadata.namespace.clone().unwrap_or_default();
         Some(Self { namespace, runs_on: RunsOn::of(&task.spec)? })
     }
 
-    /// What a Pod of a Task runs on, by its annotation.
+    /// The target of a Task's Pod, by its annotation.
     pub fn of_pod(pod: &Pod) -> Option<Self> {
         let runs_on = pod.metadata.annotations.as_ref()?.get(annotations::RUNS_ON)?.parse().ok()?;
         Some(Self { namespace: pod.metadata.namespace.clone().unwrap_or_default(), runs_on })
     }
 
-    /// Namespace and name of the object.
     pub fn key(&self) -> Key {
         Key::new(&self.namespace, self.runs_on.name())
     }
 
-    /// Namespace and name of the Agent, if the target is one.
+    /// `None` if the target is a template.
     pub fn agent_key(&self) -> Option<Key> {
         matches!(self.runs_on, RunsOn::Agent(_)).then(|| self.key())
     }

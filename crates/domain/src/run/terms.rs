@@ -19,23 +19,23 @@ use api::{
 use super::{approval::may_ask, resolve::span, resolved::ResolvedTask};
 use crate::{platform::Platform, workload::pod::attaches};
 
-/// The longest duration that is recorded, 31 years: the schema admits nine digits, and durations are written in seconds.
+/// The longest duration that is recorded, 31 years: the schema admits nine digits, and durations are written in
+/// seconds.
 const LONGEST: Duration = Duration::from_secs(999_999_999);
 
 /// The settings that hold for a run from its claim to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTerms {
-    /// The run is stopped after this time, counted from the start of the task container.
+    /// The run is stopped after this time, counted from the start of the task container; `None` is no limit.
     pub timeout: Option<Duration>,
-    /// From admission to the start of the task container.
+    /// Limit from admission to the start of the task container.
     pub startup_timeout: Duration,
-    /// Whether the run is tried again when it fails.
     pub retry: Retry,
     /// The run's own claim is kept if the run fails.
     pub retain_workspace: bool,
-    /// The agent may ask a person, so its server is watched for requests.
+    /// The agent may ask a person, so the controller polls its server for requests.
     pub asks_approval: bool,
-    /// The task container is one of ours and always leaves a report. A user's own attach image need not.
+    /// The task container always leaves a report, because it is ours. A user's own attach image need not.
     pub report_required: bool,
 }
 
@@ -176,7 +176,7 @@ mod tests {
             report_required: true,
         };
         expected(&mut terms);
-        // Neither the Agent nor the template is an argument: after the claim only the configuration can be another one.
+        // Neither the Agent nor the template is an argument: after the claim only the configuration can differ.
         let edited = Platform {
             startup_timeout: Duration::from_secs(1),
             attach_image: "another:1".into(),

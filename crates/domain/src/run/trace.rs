@@ -1,8 +1,7 @@
 //! A run as an OpenTelemetry trace: spans for the queue, the preparation and the work.
 //!
-//! Everything is in the final status already, so a trace is made at the end and nothing has to be carried along: a
-//! controller that dies in between loses no span. Ids are derived from the Task and the run, so that the same run always
-//! is the same trace.
+//! The final status contains everything, so a trace is created at the end and a controller that dies in between loses
+//! no span. Ids are derived from the Task and the epoch, so that a run always has the same trace.
 
 use api::{Task, TaskPhase, TaskStatus};
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workload::contexts::hex;
 
-/// The spans of a run that ended with `status`, as OTLP in JSON has them. Nothing, if it never ran.
+/// The spans of a run that ended with `status`, in the JSON format of OTLP. Empty if it never ran.
 pub fn spans(task: &Task, status: &TaskStatus) -> Vec<Value> {
     let (Some(timings), Some(epoch), Some(ended)) =
         (&status.timings, status.run_epoch, moment(status.completion_time.as_ref()))
@@ -24,7 +23,7 @@ pub fn spans(task: &Task, status: &TaskStatus) -> Vec<Value> {
         return Vec::new();
     };
     let Some(admitted) = moment(timings.admitted_at.as_ref()) else { return Vec::new() };
-    // A run that was put back into the queue waited from then on, any other one since its Task exists.
+    // A requeued run waited from its requeue on, any other run from the creation of its Task.
     let queued = moment(timings.queued_at.as_ref())
         .or(moment(metadata.creation_timestamp.as_ref()))
         .unwrap_or(admitted)
@@ -63,7 +62,7 @@ pub fn spans(task: &Task, status: &TaskStatus) -> Vec<Value> {
             "name": stage,
             "kind": 1,
             "startTimeUnixNano": nanoseconds(from),
-            // Clocks of two machines may disagree; a span never ends before it starts.
+            // Clocks of two machines may differ; a span never ends before it starts.
             "endTimeUnixNano": nanoseconds(until.max(from)),
         }));
     }
@@ -83,12 +82,12 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    /// 16 bytes.
+    /// 16 bytes in hexadecimal.
     fn trace_id(&self) -> String {
         hex(&Sha256::digest(format!("{}/{}", self.uid, self.epoch)), 32)
     }
 
-    /// 8 bytes.
+    /// 8 bytes in hexadecimal.
     fn id(&self, span: &str) -> String {
         hex(&Sha256::digest(format!("{}/{}/{span}", self.uid, self.epoch)), 16)
     }
@@ -112,7 +111,7 @@ fn attributes(task: &Task, status: &TaskStatus, epoch: i64) -> Vec<Value> {
     texts.chain([run]).collect()
 }
 
-/// 1 is good, 2 an error.
+/// Status code 1 is OK, 2 an error.
 fn outcome(status: &TaskStatus) -> Value {
     match status.phase {
         Some(TaskPhase::Failed) => json!({ "code": 2, "message": status.reason }),

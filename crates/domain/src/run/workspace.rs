@@ -1,11 +1,11 @@
-//! The PersistentVolumeClaim of a single run: what becomes of it when the run is over.
+//! The PersistentVolumeClaim of a single run: whether it is deleted or kept after the run.
 
 use k8s_openapi::api::core::v1::Pod;
 
 /// Name of the volume with the files of a run.
 pub const VOLUME: &str = "workspace";
 
-/// What becomes of the claim of a run.
+/// What to do with the claim after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// The run has no claim of its own.
@@ -16,8 +16,8 @@ pub enum Afterwards {
     Keep(String),
 }
 
-/// What becomes of the claim that Kubernetes created for a Pod, and would delete with it. `retain` is the term of the run
-/// for the case that it failed.
+/// What to do with the claim that Kubernetes created for a Pod, and would delete with it. `retain` is the run's term
+/// for a failed run.
 pub fn afterwards(pod: &Pod, retain: bool, failed: bool) -> Afterwards {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let is_own = volumes.into_iter().any(|volume| volume.name == VOLUME && volume.ephemeral.is_some());

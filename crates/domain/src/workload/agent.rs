@@ -1,6 +1,6 @@
-//! What an Agent is made of: a Deployment with an OpenCode server, a Service in front of it, its claims and contexts.
+//! The objects of an Agent: a Deployment with an OpenCode server, its Service, claims and contexts.
 //!
-//! Deterministic to the byte: a difference would restart the server and end every session on it.
+//! Deterministic to the byte: any difference restarts the server and ends every session on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,63 +44,52 @@ use crate::{
     },
 };
 
-/// Memory that `opencode serve` needs: it is killed at 512Mi with five prompts and works at 768Mi.
+/// Memory request of `opencode serve`: it is killed at 512Mi with five prompts and works at 768Mi.
 const SERVE_MEMORY: &str = "768Mi";
 
-/// Which Agent.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentIdentity<'a> {
-    /// Its namespace.
     pub namespace: &'a str,
-    /// Its name.
     pub name: &'a str,
-    /// Its UID.
     pub uid: &'a str,
 }
 
-/// What an Agent's objects are built from.
+/// Input of [`agent_objects`].
 #[derive(Clone, Copy, Debug)]
 pub struct AgentWorkloadInput<'a> {
-    /// Which Agent.
     pub agent: AgentIdentity<'a>,
-    /// Its settings.
     pub resolved: &'a ResolvedAgent,
-    /// The platform.
     pub platform: &'a Platform,
-    /// Its contexts.
     pub contexts: &'a ContextPlan,
     /// OpenCode's configuration.
     pub config: &'a CompiledConfig,
-    /// Port of its server.
     pub port: i32,
     /// Whether it is scaled to zero.
     pub suspended: bool,
-    /// What outlives its Pods.
+    /// Claims that outlive its Pods.
     pub persistence: Option<&'a Persistence>,
-    /// Where the password of its server is; `None` if it has none.
+    /// Secret key with the password of its server; `None` if it has none.
     pub password: Option<&'a SecretKeyRef>,
-    /// Commits that were rolled out, by the name of the repository in the plan.
+    /// Commits to roll out, by the name of the repository in the plan.
     pub git_hashes: &'a BTreeMap<String, String>,
-    /// A digest of the Secret values that the configuration refers to, so that a new key rolls out.
+    /// Digest of the Secret values that the configuration refers to, so that a new value rolls out.
     pub secrets_digest: Option<&'a str>,
-    /// The certificates of a `caBundle` in a ConfigMap, so that new ones roll out. A Secret is among the Secrets.
+    /// Certificates of a `caBundle` in a ConfigMap, so that new ones roll out. A Secret is part of `secrets_digest`.
     pub authorities: Option<&'a str>,
 }
 
-/// What an Agent is made of, in the order in which it is applied.
+/// The objects of an Agent, in the order in which they are applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentObjects {
-    /// Its contexts.
+    /// Context files.
     pub config_maps: Vec<ConfigMap>,
-    /// Its claims; created once, they only grow.
+    /// Created once; they only grow.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Its server.
     pub deployment: Deployment,
-    /// The way to its server.
     pub service: Service,
 }
 
-/// Address of an Agent's server. On one machine it is known once the Service has an address.
+/// Address of an Agent's server. With local addressing it is known once the Service has an address.
 pub fn agent_url(
     platform: &Platform,
     namespace: &str,
@@ -117,7 +106,7 @@ pub fn agent_url(
     }
 }
 
-/// Where the password of an Agent's server is; `None` if it has none.
+/// Secret key with the password of an Agent's server; `None` if it has none.
 pub fn password_ref(agent: &str, server: Option<&ServerAuth>) -> Option<SecretKeyRef> {
     let server = server.cloned().unwrap_or_default();
     match server.auth {
@@ -130,7 +119,7 @@ pub fn password_ref(agent: &str, server: Option<&ServerAuth>) -> Option<SecretKe
     }
 }
 
-/// Builds everything.
+/// Builds the objects of an Agent.
 pub fn agent_objects(input: &AgentWorkloadInput<'_>) -> Result<AgentObjects, BuildError> {
     let AgentIdentity { namespace, name, uid } = input.agent;
     let owner = Owner { kind: "Agent", namespace, name, uid };
@@ -183,7 +172,7 @@ struct Port {
     protocol: &'static str,
 }
 
-/// The same for the container and the Service.
+/// Ports of the container and the Service.
 fn ports(input: &AgentWorkloadInput<'_>) -> Result<Vec<Port>, BuildError> {
     let mut ports = vec![Port { name: "http".to_owned(), number: input.port, target: input.port, protocol: "TCP" }];
     for extra in &input.resolved.extra_ports {
@@ -286,7 +275,7 @@ fn deployment(
     })
 }
 
-/// As PID 1 OpenCode ignores SIGTERM and takes the whole grace period to end; the shim forwards it.
+/// As PID 1, OpenCode ignores SIGTERM and is killed after the grace period; the shim forwards the signal.
 fn serve_command(input: &AgentWorkloadInput<'_>) -> Vec<String> {
     let port = input.port.to_string();
     let address = match input.platform.addressing {
@@ -311,8 +300,8 @@ fn server_env(input: &AgentWorkloadInput<'_>) -> Vec<EnvVar> {
     env
 }
 
-/// Our own binary asks the server with its password. A probe of the kubelet would need the password in the Pod's spec.
-/// The limits are wide: under load a start takes a minute.
+/// Our own binary sends the request with the password. A probe of the kubelet would need the password in the Pod's
+/// spec. The limits are generous: under load a start takes a minute.
 fn answers(period: i32, failures: i32) -> Probe {
     Probe {
         exec: Some(ExecAction { command: Some(vec![OUR_BINARY.to_owned(), "probe".to_owned()]) }),
@@ -323,7 +312,8 @@ fn answers(period: i32, failures: i32) -> Probe {
     }
 }
 
-/// A claim that only one Pod can hold, and a database that only one process can write, need the old Pod to end first.
+/// A claim that only one Pod can mount, and a database that only one process can write, require that the old Pod ends
+/// first.
 fn strategy(volumes: &[Volume], agent: &ResolvedAgent) -> DeploymentStrategy {
     let extra = agent.pod.extra_volumes.iter().flatten();
     if volumes.iter().chain(extra).any(|volume| volume.persistent_volume_claim.is_some()) {
@@ -359,7 +349,7 @@ fn pod_annotations(input: &AgentWorkloadInput<'_>, bench: &Workbench) -> BTreeMa
     all
 }
 
-/// The files and the ConfigMaps that are mounted as they are.
+/// Hash of the files and of the ConfigMaps that are copied as directories.
 fn context_hash(contexts: &ContextPlan, bench: &Workbench) -> String {
     let files = bench.bundle.hash();
     if contexts.directories.is_empty() {
@@ -369,7 +359,7 @@ fn context_hash(contexts: &ContextPlan, bench: &Workbench) -> String {
     hex(&Sha256::digest(std::iter::once(files.as_str()).chain(digests).collect::<Vec<_>>().join(" ")), 16)
 }
 
-/// A name as the end of an annotation's key, of which 54 characters are left after `git-hash-`.
+/// A name as the end of an annotation key, for which 54 characters are left after `git-hash-`.
 fn annotation_name(name: &str) -> String {
     let fine = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
     let ends = name.chars().next_back().is_some_and(|char| char.is_ascii_alphanumeric());
@@ -380,7 +370,7 @@ fn annotation_name(name: &str) -> String {
     format!("{plain}-{}", hex(&Sha256::digest(name), 12))
 }
 
-/// Two ports of the Service may lead to one of the container, which Kubernetes takes only once.
+/// Two ports of the Service may lead to one port of the container, which Kubernetes accepts only once.
 fn container_ports(ports: &[Port]) -> Vec<ContainerPort> {
     let mut taken = BTreeSet::new();
     let first = ports.iter().filter(|port| taken.insert((port.target, port.protocol)));

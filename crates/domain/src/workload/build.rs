@@ -1,4 +1,4 @@
-//! Common parts of the objects that we build: owner, labels, and the errors of what cannot be built.
+//! Common parts of the built objects: owner, labels and errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,67 +22,46 @@ use crate::{
     },
 };
 
-/// Why an object cannot be built. Each says what to change.
+/// Why an object cannot be built. Each message says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The contexts do not fit.
+    /// The contexts cannot be delivered.
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// Two things at one path.
+    /// Two mounts have the same path.
     #[error("{first} and {second} are both mounted at {path}; give one of them another path")]
-    SamePath {
-        /// The first.
-        first: String,
-        /// The second.
-        second: String,
-        /// The path.
-        path: String,
-    },
-    /// A volume of the user has a name of ours.
+    SamePath { first: String, second: String, path: String },
+    /// A volume of the user has a reserved name.
     #[error("podSpec.extraVolumes has a volume {0:?}, and so do we; give it another name")]
     VolumeName(String),
-    /// A side service has a name of ours, or of another.
+    /// A side service has a reserved or repeated name.
     #[error("services has a container {0:?}, and there is another of that name in the Pod; give it another name")]
     ServiceName(String),
-    /// A port has a name of ours, or of another.
+    /// A port has a reserved or repeated name.
     #[error("extraPorts has a port {0:?}, and there is another of that name; give it another name")]
     PortName(String),
-    /// Two ports have one number.
+    /// Two ports have the same number.
     #[error(
         "extraPorts has a port {name:?} with the number {number}, and so has port {other:?}; give it another number"
     )]
-    PortNumber {
-        /// The port.
-        name: String,
-        /// Its number.
-        number: i32,
-        /// The other one.
-        other: String,
-    },
-    /// A field of a Task that only a Pod of its own could have.
+    PortNumber { name: String, number: i32, other: String },
+    /// A field of a Task that has no effect on an Agent's server.
     #[error(
         "spec.{field} has no effect on Agent '{agent}', whose server works for all its Tasks; {advice}, or use templateRef"
     )]
-    OfTheAgent {
-        /// The field.
-        field: &'static str,
-        /// The Agent.
-        agent: String,
-        /// What to do instead.
-        advice: &'static str,
-    },
-    /// A person should be asked, and there is no server on which they could answer.
+    OfTheAgent { field: &'static str, agent: String, advice: &'static str },
+    /// Approvals are requested, but there is no server on which a person could answer.
     #[error(
         "approval.mode is {0:?}, but only the server of an Agent can wait for a person's answer; use agentRef, or set approval.mode to Never"
     )]
     NoApprover(ApprovalMode),
-    /// A shared workspace without a claim.
+    /// A shared workspace has no claim.
     #[error("workspace.accessMode is ReadWriteMany, which shares a claim; name an existing one in workspace.claimName")]
     NoSharedClaim,
 }
 
 impl BuildError {
-    /// The reason in the condition.
+    /// Reason of the condition.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Context(error) => error.reason(),
@@ -92,7 +71,7 @@ impl BuildError {
     }
 }
 
-/// Who owns what we build.
+/// The owner of the built objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
     pub kind: &'a str,
@@ -102,7 +81,7 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Metadata of an object that goes when its owner goes.
+    /// Metadata of an object that Kubernetes deletes with its owner.
     pub(crate) fn metadata(&self, name: String, labels: BTreeMap<String, String>) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
@@ -131,8 +110,8 @@ impl Owner<'_> {
     }
 }
 
-/// Our labels and the user's. Selectors, watches and the clean-up rely on ours, so no user sets those, and no user
-/// adds one in our domain: a Task Pod with an Agent's label would receive that Agent's traffic.
+/// Our labels and the user's. Selectors, watches and the cleanup rely on ours, so users cannot set those or add others
+/// in our domain: a Task Pod with an Agent's label would receive that Agent's traffic.
 pub(crate) fn with_user_labels(mut ours: BTreeMap<String, String>, pod: &PodSettings) -> BTreeMap<String, String> {
     let domain = format!("{GROUP}/");
     for (key, value) in pod.labels.iter().flatten() {
@@ -148,12 +127,12 @@ pub(crate) fn labels_of<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<St
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// The label that every object of ours has.
+/// The label of all our objects.
 pub(crate) fn app() -> (&'static str, &'static str) {
     (labels::APP, labels::APP_VALUE)
 }
 
-/// Refuses two mounts at one path, and names both.
+/// Refuses two mounts at one path. The error names both.
 pub(crate) fn distinct(mounted: Vec<Mounted>) -> Result<Vec<VolumeMount>, BuildError> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut mounts = Vec::new();
@@ -191,7 +170,8 @@ pub(crate) fn pod_spec(
         volumes: Some(volumes),
         service_account_name: Some(agent.service_account_name.clone()),
         automount_service_account_token: Some(agent.pod.automount_service_account_token.unwrap_or(false)),
-        // Variables for every Service of the namespace are noise for an agent and can break a start by their number.
+        // Variables for every Service of the namespace are of no use to an agent, and too many of them can prevent a
+        // start.
         enable_service_links: Some(false),
         image_pull_secrets: Some(secrets.collect()).filter(|secrets: &Vec<_>| !secrets.is_empty()),
         security_context: security::pod(&agent.pod),
@@ -204,5 +184,5 @@ pub(crate) fn pod_spec(
     })
 }
 
-/// From SIGTERM to SIGKILL. The shim takes 25 of them and needs the rest to write the outcome.
+/// Seconds from SIGTERM to SIGKILL. The shim uses 25 of them and needs the rest to write the report.
 const GRACE_SECONDS: i64 = 30;

@@ -1,4 +1,4 @@
-//! The containers that prepare a Pod and accompany the agent, each with one job.
+//! The containers that prepare a Pod and run next to the agent, each with one job.
 
 use api::{
     context::{GitSync, GitSyncPolicy},
@@ -30,7 +30,7 @@ use crate::{
 /// Default of `sync.interval`.
 const SYNC_INTERVAL_SECONDS: u64 = 300;
 
-/// What all containers of a Pod share.
+/// Settings that all containers of a Pod share.
 pub(crate) struct Shared<'a> {
     pub platform: &'a Platform,
     pub agent: &'a ResolvedAgent,
@@ -47,7 +47,7 @@ impl Shared<'_> {
         self.agent.pod.system_containers.as_ref().and_then(choose)
     }
 
-    /// A container of ours, with what every container gets.
+    /// Adds the common settings to a container.
     fn finish(&self, mut container: Container, extras: Option<&ContainerExtras>) -> Container {
         let mut env = container.env.take().unwrap_or_default();
         let mut mounts = container.volume_mounts.take().unwrap_or_default();
@@ -63,7 +63,7 @@ impl Shared<'_> {
         container.env = Some(environment::settle(env));
         container.volume_mounts = Some(mounts).filter(|mounts| !mounts.is_empty());
         container.security_context = Some(security::container());
-        // A container that fails without leaving a sentence, such as a user's own agentImage, at least leaves its log.
+        // A container that fails without a message, such as a user's own agentImage, at least leaves its log.
         container.termination_message_policy = Some("FallbackToLogsOnError".to_owned());
         container
     }
@@ -93,7 +93,7 @@ impl Shared<'_> {
         self.finish(container, self.extras(|all| all.open_code_init.as_ref()))
     }
 
-    /// Puts context files in place; in a Pod where OpenCode runs, our own binary too.
+    /// Copies context files; in a Pod where OpenCode runs, our own binary too.
     pub(crate) fn context_init(&self, plan: &ContextPlan, bundle: &Bundle, with_tools: bool) -> Container {
         let mut env = vec![
             var(variables::WORKSPACE_DIR, &plan.workspace_dir),
@@ -122,14 +122,13 @@ impl Shared<'_> {
         self.finish(container, self.extras(|all| all.context_init.as_ref()))
     }
 
-    /// Checks a repository out.
     pub(crate) fn git_init(&self, index: usize, mount: &GitMount) -> Container {
         let (env, mounts) = self.git_parts(index, mount);
         let container = self.helper(&format!("git-init-{index}"), "git-init", env, mounts);
         self.finish(container, self.extras(|all| all.git_init.as_ref()))
     }
 
-    /// Follows a repository while the agent runs.
+    /// Updates a repository while the agent runs.
     pub(crate) fn git_sync(&self, index: usize, mount: &GitMount, sync: &GitSync) -> Container {
         let (mut env, mounts) = self.git_parts(index, mount);
         let interval = sync.interval.map(|interval| interval.to_std().as_secs()).filter(|seconds| *seconds > 0);
@@ -162,7 +161,7 @@ impl Shared<'_> {
             env.extend(keys.map(|(name, key)| environment::optional_secret(name, secret, key)));
         }
         let mut mounts = vec![volumes::mount(&git_volume(index), paths::GIT)];
-        // Kubernetes mounts an empty directory for a part that is not there, so git-init has to look.
+        // Kubernetes mounts an empty directory for a missing part, so git-init has to check it.
         let parts: Vec<&String> = match &mount.target {
             GitTarget::Merge { directory, sub_path } => {
                 env.push(var(variables::GIT_WORKSPACE_DIR, directory));
@@ -182,7 +181,6 @@ impl Shared<'_> {
         (env, mounts)
     }
 
-    /// Fetches a document.
     pub(crate) fn url_init(&self, index: usize, url: &UrlFetch) -> Container {
         let mut env = vec![
             var(variables::URL_SOURCE, &url.source),
@@ -205,7 +203,7 @@ impl Shared<'_> {
             env.push(var(variables::URL_OPTIONAL, "true"));
         }
         if self.platform.addressing == Addressing::Local {
-            // On one machine every server, ours too, is on a loopback address.
+            // With local addressing every server, ours too, has a loopback address.
             env.push(var(variables::URL_ALLOW_LOOPBACK, "true"));
         }
         if let Some(secret) = &url.secret {
@@ -222,7 +220,6 @@ impl Shared<'_> {
         self.finish(container, self.extras(|all| all.url_init.as_ref()))
     }
 
-    /// Installs plugins.
     pub(crate) fn plugin_init(&self, packages: &[String]) -> Container {
         let env = vec![
             var(variables::PLUGIN_PACKAGES, json!(packages).to_string()),
@@ -234,7 +231,7 @@ impl Shared<'_> {
     }
 }
 
-/// A container beside the task. As a restartable init container it is ready before the task starts, and Kubernetes
+/// A container next to the task. As a restartable init container it is ready before the task starts, and Kubernetes
 /// stops it when the task ends.
 pub(crate) fn side_service(service: &SideService) -> Container {
     let ports: Vec<ContainerPort> = service
@@ -263,7 +260,7 @@ pub(crate) fn side_service(service: &SideService) -> Container {
     }
 }
 
-/// A probe that is content with a connection.
+/// A probe that succeeds with a TCP connection.
 pub(crate) fn tcp_probe(port: i32, period: i32, failures: i32) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(port), host: None }),
@@ -284,7 +281,7 @@ pub(crate) fn hot_reload(mount: &GitMount) -> Option<&GitSync> {
     mount.sync.as_ref().filter(|sync| sync.enabled && sync.policy == GitSyncPolicy::HotReload)
 }
 
-/// As Kubernetes writes a protocol.
+/// A protocol in Kubernetes' spelling.
 pub(crate) fn protocol(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Tcp => "TCP",
@@ -292,7 +289,7 @@ pub(crate) fn protocol(protocol: Protocol) -> &'static str {
     }
 }
 
-/// A tag that moves is pulled before every start, a fixed one once.
+/// A moving tag is pulled before every start, a fixed one once.
 pub(crate) fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     let moves = !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");

@@ -1,7 +1,7 @@
 //! Environment variables of the containers that we build.
 //!
-//! Kubernetes replaces `$(NAME)` and `$$` in values. Text of users must arrive as they wrote it, so `var` protects
-//! it; only `expanded` lets references through.
+//! Kubernetes replaces `$(NAME)` and `$$` in values. Values of users must arrive unchanged, so `var` escapes them; only
+//! `expanded` allows references.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ pub(crate) fn field(name: &str, path: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: None, value_from }
 }
 
-/// Keeps the last of each name. Server-side apply refuses a list with a name twice.
+/// Keeps the last variable of each name. Server-side apply refuses duplicates.
 pub(crate) fn settle(env: Vec<EnvVar>) -> Vec<EnvVar> {
     let mut seen = BTreeSet::new();
     let mut kept: Vec<EnvVar> = env.into_iter().rev().filter(|var| seen.insert(var.name.clone())).collect();
@@ -59,13 +59,13 @@ pub(crate) fn home() -> Vec<EnvVar> {
     vec![var(variables::HOME, paths::HOME), var(variables::SHELL, paths::SHELL)]
 }
 
-/// Trust in the certificates of a `caBundle` for our own helpers.
+/// Certificates of a `caBundle` for our own helpers.
 pub(crate) fn authorities() -> Vec<EnvVar> {
     vec![var(variables::CUSTOM_CA_CERT_PATH, paths::CA_FILE)]
 }
 
-/// Trust in the certificates of a `caBundle` for what runs in the agent's container. NODE_EXTRA_CA_CERTS adds to what
-/// OpenCode trusts; the others replace what their program trusts and so get the combined file.
+/// Certificates of a `caBundle` for programs in the agent's container. NODE_EXTRA_CA_CERTS adds to the built-in
+/// certificates of OpenCode; the other variables replace those of their program, so they name the combined file.
 pub(crate) fn agent_authorities() -> Vec<EnvVar> {
     let replacing = [
         variables::SSL_CERT_FILE,
@@ -80,7 +80,7 @@ pub(crate) fn agent_authorities() -> Vec<EnvVar> {
     env
 }
 
-/// The proxy, in upper and lower case, because programs disagree. Traffic inside the cluster bypasses it.
+/// Proxy variables in upper and lower case, because programs disagree. Traffic inside the cluster bypasses the proxy.
 pub(crate) fn proxy(proxy: Option<&Proxy>, platform: &Platform, also_direct: Option<&str>) -> Vec<EnvVar> {
     let Some(proxy) = proxy else { return Vec::new() };
     let mut env = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn proxy(proxy: Option<&Proxy>, platform: &Platform, also_direct: Opt
     env
 }
 
-/// Hosts that are reached without the proxy, separated by commas: those of its user, and what is inside the cluster.
+/// Hosts that are reached without the proxy, separated by commas: those of the user, and those inside the cluster.
 pub fn direct_hosts(proxy: &Proxy, platform: &Platform, also_direct: Option<&str>) -> String {
     let mut direct: Vec<String> = proxy
         .no_proxy
@@ -127,7 +127,7 @@ pub(crate) struct Traced<'a> {
     pub namespace: &'a str,
     pub task: Option<&'a str>,
     pub agent: Option<&'a str>,
-    /// Name of the Pod; asked from Kubernetes if it is not known yet.
+    /// `None` if Kubernetes generates the name; then the downward API provides it.
     pub pod: Option<&'a str>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn telemetry(settings: Option<&OpenTelemetry>, traced: &Traced<'_>) -
     env
 }
 
-/// Percent-encodes what would end a value in `OTEL_RESOURCE_ATTRIBUTES`, and what Kubernetes would replace.
+/// Percent-encodes characters that would end a value in `OTEL_RESOURCE_ATTRIBUTES`, or that Kubernetes would replace.
 fn attribute_value(value: &str) -> String {
     let encode = |byte: u8| !(b'!'..=b'~').contains(&byte) || matches!(byte, b',' | b';' | b'"' | b'\\' | b'%' | b'$');
     let parts =
@@ -188,7 +188,7 @@ fn attribute_value(value: &str) -> String {
     parts.collect()
 }
 
-/// A name as part of a variable's name: `x-api-key` is `X_API_KEY`.
+/// A name as part of a variable name: `x-api-key` becomes `X_API_KEY`.
 pub(crate) fn variable_name(name: &str) -> String {
     name.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' }).collect()
 }

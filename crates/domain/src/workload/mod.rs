@@ -1,4 +1,4 @@
-//! The Kubernetes objects that we build: the Pod of a run, the Deployment of an Agent, and what both are made of.
+//! Builders of Kubernetes objects: the Pod of a run, the Deployment of an Agent, and their common parts.
 //!
 //! Builders are deterministic (I6) and see resolved settings only, never a raw spec.
 

@@ -48,7 +48,7 @@ pub fn agent_password(agent: &str) -> String {
 }
 
 /// The label of a Task that names its target, and its value. The creator of a Task sets this label, or the API server
-/// does (`deploy/admission`); one that comes without gets it from the controller, which costs a write.
+/// does (`deploy/admission`); otherwise the controller adds it, which costs a write.
 pub fn runs_on(task: &TaskSpec) -> Option<(&'static str, &str)> {
     match (&task.agent_ref, &task.template_ref) {
         (Some(agent), _) => Some((labels::AGENT, &agent.name)),

@@ -1,7 +1,8 @@
 //! The Pod of one run of a Task.
 //!
-//! Two kinds. A Task on an Agent's server needs only a small client that hands over the prompt and watches: see
-//! [`attach_pod`]. A Task on a template, or with a command of its own, works in its own Pod: see [`own_pod`].
+//! There are two kinds. A Task on an Agent's server needs only a small client that sends the prompt and follows the
+//! session: see [`attach_pod`]. A Task on a template, or with a command of its own, works in its own Pod: see
+//! [`own_pod`].
 
 use api::{
     TaskSpec,
@@ -35,56 +36,48 @@ use crate::{
     },
 };
 
-/// Memory that `opencode run` needs: it is killed at 512Mi and works at 640Mi.
+/// Memory request of `opencode run`: it is killed at 512Mi and works at 640Mi.
 const RUN_MEMORY: &str = "640Mi";
-/// Memory that nothing may exceed unless its user says so.
+/// Default memory limit.
 const MOST_MEMORY: &str = "4Gi";
-/// Memory of the attach client; a user's own attach image with the real OpenCode takes more, hence the limit.
+/// Memory request and limit of the attach client; a user's own attach image with the real OpenCode needs more, hence
+/// the limit.
 const ATTACH_MEMORY: (&str, &str) = ("64Mi", "512Mi");
 
-/// Which run of which Task.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskIdentity<'a> {
-    /// Its namespace.
     pub namespace: &'a str,
-    /// Its name.
     pub name: &'a str,
-    /// Its UID: a Task of the same name that was created later is another Task.
+    /// A Task of the same name that is created later has another UID.
     pub uid: &'a str,
-    /// Which run of it.
     pub epoch: i64,
 }
 
-/// What a Pod is built from.
+/// Input of the builders.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskPodInput<'a> {
-    /// Which run.
     pub task: TaskIdentity<'a>,
-    /// Its settings.
     pub resolved: &'a ResolvedTask,
-    /// The platform.
     pub platform: &'a Platform,
-    /// Its contexts.
     pub contexts: &'a ContextPlan,
-    /// The most that it may use.
+    /// Tokens and cost that the run may use.
     pub allowance: Allowance,
 }
 
-/// What a run needs, in the order in which it is created.
+/// The objects of a run, in the order in which they are created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskObjects {
-    /// Its contexts.
+    /// Context files.
     pub config_maps: Vec<ConfigMap>,
-    /// Its Pod.
     pub pod: Pod,
 }
 
-/// Whether the Task runs on an Agent's server through the attach client. A command of its own means a Pod of its own.
+/// Whether the Task runs on an Agent's server through the attach client. A Task with a command has a Pod of its own.
 pub fn attaches(task: &ResolvedTask) -> bool {
     matches!(task.target, ResolvedTarget::Agent { .. }) && task.agent.command.is_none()
 }
 
-/// Refuses what a Task asks for and would not get where it runs.
+/// Refuses settings of a Task that have no effect where it runs.
 pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError> {
     let agent = &resolved.agent;
     match &resolved.target {
@@ -106,7 +99,7 @@ pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError>
     }
 }
 
-/// The Pod of a Task that works in it.
+/// The Pod of a Task that works in the Pod itself.
 pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<TaskObjects, BuildError> {
     let TaskPodInput { task, resolved, platform, contexts: plan, allowance: _ } = *input;
     let agent = &resolved.agent;
@@ -164,12 +157,12 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     Ok(objects(input, spec, bench.bundle))
 }
 
-/// The Pod of a Task on an Agent's server. It holds a client, the prompt and the files that the client hands over; the
-/// agent's credentials, volumes, hooks and resources belong to the server and stay there.
+/// The Pod of a Task on an Agent's server. It contains a client, the prompt and the files that the client delivers; the
+/// agent's credentials, volumes, hooks and resources belong to the server.
 pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let TaskPodInput { task, resolved, contexts: plan, .. } = *input;
     let agent = &resolved.agent;
-    // The platform's own image is known to hold our client. Another one may hold the real OpenCode, which reads its prompt
+    // The platform's own image contains our client. Another image may contain the real OpenCode, which reads its prompt
     // from standard input and ignores SIGTERM as PID 1: it gets the shim.
     let shimmed = agent.attach_image != input.platform.attach_image;
     let mut given = plan.files.clone();
@@ -228,13 +221,13 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     Ok(objects(input, spec, bundle))
 }
 
-/// The volumes that these containers mount. The others of an Agent belong to its server.
+/// The volumes that these containers mount. The other volumes of an Agent belong to its server.
 fn mounted_by(containers: &[Container], volumes: &[Volume]) -> Vec<Volume> {
     let mounts = || containers.iter().flat_map(|container| container.volume_mounts.iter().flatten());
     volumes.iter().filter(|volume| mounts().any(|mount| mount.name == volume.name)).cloned().collect()
 }
 
-/// What a client reads that knows only one text: the contexts without a path, and the prompt. Answers where it is.
+/// The input of a client that reads only one text: the contexts without a path, and the prompt. Returns its path.
 fn with_contexts(plan: &ContextPlan, files: &mut Vec<FileItem>) -> Option<String> {
     let (Some(system), Some(prompt)) = (plan.system(), plan.prompt()) else { return plan.prompt_file.clone() };
     let target_path = format!("{}/{}/prompt.md", plan.workspace_dir, paths::PLATFORM_DIRECTORY);
@@ -258,7 +251,7 @@ impl AttachFiles {
     fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
         match bundle.config_maps.as_slice() {
-            // Most Tasks: a prompt and perhaps a text. No container has to run before the client.
+            // Most Tasks have a prompt and perhaps a text. No container has to run before the client.
             [(name, _)] if plan.delivery.is_none() && !with_tools => Self::direct(plan, bundle, name),
             _ => Self::prepared(input, bundle, with_tools),
         }
@@ -283,7 +276,7 @@ impl AttachFiles {
         }
     }
 
-    /// The files are put together first, by the same containers as in a Pod of its own.
+    /// Init containers prepare the files, as in a Pod of its own.
     fn prepared(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
         let workspace = volumes::mount("workspace", &plan.workspace_dir);
@@ -389,7 +382,7 @@ fn host_of(url: &str) -> Option<&str> {
     Some(host).filter(|host| !host.is_empty())
 }
 
-/// The volume of the workspace, and where it is mounted.
+/// The volume of the workspace and its mount.
 fn workspace(input: &TaskPodInput<'_>) -> Result<(Volume, VolumeMount), BuildError> {
     let path = &input.contexts.workspace_dir;
     let plain = volumes::mount("workspace", path);
@@ -432,7 +425,7 @@ pub(crate) fn memory(request: &str, limit: &str) -> ResourceRequirements {
     }
 }
 
-/// The memory of an agent whose settings say nothing.
+/// The resources of an agent, or these defaults if it sets none.
 pub(crate) fn resources(agent: &ResolvedAgent, request: &str) -> ResourceRequirements {
     agent.pod.resources.clone().unwrap_or_else(|| memory(request, MOST_MEMORY))
 }

@@ -1,4 +1,4 @@
-//! Which Secrets a Pod needs, read from the Pod itself, so that none can be forgotten, and whether they changed.
+//! The Secrets that a Pod needs, read from the Pod itself, so that none is forgotten, and whether they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,18 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workload::contexts::hex;
 
-/// A Secret that a Pod needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretNeed {
-    /// Keys that must be there. None: any will do.
+    /// Keys that must exist. Empty: any keys.
     pub keys: BTreeSet<String>,
-    /// Without it the Pod cannot start.
+    /// The Pod cannot start without it.
     pub required: bool,
-    /// A container that runs for as long as the Pod does has it in its environment or its files, so a new value needs a
-    /// new Pod. What only an init container uses counts at the next start.
+    /// A container that runs as long as the Pod has it in its environment or its files, so a new value needs a new Pod.
+    /// A Secret of an init container takes effect at the next start.
     pub lasting: bool,
 }
 
-/// What is wrong with the Secrets that a Pod needs, as a sentence. `keys` are those that a Secret has, nothing if it does
-/// not exist.
+/// A sentence about missing Secrets and keys. `keys` returns the keys of a Secret; `None` if it does not exist.
 pub fn trouble<'a>(
     needs: &BTreeMap<String, SecretNeed>,
     keys: impl Fn(&str) -> Option<&'a BTreeSet<String>>,
@@ -41,8 +39,8 @@ pub fn trouble<'a>(
     (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
-/// The Secrets that a Pod of `spec` needs, by name. Secrets for pulling images are not among them: a Pod may well start
-/// without.
+/// The Secrets that a Pod of `spec` needs, by name. Secrets for pulling images are not included: a Pod may start
+/// without them.
 pub fn needed_secrets(spec: &PodSpec) -> BTreeMap<String, SecretNeed> {
     let mut needs = BTreeMap::new();
     let volumes: BTreeMap<&str, &Volume> = spec.volumes.iter().flatten().map(|v| (v.name.as_str(), v)).collect();
@@ -56,23 +54,23 @@ pub fn needed_secrets(spec: &PodSpec) -> BTreeMap<String, SecretNeed> {
     needs
 }
 
-/// Distinguishes the values of a Secret without revealing them. Labels and annotations do not count.
+/// Identifies the values of a Secret without revealing them. Labels and annotations do not count.
 ///
-/// It goes into an annotation that more people can read than the Secret. The Secret's UID is its key: who knows it
-/// can read the Secret, and others cannot guess values by trying.
+/// The fingerprint is in an annotation that more people can read than the Secret. It is keyed with the Secret's UID: a
+/// person who knows the UID can read the Secret, and others cannot guess values.
 pub fn fingerprint(uid: &str, data: &BTreeMap<String, ByteString>) -> String {
     let mut hasher = Sha256::new();
     let parts = data.iter().flat_map(|(key, value)| [key.as_bytes(), value.0.as_slice()]);
     for part in std::iter::once(uid.as_bytes()).chain(parts) {
-        // With its length in front no two lists of parts look the same.
+        // The length prefix makes the input unambiguous.
         hasher.update(part.len().to_le_bytes());
         hasher.update(part);
     }
     hex(&hasher.finalize(), 64)
 }
 
-/// A digest that changes when a Secret changes that needs a new Pod. `state` is the fingerprint of a Secret, nothing if
-/// it does not exist.
+/// A digest that changes when a Secret changes that needs a new Pod; `None` if there is none. `state` returns the
+/// fingerprint of a Secret; `None` if it does not exist.
 pub fn digest(needs: &BTreeMap<String, SecretNeed>, state: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut hasher = Sha256::new();
     let mut any = false;
@@ -197,7 +195,7 @@ mod tests {
             "git" | "maybe" => None,
             _ => Some(&all),
         };
-        let said = "Secret 'git' does not exist; Secret 'model' has no key 'ca'; Secret 'model' has no key 'key'";
-        assert_eq!(trouble(&needs, found).as_deref(), Some(said));
+        let expected = "Secret 'git' does not exist; Secret 'model' has no key 'ca'; Secret 'model' has no key 'key'";
+        assert_eq!(trouble(&needs, found).as_deref(), Some(expected));
     }
 }

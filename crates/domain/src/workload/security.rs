@@ -1,12 +1,12 @@
-//! Restricted Pod Security: what a container may do unless its user says otherwise.
+//! Security contexts: the restricted Pod Security standard unless the user sets another.
 
 use api::workload::PodSettings;
 use k8s_openapi::api::core::v1::{Capabilities, PodSecurityContext, SeccompProfile, SecurityContext};
 
-/// The user of our images.
+/// UID in our images.
 const USER: i64 = 1000;
 
-/// Of every container that has none of its own.
+/// For containers without settings of their own.
 pub(crate) fn container() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -16,13 +16,13 @@ pub(crate) fn container() -> SecurityContext {
     }
 }
 
-/// Of the agent's container.
+/// For the agent's container.
 pub(crate) fn agent_container(pod: &PodSettings) -> SecurityContext {
     pod.security_context.clone().unwrap_or_else(container)
 }
 
-/// Of the Pod. A user who sets anything knows better than we what the image needs; `podSecurityContext: {}` is how to
-/// say "nothing", as OpenShift needs, which chooses the user itself.
+/// For the Pod. Settings of the user replace ours as a whole. `podSecurityContext: {}` sets nothing, as OpenShift
+/// requires, which chooses the UID itself.
 pub(crate) fn pod(pod: &PodSettings) -> Option<PodSecurityContext> {
     match (&pod.pod_security_context, &pod.security_context) {
         (Some(own), _) => Some(own.clone()),

@@ -1,8 +1,7 @@
-//! A digest of everything that was wanted of an object, on the object itself.
+//! A digest of the wanted state of an object, as an annotation on the object.
 //!
-//! Whether an object holds all that is wanted can be seen from it; what was wanted before and no longer is cannot. The
-//! stamp shows it: it differs as soon as anything was added, changed or removed, also for a controller that has just
-//! started.
+//! An object shows whether it contains every wanted field, but not whether it contains one that is no longer wanted.
+//! The stamp does: it changes when a field is added, changed or removed, also for a controller that has just started.
 
 use api::names::annotations;
 use serde_json::{Value, json};
@@ -10,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workload::contexts::hex;
 
-/// Puts its stamp on an object that is about to be applied. It goes to the object's own metadata: on a Pod template it
-/// would replace Pods.
+/// Adds the stamp to an object that is about to be applied. The annotation is on the object itself: on a Pod template
+/// it would replace Pods.
 pub fn stamp(wanted: &mut Value) {
     let digest = hex(&Sha256::digest(wanted.to_string()), 32);
     let metadata = &mut wanted["metadata"];

@@ -1,4 +1,4 @@
-//! Volumes of the Pods that we build, and where containers see them.
+//! Volumes of the built Pods, and their mounts.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub(crate) const CA_BUNDLE: &str = "ca-bundle";
 /// Permission bits of credential files.
 const PRIVATE: i32 = 0o600;
 
-/// A mount and what it is, for messages.
+/// A mount and its description for messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Mounted {
     pub mount: VolumeMount,
     pub what: String,
 }
 
-/// A volume that lives and dies with the Pod.
+/// A volume that is deleted with the Pod.
 pub(crate) fn empty(name: &str) -> Volume {
     Volume { name: name.to_owned(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() }
 }
@@ -67,22 +67,20 @@ pub(crate) fn authorities(bundle: &CaBundle) -> Option<Volume> {
     Some(volume)
 }
 
-/// Where containers see the certificates.
 pub(crate) fn authorities_mount() -> VolumeMount {
     VolumeMount { read_only: Some(true), ..mount(CA_BUNDLE, paths::CA_DIRECTORY) }
 }
 
-/// A volume at a path.
 pub(crate) fn mount(volume: &str, path: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
 }
 
-/// A part of a volume at a path.
+/// Mounts a subdirectory of a volume.
 pub(crate) fn part(volume: &str, path: &str, sub_path: Option<String>) -> VolumeMount {
     VolumeMount { sub_path, ..mount(volume, path) }
 }
 
-/// What the credentials of an agent become.
+/// Variables, volumes and mounts of an agent's credentials.
 #[derive(Default)]
 pub(crate) struct Credentials {
     pub env: Vec<EnvVar>,
@@ -91,8 +89,8 @@ pub(crate) struct Credentials {
     pub mounts: Vec<Mounted>,
 }
 
-/// Credentials in all their forms; see [`Credential`]. A key without env and path is a variable of the key's name, as
-/// it would be if the whole Secret were given.
+/// Builds credentials in all their forms; see [`Credential`]. A key without env and path becomes a variable with the
+/// key's name, as if the whole Secret were given.
 pub(crate) fn credentials(credentials: &[Credential], workspace: &str) -> Credentials {
     let mut given = Credentials::default();
     for (index, credential) in credentials.iter().enumerate() {
@@ -139,12 +137,12 @@ fn variable(name: &str, secret: &str, key: &str) -> EnvVar {
     environment::secret(name, &api::refs::SecretKeyRef { name: secret.to_owned(), key: key.to_owned() })
 }
 
-/// A volume name for a directory, different for different directories.
+/// A volume name for a directory; different directories have different names.
 pub(crate) fn directory_volume(path: &str) -> String {
     let plain: String =
         path.chars().map(|char| if char.is_ascii_lowercase() || char.is_ascii_digit() { char } else { '-' }).collect();
     let plain = plain.trim_matches('-');
-    // Whatever is not a lower-case path of plain names gets a hash: `/a-b` and `/a/b` are two directories.
+    // A path that is not built of lower-case plain names gets a hash: `/a-b` and `/a/b` are two directories.
     let exact = path
         .split('/')
         .skip(1)
@@ -154,7 +152,7 @@ pub(crate) fn directory_volume(path: &str) -> String {
     }
     let head: String = plain.chars().take(40).collect();
     let hash = hex(&Sha256::digest(path), 12);
-    // Exact names have no `--`, so a marked one never equals them.
+    // Exact names contain no `--`, so a name with a hash never equals them.
     format!("ctx-{}--{hash}", head.trim_matches('-'))
 }
 
@@ -163,7 +161,6 @@ pub(crate) fn quantity(text: &str) -> Quantity {
     Quantity(text.to_owned())
 }
 
-/// One resource by name.
 pub(crate) fn amount(name: &str, value: &str) -> BTreeMap<String, Quantity> {
     [(name.to_owned(), quantity(value))].into()
 }
@@ -192,8 +189,12 @@ mod tests {
                 env: env.map(str::to_owned),
                 file_mode: None,
             };
-            let made = credentials(&[credential], "/workspace");
-            assert_eq!((made.env_from.len(), made.env.len(), made.mounts.len()), expected, "{key:?} {env:?} {path:?}");
+            let built = credentials(&[credential], "/workspace");
+            assert_eq!(
+                (built.env_from.len(), built.env.len(), built.mounts.len()),
+                expected,
+                "{key:?} {env:?} {path:?}"
+            );
         };
         check(None, None, None, (1, 0, 0));
         check(None, None, Some("/secrets"), (0, 0, 1));

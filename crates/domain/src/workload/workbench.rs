@@ -1,5 +1,5 @@
-//! Everything around an OpenCode process: its tools, workspace, contexts, repositories, plugins and environment. The
-//! same for a Task in a Pod of its own and for an Agent's server.
+//! Everything around an OpenCode process: its tools, workspace, contexts, repositories, plugins and environment, for a
+//! Task in a Pod of its own and for an Agent's server.
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, Volume, VolumeMount};
 
@@ -15,20 +15,19 @@ use crate::{
     },
 };
 
-/// What a workbench is made of.
+/// Input of [`set_up`].
 pub(crate) struct Materials<'a> {
     pub shared: Shared<'a>,
     pub plan: &'a ContextPlan,
     pub config: &'a CompiledConfig,
-    /// The workspace.
     pub workspace_volume: Volume,
     /// Name of the first ConfigMap with files.
     pub config_map: String,
-    /// What the agent's shell reads first.
+    /// Content of the file that the agent's shell reads first.
     pub shell_env: &'static str,
 }
 
-/// A workbench, ready to be put into a Pod.
+/// The parts of a Pod around OpenCode.
 pub(crate) struct Workbench {
     pub bundle: Bundle,
     pub init_containers: Vec<Container>,
@@ -40,7 +39,7 @@ pub(crate) struct Workbench {
     pub env_from: Vec<EnvFromSource>,
 }
 
-/// Sets a workbench up.
+/// Builds a workbench.
 pub(crate) fn set_up(materials: &Materials<'_>) -> Result<Workbench, BuildError> {
     let Materials { shared, plan, config, workspace_volume, config_map, shell_env } = materials;
     let agent = shared.agent;
@@ -86,7 +85,7 @@ pub(crate) fn set_up(materials: &Materials<'_>) -> Result<Workbench, BuildError>
     })
 }
 
-/// Where the directories outside of the workspace are, for every container that sees them.
+/// Mounts of the directories outside of the workspace, for every container that uses them.
 pub(crate) fn outside(plan: &ContextPlan) -> Vec<VolumeMount> {
     let volume = |path: &String| if path == paths::HOME { "tmp".to_owned() } else { volumes::directory_volume(path) };
     plan.outside.iter().map(|path| volumes::mount(&volume(path), path)).collect()
@@ -155,14 +154,14 @@ fn mounts(materials: &Materials<'_>, git: &[GitMount], credentials: Vec<Mounted>
     mounts
 }
 
-/// The environment of the process, without what its Pod adds in front.
+/// The environment of the process, without the variables that its Pod adds.
 fn env(materials: &Materials<'_>, credentials: Vec<EnvVar>, has_repositories: bool) -> Vec<EnvVar> {
     let Materials { shared, config, .. } = materials;
     let agent = shared.agent;
     let mut env = environment::opencode(config.needs_npm);
     env.push(var(variables::TMPDIR, paths::HOME));
     env.push(var(variables::BASH_ENV, paths::SHELL_ENV_FILE));
-    // The image's own PATH stays; upstream replaces it and loses what the image put there.
+    // The image's own PATH stays; upstream replaces it and loses the directories of the image.
     env.push(var(variables::SHIM_PATH_PREPEND, paths::TOOLS));
     env.push(var(variables::OPENCODE_CONFIG, paths::OPENCODE_CONFIG_FILE));
     env.extend(config.tui_json.as_ref().map(|_| var(variables::OPENCODE_TUI_CONFIG, paths::TUI_CONFIG_FILE)));

@@ -1,4 +1,4 @@
-//! Credentials for a repository, as its Secret has them.
+//! Credentials for a repository, from its Secret.
 
 /// A token service ignores the user but refuses an empty one.
 const TOKEN_USER: &str = "x-access-token";

@@ -54,7 +54,7 @@ const SAFE: &str = "[safe]\n\tdirectory = *\n";
 const OWN: &str = "[core]\n\thooksPath = /dev/null\n[advice]\n\tdetachedHead = false\n[gc]\n\tauto = 0\n\
                    [http]\n\tlowSpeedLimit = 1\n\tlowSpeedTime = 120\n";
 
-/// Settings that stop git from executing what a repository's own configuration names.
+/// Settings that stop git from executing programs of a repository's own configuration.
 const DISARMING: [(&str, &str); 7] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -68,17 +68,14 @@ const DISARMING: [(&str, &str); 7] = [
 /// What git may use to reach one repository.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// The repository.
     pub repository: &'a Repository,
-    /// Credentials for the repository's host.
     pub credentials: &'a Credentials,
-    /// Trusted certificates.
     pub authorities: &'a Authorities,
     /// Whether `file://` is allowed; for tests.
     pub allow_file: bool,
     /// Time limit of one git command.
     pub timeout: Duration,
-    /// The variables of this process.
+    /// Looks up a variable of this process.
     pub process: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
@@ -88,7 +85,7 @@ pub enum AccessError {
     /// A private file cannot be written.
     #[error("the private files for git cannot be written: {0}; /tmp must be writable")]
     Private(#[from] io::Error),
-    /// The certificates.
+    /// The certificates cannot be read.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
 }
@@ -96,11 +93,11 @@ pub enum AccessError {
 /// The directory that git enters.
 #[derive(Clone, Copy)]
 pub(super) enum Directory<'a> {
-    /// Only this process has written it: git gets the credentials.
+    /// Written only by this process: git gets the credentials.
     Own,
-    /// The agent may have written it, with its configuration: git gets no credentials and executes nothing from there.
+    /// Perhaps written by the agent, with its configuration: git gets no credentials and executes nothing from there.
     Untrusted {
-        /// The work tree.
+        /// Path of the work tree.
         path: &'a Path,
         /// The only allowed protocol.
         protocol: &'a str,
@@ -134,7 +131,7 @@ impl Environment {
             let line = format!("{scheme}://{}:{}@{authority}\n", percent_encode(user), percent_encode(password));
             let store = write("credentials", line.as_bytes())?;
             let quoted = shell_quote(&store).replace('\\', "\\\\").replace('"', "\\\"");
-            // The empty helper drops every helper that was configured before ours.
+            // The empty helper removes every helper that was configured before ours.
             let _ = write!(config, "[credential]\n\thelper =\n\thelper = \"store --file={quoted}\"\n");
         }
         write("gitconfig", config.as_bytes())?;
@@ -152,7 +149,6 @@ impl Environment {
         Ok(Self { directory, inherited, ssh_command, authorities, protocols })
     }
 
-    /// The private directory.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -181,7 +177,7 @@ impl Environment {
                 }
             }
             Directory::Untrusted { path, protocol, filters } => {
-                // A `~` in the repository's configuration leads nowhere.
+                // A `~` in the repository's configuration is useless.
                 set("HOME", "/dev/null".into());
                 set("GIT_CONFIG_GLOBAL", private.join("untrusted.gitconfig").into());
                 set("GIT_ALLOW_PROTOCOL", protocol.into());
@@ -212,10 +208,10 @@ fn disarming(filters: &[String]) -> Vec<(String, String)> {
     fixed.into_iter().chain(filters).collect()
 }
 
-/// The command by which git runs ssh: without the user's configuration and without questions. The host key must be a known
-/// one; if none are known, it is accepted and kept for the life of the private directory.
+/// The command by which git runs ssh: without the user's configuration and without questions. The host key must be a
+/// known one; if none are known, it is accepted and kept for the life of the private directory.
 fn ssh_command(directory: &Path, credentials: &Credentials, timeout: Duration) -> io::Result<String> {
-    // A host that does not answer is reported as such, before git runs into its own limit.
+    // An unreachable host is reported as such, before git's own timeout.
     let connect = (timeout.as_secs() / 3).clamp(1, 30);
     let mut command =
         format!("ssh -F /dev/null -o BatchMode=yes -o ConnectTimeout={connect} -o ServerAliveInterval=30");
@@ -234,7 +230,7 @@ fn ssh_command(directory: &Path, credentials: &Credentials, timeout: Duration) -
     Ok(command)
 }
 
-/// The text with Unix line ends. ssh refuses a key whose last line is not ended, as in many Secrets.
+/// The text with Unix line ends. ssh refuses a key without a final line end, which many Secrets lack.
 fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").trim_end_matches('\n').to_owned() + "\n"
 }

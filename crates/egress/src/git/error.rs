@@ -8,18 +8,17 @@ pub enum GitError {
     /// git is missing or cannot be executed.
     #[error("git cannot be started: {0}; the image must contain git")]
     Start(io::Error),
-    /// The time limit.
+    /// The time limit was exceeded.
     #[error("git {command} did not end within {} s", limit.as_secs())]
     TimedOut {
-        /// The command without its options.
+        /// Without options.
         command: String,
-        /// The limit.
         limit: Duration,
     },
-    /// The limit of output.
+    /// The output limit was exceeded.
     #[error("git {command} printed too much")]
     TooLong {
-        /// The command without its options.
+        /// Without options.
         command: String,
     },
     /// The host refused the credentials.
@@ -28,7 +27,6 @@ pub enum GitError {
          `username` and `password` (a token works) for https, `ssh-privatekey` (and `ssh-known-hosts`) for ssh"
     )]
     Credentials {
-        /// The repository.
         url: String,
         /// The end of git's messages.
         detail: String,
@@ -39,7 +37,6 @@ pub enum GitError {
          (output of ssh-keyscan), if the change is expected"
     )]
     HostKey {
-        /// The repository.
         url: String,
         /// The end of ssh's messages.
         detail: String,
@@ -47,17 +44,17 @@ pub enum GitError {
     /// Any other failure.
     #[error("git {command} failed: {detail}")]
     Failed {
-        /// The command without its options.
+        /// Without options.
         command: String,
         /// The end of git's messages.
         detail: String,
-        /// Why, for messages without git's own words.
+        /// For messages that must not quote git.
         cause: Cause,
     },
 }
 
 impl GitError {
-    /// Whether another attempt cannot help.
+    /// Whether a retry is useless.
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Start(_) | Self::Credentials { .. } | Self::HostKey { .. })
     }
@@ -70,7 +67,7 @@ pub enum Cause {
     HostKey,
     /// ssh needs an entry of /etc/passwd for the running user.
     NoUser,
-    /// There is no ssh.
+    /// ssh is not installed.
     NoSsh,
     /// The host refused the credentials, or a key cannot be read.
     Credentials,
@@ -80,11 +77,10 @@ pub enum Cause {
     Unreachable,
     /// The host has no such repository.
     NoRepository,
-    /// Anything else.
     Other,
 }
 
-/// Words of git and ssh (with `LC_ALL=C`) and what they mean. The first match counts.
+/// Messages of git and ssh (with `LC_ALL=C`) and their causes. The first match counts.
 const MESSAGES: [(Cause, &[&str]); 7] = [
     (Cause::HostKey, &["Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"]),
     (Cause::NoUser, &["No user exists for uid"]),
@@ -95,7 +91,7 @@ const MESSAGES: [(Cause, &[&str]); 7] = [
             "could not read Username",
             "could not read Password",
             "Authentication failed",
-            // With what follows: a file system denies permission too.
+            // With the parenthesis: a file system denies permission too.
             "Permission denied (",
             "Permission denied, please try again",
             "terminal prompts disabled",
@@ -113,7 +109,7 @@ const MESSAGES: [(Cause, &[&str]); 7] = [
 impl Cause {
     /// The cause behind the messages of git.
     pub(super) fn of(stderr: &str) -> Self {
-        let found = MESSAGES.iter().find(|(_, words)| words.iter().any(|word| stderr.contains(word)));
+        let found = MESSAGES.iter().find(|(_, fragments)| fragments.iter().any(|fragment| stderr.contains(fragment)));
         found.map_or(Self::Other, |(cause, _)| *cause)
     }
 }

@@ -24,7 +24,8 @@ use crate::{
     redact::Redactor,
 };
 
-/// Runs git commands with the credentials of one repository. The private files with them are deleted when it is dropped.
+/// Runs git commands with the credentials of one repository. The private files with them are deleted when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Git {
     environment: Environment,

@@ -52,8 +52,8 @@ async fn each_failure_has_its_error() {
     ] {
         assert_eq!(client.session(id).await, Err(expected), "{id}");
     }
-    let nobody = Client::new(crate::direct().unwrap(), Server::at("http://127.0.0.1:9", None).unwrap());
-    assert!(matches!(nobody.ready(REQUEST).await, Err(Error::Unreachable(_))));
+    let unreachable = Client::new(crate::direct().unwrap(), Server::at("http://127.0.0.1:9", None).unwrap());
+    assert!(matches!(unreachable.ready(REQUEST).await, Err(Error::Unreachable(_))));
 }
 
 #[tokio::test]

@@ -1,42 +1,35 @@
-//! The command line of `opencode run --attach`, as far as a Task needs it.
+//! The options of `opencode run --attach` that a Task needs.
 
 use crate::run_log::Format;
 
-/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments {
-    /// The server's URL.
     pub server: String,
-    /// The session's title.
     pub title: Option<String>,
     /// A session to continue.
     pub session: Option<String>,
-    /// How the log looks.
+    /// Format of the log.
     pub format: Format,
-    /// The directory on the server.
+    /// Working directory on the server; the server's own if unset.
     pub directory: Option<String>,
     /// Provider and model.
     pub model: Option<(String, String)>,
-    /// The model's variant.
     pub variant: Option<String>,
-    /// The agent.
     pub agent: Option<String>,
-    /// The message; `None` = from a file or standard input.
+    /// The prompt; `None` reads it from a file or standard input.
     pub message: Option<String>,
-    /// A file that holds the message.
+    /// A file with the prompt.
     pub prompt_file: Option<String>,
     /// Approve every permission request.
     pub auto: bool,
-    /// User of the server.
     pub username: Option<String>,
-    /// Password of the server.
     pub password: Option<String>,
 }
 
-/// The command line cannot be used.
+/// Why the command line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    /// An option we do not know.
+    /// An unknown option.
     #[error("unknown option {0}; usage: {USAGE}")]
     Unknown(String),
     /// An option that only the real client has.
@@ -45,17 +38,10 @@ pub enum ArgumentError {
     /// An option without its value.
     #[error("{0} needs a value; usage: {USAGE}")]
     NoValue(String),
-    /// A value that makes no sense.
+    /// An invalid value.
     #[error("{option} cannot be `{value}`; {expected}")]
-    BadValue {
-        /// The option.
-        option: &'static str,
-        /// The value.
-        value: String,
-        /// What is accepted.
-        expected: &'static str,
-    },
-    /// There is no server.
+    BadValue { option: &'static str, value: String, expected: &'static str },
+    /// The option `--attach` is missing.
     #[error("this client only talks to a server: give --attach URL; usage: {USAGE}")]
     NoServer,
 }
@@ -65,7 +51,7 @@ pub const USAGE: &str = "opencode run --attach URL [--title T] [--session ID] [-
                          [-m PROVIDER/MODEL] [--agent A] [--variant V] [--auto] [--prompt-file F] [message...]";
 
 impl Arguments {
-    /// Reads the command line, without the program's name; a leading `run` is skipped.
+    /// Parses the command line, without the program's name; a leading `run` is skipped.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, ArgumentError> {
         let mut arguments = Self::default();
         let mut message: Vec<&str> = Vec::new();
@@ -113,7 +99,7 @@ impl Arguments {
         if arguments.server.is_empty() {
             return Err(ArgumentError::NoServer);
         }
-        // Joined as they stand; the real client wraps them in quotation marks, which is not what was typed.
+        // Joined without quotation marks, which the real client adds: the prompt stays as typed.
         arguments.message = (!message.is_empty()).then(|| message.join(" "));
         Ok(arguments)
     }

@@ -1,8 +1,8 @@
 //! Copies a directory of this Pod to the Agent's server, to the same path, before the prompt is sent.
 //!
-//! OpenCode's API writes no files. It runs commands, though, so [`crate::unpack`] receives the directory there, piece by
-//! piece, in a session of its own that is deleted at the end: what is delivered must not become part of what the model
-//! reads, nor of the Task's transcript.
+//! OpenCode's API writes no files but runs commands, so [`crate::unpack`] receives the directory on the server, piece
+//! by piece, in a session that is deleted at the end: delivered files must not become part of the model's context or of
+//! the Task's transcript.
 
 use std::io;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::unpack::{MOST_BYTES, MOST_ENTRIES, Piece};
 
 /// Bytes of a piece. One argument of a Linux program holds 128 KiB, of which base64 leaves 96.
 const PIECE: usize = 72 << 10;
-/// A piece that gets no answer is sent again this often.
+/// Attempts for a piece without an answer.
 const ATTEMPTS: u32 = 3;
 
-/// Delivers, or returns the report of a run that cannot continue.
+/// Delivers the files, or returns the report of a run that cannot continue.
 pub async fn deliver(
     delivery: &Delivery,
     agent: Option<&str>,
@@ -37,7 +37,7 @@ pub async fn deliver(
     put(delivery, &tar, agent, client, log).await
 }
 
-/// Puts a packed directory on the server.
+/// Sends a packed directory to the server.
 pub async fn put(
     delivery: &Delivery,
     tar: &[u8],
@@ -53,14 +53,14 @@ pub async fn put(
     let body = json!({ "title": "KubeOpenCode: delivery of contexts" });
     let session = client.create(&body).await.map_err(|error| failed(&error.to_string()))?.id;
     let sent = send(delivery, agent, client, &session, tar).await;
-    // A session that stays behind is untidy and nothing else.
+    // A session that cannot be deleted is harmless.
     let _ = client.delete(&session).await;
     let files = sent.map_err(|problem| failed(&problem))?;
     log.note(&Note::Info(&format!("{files} files, {} bytes, are at {} on the server", tar.len(), place.display())));
     Ok(())
 }
 
-/// Sends the pieces in order; returns how many files were placed.
+/// Sends the pieces in order. Returns the number of placed files.
 async fn send(
     delivery: &Delivery,
     agent: Option<&str>,
@@ -88,18 +88,18 @@ async fn send(
         let mut lines = output.lines().map(str::trim);
         if at < piece.total {
             if !lines.any(|line| line == format!("kept {at}")) {
-                return Err(said(&output));
+                return Err(shortened(&output));
             }
         } else if let Some(files) = lines.find_map(|line| line.strip_prefix("delivered ")?.parse().ok()) {
             return Ok(files);
         } else {
-            return Err(said(&output));
+            return Err(shortened(&output));
         }
     }
     Err("nothing was sent".to_owned())
 }
 
-/// Runs one command; a piece may come twice, so it is sent again when no answer comes.
+/// Runs one command. A piece may arrive twice, so the command is repeated if there is no answer.
 async fn run(client: &Client, session: &str, agent: &str, command: &str) -> Result<String, Error> {
     let mut attempt = 1;
     loop {
@@ -123,8 +123,8 @@ fn command_line(receiver: &[String], piece: &Piece) -> Result<String, String> {
     }
 }
 
-/// The output of the other end, shortened.
-fn said(output: &str) -> String {
+/// The output of the command, shortened.
+fn shortened(output: &str) -> String {
     let line = output.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.as_str() {
         "" => "the server's shell said nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! Follows a run to its end: events for the log, the server's state for the outcome, a time limit on everything.
+//! Follows a run to its end: events for the log, the server's state for the outcome, a timeout for everything.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -19,37 +19,36 @@ use crate::budget::Meter;
 use crate::env;
 use crate::run_log::{Log, Note};
 
-/// How often the state is asked for, beside the events.
-const LOOK: Duration = Duration::from_secs(5);
-/// How often when the events say that the run is over.
-const LOOK_AT_END: Duration = Duration::from_millis(250);
-/// The clock of the loop.
+/// Polling interval of the server's state, in addition to the events.
+const POLL: Duration = Duration::from_secs(5);
+/// The same after the events report the end of the run.
+const POLL_AT_END: Duration = Duration::from_millis(250);
+/// Period of the loop.
 const TICK: Duration = Duration::from_millis(250);
-/// An unfinished answer of an idle session is finished within moments, or never.
+/// An idle session completes its answer within this time, or never.
 const UNFINISHED: Duration = Duration::from_secs(5);
-/// The same, when the session has reported an error, which is then the outcome.
+/// The same after the session has reported an error, which is then the outcome.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
-/// A server under load may take long from "accepted" to the first sign of work.
+/// A server under load may take this long from accepting the prompt to its first activity.
 const BEFORE_WORK: Duration = Duration::from_mins(1);
-/// Limit of collecting usage after the end.
+/// Timeout of collecting usage after the end.
 const FACTS: Duration = Duration::from_secs(30);
-/// How long the server may take to add up what changed.
-const ADDING_UP: Duration = Duration::from_secs(2);
-/// Limit of a request that aborts.
+/// How long the server may take to compute the changed files.
+const CHANGES_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of an abort request.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// State of a run. It outlives the work on it, so that an interrupted run can be concluded.
+/// State of a run. It outlives [`Follow`], so that an interrupted run can be concluded.
 #[derive(Debug)]
 pub struct Course {
-    /// The session.
     pub session: String,
-    /// Messages from before our prompt.
+    /// IDs of messages from before our prompt.
     pub before: HashSet<String>,
     watch: Watch,
 }
 
 impl Course {
-    /// A run in a session that has these messages already.
+    /// A run in a session that already has these messages.
     pub fn new(session: String, before: HashSet<String>) -> Self {
         let watch = Watch::new(&session, Instant::now());
         Self { session, before, watch }
@@ -60,30 +59,30 @@ impl Course {
     }
 }
 
-/// A run to follow.
+/// Follows one run.
 pub struct Follow<'a, 'b> {
     client: &'a Client,
     settings: &'a Settings,
     course: &'a mut Course,
     log: &'a mut Log<'b>,
     contact: Instant,
-    /// Since when the session is seen idle, and whether it had an answer then.
+    /// Since when the session is idle, and whether it had an answer then.
     idle_since: Option<(Instant, bool)>,
     connected: bool,
-    /// Whether subagents may have started unseen.
+    /// Subagents may have started without an event.
     family_unsure: bool,
-    /// Sessions that ask for something and are not of this run.
+    /// Sessions with open requests that do not belong to this run.
     strangers: HashSet<String>,
-    /// Whether steps may have gone uncounted.
+    /// Events of steps may have been lost.
     missed: bool,
     /// Requests that were logged as waiting.
     logged: HashSet<String>,
 }
 
 impl<'a, 'b> Follow<'a, 'b> {
-    /// Prepares to follow; open the events before the prompt is sent.
+    /// Prepares to follow; open the event stream before the prompt is sent.
     pub fn new(client: &'a Client, settings: &'a Settings, course: &'a mut Course, log: &'a mut Log<'b>) -> Self {
-        // A session that is continued may continue its subagents, too.
+        // A continued session may also continue its subagents.
         let family_unsure = !course.before.is_empty();
         course.watch.meter = Meter::new(settings.allowance);
         Self {
@@ -101,12 +100,11 @@ impl<'a, 'b> Follow<'a, 'b> {
         }
     }
 
-    /// The run.
     pub fn course(&self) -> &Course {
         self.course
     }
 
-    /// Waits until the event stream is open, so that nothing of the run is missed. The run works without, too.
+    /// Waits until the event stream is open, so that no event of the run is missed. The run also works without it.
     pub async fn connect(&mut self, signals: &mut mpsc::Receiver<Signal>) {
         if let Ok(Some(signal)) = tokio::time::timeout(events_start(self.settings.lost), signals.recv()).await {
             self.take(&signal);
@@ -115,11 +113,10 @@ impl<'a, 'b> Follow<'a, 'b> {
         self.missed |= !self.connected;
     }
 
-    /// Follows the run to its end.
     pub async fn run(mut self, mut signals: mpsc::Receiver<Signal>) -> RunReport {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut next_look = Instant::now() + LOOK;
+        let mut next_look = Instant::now() + POLL;
         let accepted = Instant::now();
         loop {
             tokio::select! {
@@ -135,8 +132,8 @@ impl<'a, 'b> Follow<'a, 'b> {
                 return self.conclude(gone, FACTS).await;
             }
             if self.family_unsure && self.connected {
-                // Not for long: what happens meanwhile must be seen, too.
-                let _ = tokio::time::timeout(LOOK, self.meet_children()).await;
+                // With a timeout: events must be processed meanwhile.
+                let _ = tokio::time::timeout(POLL, self.meet_children()).await;
             }
             self.answer_requests().await;
             let now = Instant::now();
@@ -150,19 +147,19 @@ impl<'a, 'b> Follow<'a, 'b> {
                 return self.conclude(RunReport::new(Reason::BudgetExceeded, cause), FACTS).await;
             }
             if self.course.watch.idle_hint {
-                next_look = next_look.min(self.idle_since.map_or(now, |_| now + LOOK_AT_END));
+                next_look = next_look.min(self.idle_since.map_or(now, |_| now + POLL_AT_END));
             }
             if now >= next_look {
                 let patience = Patience { accepted, now };
-                // No longer than the patience with a silent server, however long a single request may take.
+                // Not longer than the timeout for an unreachable server, however long a single request may take.
                 let limit = self.settings.lost.saturating_sub(self.contact.elapsed()).max(TICK);
                 if let Ok(Some(outcome)) = tokio::time::timeout(limit, self.look(&patience)).await {
                     return self.conclude(outcome, FACTS).await;
                 }
-                next_look = Instant::now() + if self.course.watch.idle_hint { LOOK_AT_END } else { LOOK };
+                next_look = Instant::now() + if self.course.watch.idle_hint { POLL_AT_END } else { POLL };
             }
             if self.contact.elapsed() >= self.settings.lost {
-                // The server may be back in a moment, or hear us even if it does not answer.
+                // The server may be back in a moment, or receive the request although it does not answer.
                 abort(self.client, &self.course.session, ABORT).await;
                 let message = format!(
                     "the OpenCode server at {} was out of reach for {} s",
@@ -190,20 +187,20 @@ impl<'a, 'b> Follow<'a, 'b> {
                 if std::mem::take(&mut self.connected) {
                     self.log.note(&Note::Info(&format!("{error}; connecting again")));
                 }
-                // The events are gone: poll the state.
+                // Without events, poll the state.
                 self.course.watch.idle_hint |= matches!(error, Error::NotFound(_));
             }
         }
     }
 
-    /// Counts steps that may have gone uncounted, once the events are heard again.
+    /// Counts steps whose events were lost, once the event stream is open again.
     async fn count_missed(&mut self) {
         if self.missed && self.connected && self.course.watch.meter.has_limits() {
             let Course { session, before, watch } = &mut *self.course;
             let is_ours = |message: &Message| !before.contains(&message.info.id);
             let counting = missed::count(self.client, session, is_ours, &mut watch.meter);
-            // Not for long: what happens meanwhile must be seen, too.
-            self.missed = !matches!(tokio::time::timeout(LOOK, counting).await, Ok(Ok(())));
+            // With a timeout: events must be processed meanwhile.
+            self.missed = !matches!(tokio::time::timeout(POLL, counting).await, Ok(Ok(())));
         }
     }
 
@@ -240,12 +237,12 @@ impl<'a, 'b> Follow<'a, 'b> {
         }
     }
 
-    /// Asks the server for the state. An outcome means that the run is over.
+    /// Polls the server's state. Returns the outcome if the run is over.
     async fn look(&mut self, patience: &Patience) -> Option<RunReport> {
         let activity = match self.client.activity(&self.course.session).await {
             Ok(activity) => activity,
             Err(Error::Unauthorized) => return Some(unauthorized()),
-            // Out of reach: the loop counts the time since the last contact.
+            // Unreachable: the loop measures the time since the last contact.
             Err(_) => return None,
         };
         self.contact = Instant::now();
@@ -274,7 +271,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         None
     }
 
-    /// Adds the subagents that started while the events were lost. Returns whether the server listed them.
+    /// Adds subagents that started while the events were lost. Returns whether the server listed them.
     async fn meet_children(&mut self) -> bool {
         let Ok(children) = self.client.descendants(&self.course.session).await else { return false };
         for child in children {
@@ -284,7 +281,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         true
     }
 
-    /// The session does not work: finished, not started yet, or lost.
+    /// Handles an idle session: finished, not started yet, or lost.
     async fn look_at_idle(&mut self, patience: &Patience) -> Option<RunReport> {
         let messages = match self.client.messages(&self.course.session).await {
             Ok(messages) => messages,
@@ -300,7 +297,7 @@ impl<'a, 'b> Follow<'a, 'b> {
             return None;
         }
         let judged = judge(&ours);
-        // The two answers are not from the same moment: work may have begun, or gone on, between them.
+        // The two answers are not from the same moment: work may have started or continued in between.
         if judged.reason != Reason::Succeeded {
             let now = self.client.activity(&self.course.session).await;
             if !matches!(now, Ok(Activity::Idle)) {
@@ -315,11 +312,11 @@ impl<'a, 'b> Follow<'a, 'b> {
         Some(judged)
     }
 
-    /// Whether an idle session without a finished answer will not get one any more.
+    /// Whether an idle session without a complete answer will not complete one any more.
     fn is_over(&mut self, answered: bool, patience: &Patience) -> bool {
         let (since, _) = match self.idle_since {
             Some(known) if known.1 == answered => known,
-            // An answer appeared: work has begun since the last look, so patience begins anew.
+            // A new answer: work started since the last poll, so the waiting time starts again.
             _ => *self.idle_since.insert((patience.now, answered)),
         };
         let patient = match (self.course.watch.failure.is_some(), answered) {
@@ -330,13 +327,13 @@ impl<'a, 'b> Follow<'a, 'b> {
         since.max(patience.accepted).elapsed() >= patient
     }
 
-    /// Adds usage and the log's missing lines to an outcome, as far as the server answers within the limit.
+    /// Adds usage and missing lines of the log to an outcome, as far as the server answers within the limit.
     pub async fn conclude(self, outcome: RunReport, limit: Duration) -> RunReport {
         let (messages, facts) = tokio::time::timeout(limit, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
         self.finish(RunReport { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
     }
 
-    /// Our messages, and what they say about usage.
+    /// Messages of this run, and their usage.
     async fn facts(&self) -> (Vec<Message>, RunReport) {
         let session = &self.course.session;
         let messages = self.client.messages(session).await.map(|all| self.course.ours(all)).unwrap_or_default();
@@ -348,7 +345,7 @@ impl<'a, 'b> Follow<'a, 'b> {
         }
         let changed = self.changes(&messages).await;
         if !changed.is_empty() {
-            // The work tree knows of what commands did, too.
+            // The work tree also contains changes by shell commands.
             facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
             facts.usage.additions = Some(changed.iter().map(|file| file.additions).fold(0, u64::saturating_add));
             facts.usage.deletions = Some(changed.iter().map(|file| file.deletions).fold(0, u64::saturating_add));
@@ -356,8 +353,8 @@ impl<'a, 'b> Follow<'a, 'b> {
         (messages, facts)
     }
 
-    /// What the work tree knows of. The server adds it up after each step, behind the step's back: if it has not got to
-    /// the files of the last one yet, it is asked again for a moment.
+    /// Changed files of the work tree. The server computes them after each step, in the background: if files of the
+    /// last step are missing, the request is repeated for a moment.
     async fn changes(&self, messages: &[Message]) -> Vec<ChangedFile> {
         let Some(prompt) = messages.iter().find(|message| message.info.role == "user") else { return Vec::new() };
         let parts = messages.iter().flat_map(|message| &message.parts);
@@ -367,10 +364,10 @@ impl<'a, 'b> Follow<'a, 'b> {
             let Ok(changed) = self.client.changes(&self.course.session, &prompt.info.id).await else {
                 return Vec::new();
             };
-            if has_all(&changed, last) || begin.elapsed() >= ADDING_UP {
+            if has_all(&changed, last) || begin.elapsed() >= CHANGES_TIMEOUT {
                 return changed;
             }
-            tokio::time::sleep(LOOK_AT_END).await;
+            tokio::time::sleep(POLL_AT_END).await;
         }
     }
 
@@ -380,7 +377,7 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 }
 
-/// Whether all these files are among those that changed. A step names them by their whole path.
+/// Whether all these files are among the changed ones. A step names files by their full path.
 fn has_all(changed: &[ChangedFile], files: &[String]) -> bool {
     let has =
         |path: &String| changed.iter().filter_map(|one| one.file.as_ref()).any(|file| path.ends_with(file.as_str()));
@@ -402,7 +399,7 @@ pub fn unauthorized() -> RunReport {
     RunReport::new(Reason::Unauthorized, message)
 }
 
-/// Aborts a session, again and again while no answer comes, but not longer than `patience`.
+/// Aborts a session. Retries for at most `patience` if there is no answer.
 pub async fn abort(client: &Client, session: &str, patience: Duration) -> bool {
     let trying = async {
         loop {
@@ -416,7 +413,7 @@ pub async fn abort(client: &Client, session: &str, patience: Duration) -> bool {
     tokio::time::timeout(patience, trying).await.unwrap_or(false)
 }
 
-/// Answers a request. A question cannot be approved without a person's words, so it is always rejected.
+/// Answers a request. A question cannot be answered without a person, so it is always rejected.
 async fn answer(client: &Client, asked: &Asked, approve: bool) -> Result<(), Error> {
     if asked.permission.is_empty() {
         return client.reject_question(&asked.id).await;

@@ -34,17 +34,17 @@ pub use settings::{Approval, Delivery, Settings};
 
 use follow::{Course, Follow, abort, signals, unauthorized};
 
-/// A longer prompt is a mistake: no model reads it.
-const LONGEST_PROMPT: u64 = 16 << 20;
-/// An open pipe on standard input would block for ever.
+/// Maximum size of a prompt in bytes. No model reads a longer one.
+const MAX_PROMPT: u64 = 16 << 20;
+/// Timeout of reading standard input: an open pipe would block for ever.
 const STDIN: Duration = Duration::from_mins(1);
-/// How long the server is asked to abort what was interrupted. A Pod that is stopped has 30 s for everything.
+/// How long the abort of an interrupted session is retried. A Pod that is stopped has 30 s for everything.
 const ABORT: Duration = Duration::from_secs(10);
-/// How long it is then asked for what was used.
+/// Timeout of reading the usage afterwards.
 const AFTER_ABORT: Duration = Duration::from_secs(5);
 
-/// Runs the client as a program: arguments without the program's name; returns the exit code.
-/// End the process with it: a read of standard input may still be under way.
+/// Runs the client as a program, with the arguments after the program's name. Returns the exit code. End the process
+/// with it: a read of standard input may still block.
 pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let parsed = Arguments::parse(words).map_err(|error| error.to_string());
     let redactor = redact::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
@@ -65,7 +65,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
         }
         (Err(problem), _) | (_, Err(problem)) => RunReport::new(Reason::BadInvocation, problem),
     };
-    // The same log: its last line carries the records that had no line of their own, such as the last step's tokens.
+    // The same log: its last line carries the records without a line of their own, such as the tokens of the last step.
     log.note(&Note::End(&report));
     if let Err(error) = outcome::write(&report, &outcome_file, &redactor) {
         let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
@@ -73,7 +73,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     report.exit_code()
 }
 
-/// Runs one Task against a server until it ends or `stop` is ready.
+/// Runs one Task on a server until it ends or `stop` is ready.
 pub async fn run(
     arguments: &Arguments,
     settings: &Settings,
@@ -97,7 +97,7 @@ pub async fn run(
         Err(outcome) => *outcome,
     };
     let Some(mut course) = course else { return interrupted };
-    // Nothing follows the session any more, so it must not continue.
+    // This process stops following the session, so the session must not continue.
     let aborted = abort(&client, &course.session, ABORT).await;
     let message = match (interrupted.reason, aborted) {
         (Reason::Stopped, true) => "the Task was stopped and its session aborted".to_owned(),
@@ -187,7 +187,7 @@ async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl Asy
         (None, None, Some(path)) => read_text(path, env::PROMPT_FILE)?,
         (None, None, None) => {
             let mut bytes = Vec::new();
-            let mut limited = stdin.take(LONGEST_PROMPT + 1);
+            let mut limited = stdin.take(MAX_PROMPT + 1);
             match tokio::time::timeout(STDIN, limited.read_to_end(&mut bytes)).await {
                 Err(_) => {
                     return Err(bad("standard input stays open; close it or give the message as argument".into()));
@@ -201,8 +201,8 @@ async fn read_prompt(arguments: &Arguments, settings: &Settings, stdin: impl Asy
     if prompt.trim().is_empty() {
         return Err(bad("the message is empty; give it as argument, with --prompt-file or on standard input".into()));
     }
-    if prompt.len() as u64 > LONGEST_PROMPT {
-        return Err(bad(format!("the message is longer than {LONGEST_PROMPT} bytes")));
+    if prompt.len() as u64 > MAX_PROMPT {
+        return Err(bad(format!("the message is longer than {MAX_PROMPT} bytes")));
     }
     Ok(prompt)
 }
@@ -214,8 +214,8 @@ fn read_text(path: &Path, name: &str) -> Step<String> {
     })
 }
 
-/// Waits for a server that answers with a valid configuration. Limits grow: the first request may fall into the moment
-/// between bind and ready, where it is never answered; a server under load may need seconds.
+/// Waits for a server that answers with a valid configuration. Timeouts grow: a request between bind and ready is never
+/// answered, and a server under load may need seconds.
 async fn wait_until_ready(client: &Client, settings: &Settings, log: &mut Log<'_>) -> Step<()> {
     let deadline = Instant::now() + settings.start;
     let mut limit = Duration::from_secs(2);
@@ -247,7 +247,7 @@ async fn wait_until_ready(client: &Client, settings: &Settings, log: &mut Log<'_
     }
 }
 
-/// Makes the session, or finds the one to continue with the ids of its messages.
+/// Creates the session, or finds the one to continue with the ids of its messages.
 async fn open_session(arguments: &Arguments, settings: &Settings, client: &Client) -> Step<Course> {
     let deadline = Instant::now() + settings.start;
     loop {
@@ -272,12 +272,12 @@ async fn find_session(arguments: &Arguments, settings: &Settings, client: &Clien
     } else {
         None
     };
-    // A request without an answer may leave an empty session behind; it costs nothing.
+    // A request without an answer may leave an empty session behind, which is harmless.
     let session = client.create(&settings::session_body(arguments, settings, rules.as_deref())).await?;
     Ok(Course::new(session.id, HashSet::new()))
 }
 
-/// Hands the prompt over, at most once: a request that may have arrived is not repeated, the session is looked at.
+/// Sends the prompt, at most once: a request that may have arrived is not repeated; the session is checked instead.
 async fn send_prompt(client: &Client, course: &Course, body: &serde_json::Value, settings: &Settings) -> Step<()> {
     let deadline = Instant::now() + settings.start;
     loop {

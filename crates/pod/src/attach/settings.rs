@@ -18,7 +18,7 @@ use egress::Authorities;
 /// How requests that need a person are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approval {
-    /// Reject it, which ends the run: no person can answer.
+    /// Reject the request, which ends the run: no person can answer.
     #[default]
     Reject,
     /// Approve a permission once; reject a question, which no person can answer.
@@ -27,14 +27,14 @@ pub enum Approval {
     Wait,
 }
 
-/// A directory that is put on the server at the same path.
+/// A directory that is copied to the server, to the same path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The workspace, here and there.
+    /// The workspace, in this Pod and on the server.
     pub root: PathBuf,
-    /// The directory, relative to it.
+    /// Relative to the workspace.
     pub directory: PathBuf,
-    /// The program on the server that receives it, with its first arguments.
+    /// The program on the server that receives the directory, with its first arguments.
     pub receiver: Vec<String>,
 }
 
@@ -57,41 +57,37 @@ impl Delivery {
     }
 }
 
-/// Settings of the attach client.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The Task's identity, put into the session's metadata.
+    /// Identity of the Task, stored in the session's metadata.
     pub task: Value,
     /// User of the server.
     pub username: String,
-    /// The prompt's file.
     pub prompt_file: Option<PathBuf>,
-    /// The file for `system`.
+    /// File whose text becomes the `system` field of the request.
     pub system_file: Option<PathBuf>,
-    /// The directory that is copied to the server first.
+    /// Directory that is copied to the server before the prompt is sent.
     pub delivery: Option<Delivery>,
     /// How permission requests are answered.
     pub approval: Approval,
     /// Whether every tool call needs an approval, whatever the agent's own rules say.
     pub ask_for_everything: bool,
-    /// How long [`Approval::Wait`] waits.
+    /// Timeout of [`Approval::Wait`].
     pub approval_timeout: Duration,
-    /// No progress for this long ends the run.
+    /// A run without progress for this long is stopped.
     pub stall: Duration,
-    /// What the run may use.
+    /// Tokens and cost that the run may use.
     pub allowance: Allowance,
-    /// How long the server may take to be ready.
+    /// How long the server may take to become ready.
     pub start: Duration,
-    /// How long the server may be out of reach.
+    /// How long the server may be unreachable.
     pub lost: Duration,
-    /// Where the outcome goes.
+    /// File that receives the report.
     pub outcome_file: PathBuf,
-    /// Trusted certificate authorities.
     pub authorities: Authorities,
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let mode = env::text(env, env::APPROVAL_MODE);
         let approval = match mode.as_deref() {
@@ -131,7 +127,7 @@ impl Settings {
         })
     }
 
-    /// These settings with the arguments applied: `--auto` approves requests beforehand.
+    /// Applies the arguments: `--auto` approves all requests.
     #[must_use]
     pub fn under(mut self, arguments: &Arguments) -> Self {
         if arguments.auto {
@@ -141,10 +137,10 @@ impl Settings {
     }
 }
 
-/// The body of the request that makes a session, with rules of its own if it has any.
+/// Body of the request that creates a session, with permission rules if there are any.
 pub fn session_body(arguments: &Arguments, settings: &Settings, rules: Option<&[Rule]>) -> Value {
     let name = settings.task.get("name").and_then(Value::as_str);
-    // A title of our own saves the second model call that would make one up.
+    // With a title OpenCode does not call the model to generate one.
     let title = arguments.title.as_deref().or(name).unwrap_or("KubeOpenCode task");
     let mut body = json!({ "title": title, "metadata": { "task": settings.task } });
     if let Some(rules) = rules {
@@ -153,7 +149,7 @@ pub fn session_body(arguments: &Arguments, settings: &Settings, rules: Option<&[
     body
 }
 
-/// The body of the request that hands the prompt over.
+/// Body of the request that sends the prompt.
 pub fn prompt_body(arguments: &Arguments, prompt: &str, system: Option<&str>) -> Value {
     let mut body = json!({ "parts": [{ "type": "text", "text": prompt }] });
     if let Some((provider, model)) = &arguments.model {

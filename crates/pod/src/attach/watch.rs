@@ -1,4 +1,4 @@
-//! Interprets the events of a run. Takes events and the time; no I/O, no decision beyond what the events say.
+//! Interprets the events of a run. Pure: events and the time are arguments.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -13,11 +13,10 @@ use opencode::events::Event;
 use crate::budget::Meter;
 use crate::run_log::{Log, Note};
 
-/// After this many answers in a row without text or tool call the run has stalled: an endpoint that sends pages instead
+/// A run has stalled after this many answers in a row without text or tool call: an endpoint that sends pages instead
 /// of tokens would be called four times a second, forever.
 const EMPTY_STEPS: u32 = 50;
 
-/// State of a run.
 #[derive(Debug)]
 pub struct Watch {
     session: String,
@@ -29,20 +28,16 @@ pub struct Watch {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
-    /// Tokens and cost so far.
     pub meter: Meter,
-    /// The last error of the session.
     pub failure: Option<Failure>,
-    /// Why the model was asked again, last.
+    /// Reason of the last retry of a model call.
     pub retry: Option<String>,
-    /// Whether the session said that it stopped working; the state has to be asked for.
+    /// The session reported that it stopped working; poll its state.
     pub idle_hint: bool,
-    /// Whether the session was deleted.
     pub deleted: bool,
 }
 
 impl Watch {
-    /// A run that starts now.
     pub fn new(session: &str, now: Instant) -> Self {
         Self {
             session: session.to_owned(),
@@ -104,7 +99,7 @@ impl Watch {
             "session.deleted" if ours => self.deleted = true,
             "session.error" if ours => {
                 let failure: Failure = serde_json::from_value(properties["error"].clone()).unwrap_or_default();
-                // The first one names the cause; what follows is the same error with a stack trace.
+                // The first error names the cause; the next ones repeat it with a stack trace.
                 if self.failure.is_none() {
                     log.note(&Note::Failure(&failure.text(), &properties["error"]));
                     self.failure = Some(failure);
@@ -145,7 +140,7 @@ impl Watch {
         self.show(&part, original, log);
     }
 
-    /// Shows a part once, when it is finished.
+    /// Logs a part once, when it is finished.
     fn show(&mut self, part: &Part, original: &Value, log: &mut Log<'_>) {
         let finished = match part.kind.as_str() {
             "text" | "reasoning" => part.time.end.is_some(),
@@ -157,7 +152,7 @@ impl Watch {
         }
     }
 
-    /// Shows what the events did not bring: the stream has no replay.
+    /// Logs parts whose events were lost: the stream has no replay.
     pub fn show_missed(&mut self, messages: &[Message], log: &mut Log<'_>) {
         let answers = messages.iter().filter(|message| message.info.role == "assistant");
         for part in answers.flat_map(|message| &message.parts) {
@@ -168,7 +163,7 @@ impl Watch {
         }
     }
 
-    /// Notes that the model is asked again. Not progress: a model that is down for the stall timeout is a stall.
+    /// Records a retry of a model call. It is no progress: a model that is down for the stall timeout is a stall.
     pub fn retrying(&mut self, attempt: u64, message: &str, log: &mut Log<'_>) {
         let text = format!("{attempt}: {message}");
         if self.retry.as_ref() != Some(&text) {
@@ -190,34 +185,34 @@ impl Watch {
         self.family.contains(session)
     }
 
-    /// Takes in a session of a subagent that started while the events were not heard.
+    /// Adds the session of a subagent that started while events were lost.
     pub fn adopt(&mut self, session: String) {
         self.family.insert(session);
     }
 
-    /// Takes a request in that needs an answer.
+    /// Adds a request that needs an answer.
     pub fn ask(&mut self, asked: Asked, now: Instant) {
         if self.family.contains(&asked.session) {
             self.asked.entry(asked.id.clone()).or_insert((asked, now));
         }
     }
 
-    /// Requests without an answer, and since when.
+    /// Open requests, and since when.
     pub fn unanswered(&self) -> Vec<(Asked, Instant)> {
         self.asked.values().cloned().collect()
     }
 
-    /// A request was answered, by us or by a person.
+    /// Removes a request that was answered, by us or by a person.
     pub fn answered(&mut self, id: &str) {
         self.asked.remove(id);
     }
 
-    /// A person is being waited for: that is no stall.
+    /// Records that the run waits for a person: that is no stall.
     pub fn waiting_for_a_person(&mut self, now: Instant) {
         self.progress = now;
     }
 
-    /// Why the run does not get on, if it does not.
+    /// Why the run has stalled; `None` while it makes progress.
     pub fn stalled(&self, now: Instant, limit: Duration) -> Option<String> {
         if self.empty_steps >= EMPTY_STEPS {
             return Some(format!(

@@ -167,7 +167,7 @@ fn the_agents_container_gets_our_program_and_the_certificates() {
         (env::CUSTOM_CA_CERT_PATH, &custom),
         (env::SSL_CERT_FILE, &system),
     ];
-    // Twice: a restarted init container finds its own work.
+    // Twice: a restarted init container finds its own files.
     for _ in 0..2 {
         run(&Settings::from_env(&of(&pairs)).unwrap()).unwrap();
     }

@@ -12,15 +12,8 @@ use crate::env;
 pub enum PrepareError {
     /// A key or a list of hosts cannot be read.
     #[error("{name} names the file {path:?}, which cannot be read: {source}")]
-    Read {
-        /// The variable.
-        name: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why reading failed.
-        source: io::Error,
-    },
-    /// The private files or the certificates.
+    Read { name: &'static str, path: PathBuf, source: io::Error },
+    /// The private files cannot be written, or the certificates cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
 }

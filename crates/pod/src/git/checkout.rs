@@ -30,7 +30,7 @@ impl Target {
     }
 }
 
-/// Why there is no checkout.
+/// Why a checkout failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
     /// git failed.
@@ -38,42 +38,28 @@ pub enum CheckoutError {
     Git(#[from] GitError),
     /// No branch, tag or commit has this name.
     #[error("{url} has no branch, tag or commit `{reference}`; correct the context's git.ref")]
-    NoSuchRef {
-        /// The repository.
-        url: String,
-        /// The ref of the settings.
-        reference: String,
-    },
+    NoSuchRef { url: String, reference: String },
     /// The repository has no commits.
     #[error("{url} is empty: it has no default branch; push a first commit or name a branch in git.ref")]
-    Empty {
-        /// The repository.
-        url: String,
-    },
+    Empty { url: String },
     /// The directory holds the checkout of another repository or ref, with local changes.
     #[error(
         "{path:?} holds another checkout ({found}) with local changes; move them away, or use another volume, to get {wanted}"
     )]
     Occupied {
-        /// The directory.
         path: PathBuf,
         /// Repository and ref of the existing checkout.
         found: String,
         /// Repository and ref of the settings.
         wanted: String,
     },
-    /// The file system.
+    /// A file cannot be read or written.
     #[error("{path:?}: {source}")]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 impl CheckoutError {
-    /// Whether another attempt cannot help.
+    /// Whether a retry is useless.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Git(error) => error.is_permanent(),
@@ -88,19 +74,18 @@ impl CheckoutError {
 pub struct Marker {
     /// The repository, without credentials.
     pub repository: String,
-    /// The ref of the settings.
     pub reference: String,
     /// The last commit that git-init or git-sync checked out.
     pub commit: String,
 }
 
 impl Marker {
-    /// Reads a marker; anything unreadable is no marker.
+    /// Reads a marker; `None` if it is missing or unreadable.
     pub fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
-    /// Writes a marker; it appears whole or not at all.
+    /// Writes a marker atomically.
     pub fn write(&self, path: &Path) -> Result<(), CheckoutError> {
         let fail = |source: std::io::Error| CheckoutError::Io { path: path.to_owned(), source };
         let parent = path.parent().unwrap_or(Path::new("."));
@@ -117,12 +102,10 @@ pub fn marker_path(settings: &Settings) -> PathBuf {
     settings.root.join(format!(".{}.ok", settings.link))
 }
 
-/// A checkout that is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkout {
-    /// The record of it.
     pub marker: Marker,
-    /// Whether this run made it.
+    /// Whether this run checked it out; `false` = an earlier one did.
     pub fresh: bool,
 }
 
@@ -268,7 +251,7 @@ async fn fetch_and_check_out(settings: &Settings, git: &Git, path: &Path) -> Res
     Ok(git.run(path, &["rev-parse", "HEAD"]).await?.trim().to_owned())
 }
 
-/// Fetches what the target needs, and no more, into a repository whose remote is `origin`.
+/// Fetches only what the target needs, into a repository whose remote is `origin`.
 pub async fn fetch(settings: &Settings, git: &Git, path: &Path, target: &Target) -> Result<(), CheckoutError> {
     let depth = settings.depth.map(|depth| format!("--depth={depth}"));
     let mut arguments = vec!["fetch", "--quiet", "--force"];
@@ -306,7 +289,7 @@ fn remove(path: &Path) -> Result<(), CheckoutError> {
     result.map_err(|source| CheckoutError::Io { path: path.to_owned(), source })
 }
 
-/// Lets every user of the Pod read and write the checkout: the agent may run as another one.
+/// Makes the checkout writable for every user of the Pod: the agent may run as another one.
 fn open_up(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let metadata = path.symlink_metadata()?;

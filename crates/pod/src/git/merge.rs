@@ -24,12 +24,7 @@ pub enum MergeError {
     Place(#[from] PlaceError),
     /// A file cannot be read.
     #[error("the checkout cannot be read: {path:?}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The repository has no such directory.
     #[error("the repository has no directory {0:?}; correct the context's git.path")]
     NoSubpath(PathBuf),

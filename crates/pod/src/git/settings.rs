@@ -8,44 +8,40 @@ use egress::{Authorities, BadRepository, Credentials, Repository, check_ref};
 
 use crate::env::{self, Lookup, SettingError};
 
-/// What to check out, where to, and with which credentials.
 #[derive(Clone)]
 pub struct Settings {
-    /// The repository.
     pub repository: Repository,
     /// Branch, tag, commit or `HEAD`.
     pub reference: String,
-    /// Commits of history; `None` = all.
+    /// Number of commits of history; `None` is all.
     pub depth: Option<u32>,
-    /// Directory that holds the checkout.
+    /// Directory that contains the checkout.
     pub root: PathBuf,
     /// Name of the checkout below `root`.
     pub link: String,
-    /// Directory into which the checkout is merged.
+    /// Directory into which the checkout is merged; `None` if it is not merged.
     pub workspace: Option<PathBuf>,
     /// Directory of the repository that is merged; empty = all of it.
     pub subpath: PathBuf,
-    /// Files and directories that the repository must have.
+    /// Files and directories that the repository must contain.
     pub parts: Vec<String>,
     /// Whether a retained workspace is moved to the newest commit.
     pub follow: bool,
     /// Whether submodules are checked out.
     pub submodules: bool,
-    /// Attempts in total.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Wait between attempts.
     pub retry_delay: Duration,
     /// Time limit of one git command.
     pub timeout: Duration,
-    /// Wait between two checks by git-sync.
+    /// Time between two polls of git-sync.
     pub interval: Duration,
     /// Whether the Pod starts without the repository if it is unavailable.
     pub optional: bool,
-    /// Whether `file://` is allowed.
+    /// Whether `file://` is allowed, for tests.
     pub allow_file: bool,
-    /// Credentials for the repository. The key and the known hosts may be paths of files.
+    /// The key and the known hosts may be paths of files.
     pub credentials: Credentials,
-    /// Trusted certificate authorities.
     pub authorities: Authorities,
 }
 
@@ -55,30 +51,23 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// A setting is wrong.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GitSettingError {
-    /// A variable.
+    /// A variable is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The address.
+    /// The URL of the repository is invalid.
     #[error(transparent)]
     Repository(#[from] BadRepository),
-    /// The ref.
+    /// The ref is invalid.
     #[error("{0}; set the context's git.ref to one, or leave it out for the default branch")]
     Reference(String),
-    /// The link or the subpath.
+    /// The link or the subpath is invalid.
     #[error("{name} is {value:?}, which is not a plain path below the repository; remove `..` and leading `/` or `-`")]
-    Path {
-        /// The variable.
-        name: &'static str,
-        /// The value.
-        value: String,
-    },
+    Path { name: &'static str, value: String },
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, GitSettingError> {
         let allow_file = env::flag(env, env::GIT_ALLOW_FILE)?;
         let address = env::required(env, env::GIT_REPO, "the URL of a git repository")?;

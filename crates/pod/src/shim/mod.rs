@@ -1,7 +1,7 @@
 //! shim: the parent process of the task command of a standalone Pod.
 //!
-//! `opencode` as PID 1 ignores SIGTERM and leaves its tools behind; its exit code does not say how the run ended. The
-//! shim forwards signals to the command's whole process group, reaps orphans, ends what is left, and with
+//! `opencode` as PID 1 ignores SIGTERM and leaves its tools running; its exit code does not show how the run ended. The
+//! shim forwards signals to the command's process group, reaps orphans, ends leftover processes, and with
 //! `SHIM_FORMAT=opencode-json` reads the events of `opencode run --format json` and decides the outcome.
 
 pub mod processes;
@@ -28,46 +28,43 @@ use crate::run_log::{Format, Log, Note};
 use processes::{Group, end_the_rest};
 use transcript::{Transcript, command_failed};
 
-/// Time for leftover processes to end by themselves after the command.
+/// How long leftover processes have to end after the command.
 const LEFTOVERS: Duration = Duration::from_secs(1);
-/// Output that is still in the pipes after the last process is gone is read for so long.
+/// How long output in the pipes is read after the last process has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
-/// How much of standard error is kept for the message of a failure.
-const LAST_WORDS: usize = 600;
+/// Characters of standard error to keep for the message of a failure.
+const STDERR_TAIL: usize = 600;
 
-/// What the command's output is.
+/// Format of the command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// Anything; it is passed through untouched.
+    /// Any output; it is passed through unchanged.
     #[default]
     Plain,
-    /// Anything, of a client of an Agent's server. Ours judges the run and leaves the outcome itself; others do not.
+    /// Any output, of a client of an Agent's server. Our client writes the report itself; others do not.
     Client,
-    /// The events of `opencode run --format json`; they are shown as readable lines.
+    /// The events of `opencode run --format json`; they are logged as readable lines.
     OpencodeJson,
 }
 
-/// Settings of the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the command's output is.
     pub output: Output,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// No event for this long ends the run; only with [`Output::OpencodeJson`].
+    /// A run without an event for this long is stopped; only with [`Output::OpencodeJson`].
     pub stall: Duration,
-    /// What the run may use; only with [`Output::OpencodeJson`].
+    /// Tokens and cost that the run may use; only with [`Output::OpencodeJson`].
     pub allowance: Allowance,
-    /// Directories in front of the command's `PATH`.
+    /// Directories to prepend to the command's `PATH`.
     pub path_prepend: Option<String>,
-    /// What the command reads.
+    /// File that becomes the command's standard input.
     pub stdin: Option<PathBuf>,
-    /// Where the outcome goes.
+    /// File that receives the report.
     pub outcome_file: PathBuf,
 }
 
 impl Settings {
-    /// Reads the settings.
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let output = match env::text(env, env::SHIM_FORMAT).as_deref() {
             None | Some("plain") => Output::Plain,
@@ -93,12 +90,11 @@ impl Settings {
     }
 }
 
-/// How it ended.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The report.
     pub outcome: RunReport,
-    /// The exit code: the outcome's, or the command's own.
+    /// Exit code of the outcome, or of the command.
     pub exit: u8,
 }
 
@@ -109,7 +105,7 @@ impl From<RunReport> for Ended {
     }
 }
 
-/// Runs the shim as a program: the command with its arguments; returns the exit code.
+/// Runs the shim as a program, with the command and its arguments. Returns the exit code.
 pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process([]);
     let mut out = std::io::stdout();
@@ -131,7 +127,7 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     ended.exit
 }
 
-/// Runs a command to its end. Reaps every child of this process, so nothing else may start children meanwhile.
+/// Runs a command to its end. Reaps every child of this process, so no other code may start children meanwhile.
 pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> Ended {
     let Some((program, arguments)) = command.split_first() else {
         return RunReport::new(Reason::BadInvocation, "no command is given; write: kubeopencode shim -- COMMAND …")
@@ -159,7 +155,7 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
     if settings.output == Output::OpencodeJson {
         starting.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    // Handlers before the start: a signal that comes at once must not end us and leave the command behind.
+    // Handlers before the start: an early signal must not kill the shim and leave the command running.
     let signals = match Signals::install() {
         Ok(signals) => signals,
         Err(error) => return RunReport::new(Reason::BadInvocation, format!("signals: {error}")).into(),
@@ -174,10 +170,10 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
     };
     let mut transcript = Transcript::new(Instant::now());
     transcript.meter = Meter::new(settings.allowance);
-    Run { settings, group, transcript, last_words: String::new(), log }.follow(child, signals).await
+    Run { settings, group, transcript, stderr_tail: String::new(), log }.follow(child, signals).await
 }
 
-/// The signals that are forwarded.
+/// Signals to forward.
 struct Signals(mpsc::UnboundedReceiver<Signal>);
 
 impl Signals {
@@ -209,11 +205,11 @@ struct Run<'a, 'b> {
     settings: &'a Settings,
     group: Group,
     transcript: Transcript,
-    last_words: String,
+    stderr_tail: String,
     log: &'a mut Log<'b>,
 }
 
-/// Why the command is being ended by us.
+/// Why the shim ends the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ending {
     Stopped,
@@ -287,10 +283,10 @@ impl Run<'_, '_> {
             Piece::ErrorLine(line) => {
                 self.transcript.read_error(&line);
                 if !line.trim().is_empty() {
-                    self.last_words.push_str(line.trim());
-                    self.last_words.push(' ');
-                    let start = self.last_words.char_indices().rev().nth(LAST_WORDS - 1).map_or(0, |(at, _)| at);
-                    self.last_words.drain(..start);
+                    self.stderr_tail.push_str(line.trim());
+                    self.stderr_tail.push(' ');
+                    let start = self.stderr_tail.char_indices().rev().nth(STDERR_TAIL - 1).map_or(0, |(at, _)| at);
+                    self.stderr_tail.drain(..start);
                 }
             }
         }
@@ -305,7 +301,7 @@ impl Run<'_, '_> {
             (Some(Ending::Exceeded(cause)), _) => {
                 self.transcript.complete(RunReport::new(Reason::BudgetExceeded, cause))
             }
-            (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.last_words)),
+            (None, Output::OpencodeJson) => self.transcript.judge(exit, &plain_text(&self.stderr_tail)),
             (None, Output::Plain | Output::Client) if exit == 0 => {
                 RunReport::new(Reason::Succeeded, "the command ended with exit code 0")
             }
@@ -360,13 +356,13 @@ fn read_output(mut child: Child) -> mpsc::Receiver<Piece> {
     receiver
 }
 
-/// The image's `PATH` stays behind ours; an image without one gets what a shell would assume.
+/// The image's `PATH` comes last; an image without one gets a default.
 fn path_after(first: &str, image: Option<String>) -> String {
     let rest = image.filter(|path| !path.is_empty());
     format!("{first}:{}", rest.as_deref().unwrap_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
 }
 
-/// Text without colours.
+/// Text without colour codes.
 fn plain_text(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();

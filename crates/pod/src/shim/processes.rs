@@ -1,4 +1,4 @@
-//! Processes: one place that starts, signals and reaps. As PID 1 or as subreaper every orphan becomes ours.
+//! Starts, signals and reaps processes. As PID 1 or subreaper the shim is the parent of every orphan.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions};
 use tokio::sync::mpsc;
 
-/// How often the process table is looked at while the rest is being ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// Polling interval of the process table while leftover processes are ended.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The process group of the command.
 #[derive(Debug, Clone, Copy)]
 pub struct Group(Pid);
 
 impl Group {
-    /// Starts a command in its own process group. Orphans of its tree come to us.
+    /// Starts a command in its own process group. This process becomes the parent of orphans in its tree.
     pub fn start(mut command: Command) -> io::Result<(Self, Child)> {
-        // Without it orphans go to PID 1, which is fine if that is us and no loss otherwise.
+        // If this fails, orphans go to PID 1: the shim itself, or a process that reaps them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let child = command.process_group(0).spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -28,12 +28,12 @@ impl Group {
 
     /// Sends a signal to the whole group.
     pub fn signal(self, signal: Signal) {
-        // The group may be gone already, which is what a signal wants.
+        // The group may be gone already.
         let _ = rustix::process::kill_process_group(self.0, signal);
     }
 
-    /// Reaps everything that ends, in a thread of its own; reports the command's exit code, and closes the channel when
-    /// nothing is left.
+    /// Reaps every child, in a thread of its own. Sends the command's exit code, and closes the channel when no child
+    /// is left.
     pub fn reap(self) -> mpsc::UnboundedReceiver<u8> {
         let (sender, receiver) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
@@ -56,12 +56,12 @@ impl Group {
     }
 }
 
-/// Ends the processes that are left after the command: SIGTERM, then SIGKILL. Returns how many.
+/// Ends the processes that are left after the command: SIGTERM, then SIGKILL. Returns their number.
 pub async fn end_the_rest(group: Group, polite: Duration) -> usize {
     let start = Instant::now();
     let mut signalled: Vec<i32> = Vec::new();
     let mut ended = 0;
-    // Children of a killed process come to us only after it is gone, so it takes a few rounds; each is bounded.
+    // Children of a killed process become ours only after its end, so this takes a few rounds; each is bounded.
     while start.elapsed() < polite + Duration::from_secs(5) {
         let children = children();
         if children.is_empty() {
@@ -83,19 +83,19 @@ pub async fn end_the_rest(group: Group, polite: Duration) -> usize {
         if force {
             group.signal(Signal::KILL);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
     ended
 }
 
-/// Processes whose parent is this process, without those that are dead and only wait to be reaped.
+/// Children of this process, without zombies.
 fn children() -> Vec<i32> {
     let us = rustix::process::getpid().as_raw_nonzero().get();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| {
-            // "pid (name) state ppid …"; the name may hold anything, so look behind its last parenthesis.
+            // "pid (name) state ppid …"; the name may contain anything, so parse after its last parenthesis.
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
             let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse::<i32>().ok()));

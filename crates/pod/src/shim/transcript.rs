@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::budget::Meter;
 use crate::run_log::{Log, Note};
 
-/// As in attach: after this many empty answers in a row the run has stalled.
+/// As in attach: a run has stalled after this many empty answers in a row.
 const EMPTY_STEPS: u32 = 50;
 
 #[derive(Debug, Deserialize)]
@@ -37,19 +37,17 @@ pub struct Transcript {
     progress: Instant,
     step_has_content: bool,
     empty_steps: u32,
-    /// Tokens and cost so far.
     pub meter: Meter,
 }
 
 impl Transcript {
-    /// A run that starts now.
     pub fn new(now: Instant) -> Self {
         let (session, failure, rejected) = (None, None, None);
         let (answers, step_has_content, empty_steps, meter) = (Vec::new(), false, 0, Meter::default());
         Self { session, answers, failure, rejected, progress: now, step_has_content, empty_steps, meter }
     }
 
-    /// Processes a line of standard output and logs it; a line that is no event is logged as it is.
+    /// Processes a line of standard output and logs it; a line that is not an event is logged unchanged.
     pub fn read(&mut self, line: &str, now: Instant, log: &mut Log<'_>) {
         let Ok(event) = serde_json::from_str::<Line>(line) else {
             if !line.trim().is_empty() {
@@ -84,7 +82,7 @@ impl Transcript {
         self.keep(part);
     }
 
-    /// Processes a line of standard error: permission prompts are only there.
+    /// Processes a line of standard error, where permission prompts are printed.
     pub fn read_error(&mut self, line: &str) {
         if line.contains("permission requested:") && line.contains("auto-rejecting") {
             let what = line.split("permission requested:").nth(1).and_then(|rest| rest.split(';').next());
@@ -107,7 +105,7 @@ impl Transcript {
         answer.parts.push(part);
     }
 
-    /// Why the run has stalled, if it has.
+    /// Why the run has stalled; `None` while it makes progress.
     pub fn stalled(&self, now: Instant, limit: Duration) -> Option<String> {
         if self.empty_steps >= EMPTY_STEPS {
             return Some(format!(
@@ -118,7 +116,7 @@ impl Transcript {
     }
 
     /// The outcome after the command ended with this code.
-    pub fn judge(&self, exit: u8, last_words: &str) -> RunReport {
+    pub fn judge(&self, exit: u8, stderr_tail: &str) -> RunReport {
         let judged = judge(&self.answers);
         let verdict = match (&self.failure, &self.rejected) {
             (Some(failure), _) => RunReport::from_failure(failure),
@@ -126,8 +124,8 @@ impl Transcript {
                 let message = format!("{what} needed a permission that was rejected; allow it in the permissions");
                 RunReport::new(Reason::PermissionRejected, message)
             }
-            _ if exit != 0 => command_failed(exit, last_words),
-            // There is no server here: an answer that never ended is no answer.
+            _ if exit != 0 => command_failed(exit, stderr_tail),
+            // There is no server here: an incomplete answer counts as no answer.
             _ if judged.reason == Reason::ServerLost => {
                 RunReport::new(Reason::NoAnswer, "OpenCode ended before its last answer was complete")
             }
@@ -136,7 +134,7 @@ impl Transcript {
         RunReport { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..verdict }
     }
 
-    /// Adds what is known to an outcome that was decided elsewhere.
+    /// Adds usage and session to an outcome that was decided elsewhere.
     pub fn complete(&self, outcome: RunReport) -> RunReport {
         let judged = judge(&self.answers);
         RunReport { session: self.session.clone(), usage: judged.usage, summary: judged.summary, ..outcome }
@@ -144,14 +142,14 @@ impl Transcript {
 }
 
 /// The outcome of a command that failed by its own exit code.
-pub fn command_failed(exit: u8, last_words: &str) -> RunReport {
+pub fn command_failed(exit: u8, stderr_tail: &str) -> RunReport {
     let cause = match exit {
         137 => "the command was killed (SIGKILL), most likely because it used too much memory".to_owned(),
         128..=u8::MAX => format!("the command was ended by signal {}", exit - 128),
         _ => format!("the command ended with exit code {exit}"),
     };
-    let words = last_words.trim();
-    let message = if words.is_empty() { cause } else { format!("{cause}: {words}") };
+    let detail = stderr_tail.trim();
+    let message = if detail.is_empty() { cause } else { format!("{cause}: {detail}") };
     RunReport::new(Reason::CommandFailed, message)
 }
 

@@ -69,7 +69,7 @@ fn stopping(created: &str) -> ChildTask {
     ChildTask { stop_requested: true, ..child(created) }
 }
 
-/// Plans and compares what is done, as a line: `accept T, create T, stop T, clear, Status Reason`.
+/// Plans and compares the actions, as a line: `accept T, create T, stop T, clear, Status Reason`.
 #[track_caller]
 fn check(cron: &CronTask, children: &[ChildTask], now: &str, expected: &str) -> CronPlan {
     let plan = plan(cron, children, at(now));
@@ -153,10 +153,10 @@ fn forbid_skips_the_time_for_good() {
     let cron = last(cron(json!({})), "01:00:00");
     let plan = check(&cron, &[child("01:00:00")], "02:00:00", "True ActiveTaskExists");
     assert_eq!(plan.next_wake, Some(at("03:00:00")));
-    // It ends: the time that was skipped is not made up.
+    // After its end the skipped time is not made up.
     check(&cron, &[ended("01:00:00", "02:30:00")], "02:30:00", "True Scheduled");
     check(&cron, &[ended("01:00:00", "02:30:00")], "03:00:00", "create 03:00:00, True Scheduled");
-    // Nor is it when the Task that ran is cleaned up.
+    // Nor after the running Task is deleted.
     assert_eq!(plan.status.last_skipped_time, Some(Time(at("02:00:00"))));
     assert_eq!(
         (plan.status.last_schedule_time.as_ref(), plan.status.total_executions),
@@ -182,7 +182,7 @@ fn replace_waits_for_the_old_one_to_end() {
     let stop = format!("stop {}, True ActiveTaskExists", name("01:00:00"));
     check(&cron, &[child("01:00:00")], "02:00:00", &stop);
     check(&cron, &[stopping("01:00:00")], "02:00:30", "True ActiveTaskExists");
-    // Stopping took longer than the deadline: that is not the fault of the new one.
+    // Stopping took longer than the deadline: that does not count against the new Task.
     let old = ChildTask { stop_requested: true, succeeded: false, ..ended("01:00:00", "02:00:40") };
     check(&cron, &[old], "02:00:41", "create 02:00:00, True Scheduled");
 }
@@ -195,7 +195,7 @@ fn no_more_than_the_retained_limit() {
     let full = [old("00:10:00"), old("00:20:00")];
     let plan = check(&limited, &full, "02:00:00", "False MaxRetainedTasksReached");
     assert_eq!(plan.next_wake, Some(at("03:00:00")));
-    // Nobody is stopped for a Task that cannot be created.
+    // No Task is stopped for one that cannot be created.
     let replace = last(cron(json!({"maxRetainedTasks": 1, "concurrencyPolicy": "Replace"})), "01:00:00");
     check(&replace, &[child("01:00:00")], "02:00:00", "False MaxRetainedTasksReached");
 }
@@ -225,7 +225,7 @@ fn a_trigger_creates_one_now() {
     assert_eq!(plan.status.total_executions, Some(1));
     check(&seen(json!({"suspend": true})), &[], "00:30:07", "create 00:30:07, clear, False Suspended");
     check(&seen(json!({"schedule": "x"})), &[], "00:30:07", "create 00:30:07, clear, False InvalidSchedule");
-    // The name is taken: a second later.
+    // The name exists: use the next second.
     let allow = triggered(cron(json!({"concurrencyPolicy": "Allow"})));
     check(&allow, &[child("00:30:07")], "00:30:07", "accept 00:30:08, True Scheduled");
 }
@@ -234,12 +234,12 @@ fn a_trigger_creates_one_now() {
 fn a_trigger_whose_task_was_not_created_is_tried_again_and_creates_one() {
     let cron = accepted(cron(json!({})), "00:30:07");
     check(&cron, &[], "00:35:00", "create 00:30:07, clear, True Scheduled");
-    // It was, and nobody said so.
+    // An earlier pass created it and did not remove the trigger.
     let plan = check(&cron, &[child("00:30:07")], "00:35:00", "clear, True Scheduled");
     assert_eq!(plan.status.total_executions, Some(1));
-    let mut said = cron;
-    said.status = Some(plan.status);
-    let plan = check(&said, &[child("00:30:07")], "00:35:01", "clear, True Scheduled");
+    let mut reported = cron;
+    reported.status = Some(plan.status);
+    let plan = check(&reported, &[child("00:30:07")], "00:35:01", "clear, True Scheduled");
     assert_eq!(plan.status.total_executions, Some(1));
 }
 
@@ -253,7 +253,7 @@ fn a_trigger_honours_policy_and_limit() {
     );
     assert_eq!(plan.refusal, Some(Refusal { reason: reasons::ACTIVE_TASK_EXISTS, message }));
     assert_eq!(plan.status.last_skipped_time, None);
-    // That stays said as long as it is so.
+    // The condition stays as long as it holds.
     let mut later = cron(json!({}));
     later.status = Some(plan.status);
     let plan = check(&later, &[child("00:10:00")], "00:31:00", "True ActiveTaskExists");
@@ -262,7 +262,7 @@ fn a_trigger_honours_policy_and_limit() {
     let full = triggered(cron(json!({"maxRetainedTasks": 1})));
     let plan = check(&full, &[ended("00:10:00", "00:11:00")], "00:30:00", "clear, False MaxRetainedTasksReached");
     assert_eq!(plan.refusal.map(|refusal| refusal.reason), Some(reasons::MAX_RETAINED_TASKS_REACHED));
-    // It was seen when there was room.
+    // There was room when the trigger was seen.
     check(&accepted(cron(json!({})), "00:29:00"), &[child("00:10:00")], "00:30:00", "clear, True ActiveTaskExists");
     let replace = triggered(cron(json!({"concurrencyPolicy": "Replace"})));
     let stop = format!("stop {}, True ActiveTaskExists", name("00:10:00"));
@@ -302,7 +302,7 @@ fn a_stopped_task_is_no_success() {
     let good = ended("00:10:00", "00:20:00");
     let plan = check(&cron(json!({})), &[good, stopped], "00:50:00", "True Scheduled");
     assert_eq!(plan.status.last_successful_time, Some(Time(at("00:20:00"))));
-    // It stays when the Task is cleaned up.
+    // The time stays when the Task is deleted.
     let mut later = cron(json!({}));
     later.status = Some(plan.status);
     let plan = check(&later, &[], "00:51:00", "True Scheduled");

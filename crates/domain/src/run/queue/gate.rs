@@ -12,16 +12,13 @@ use crate::{
     run::{resolve::ResolveError, resolved::ResolvedAgent},
 };
 
-/// Whether anything may start at all.
+/// Whether a target takes Tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Yes.
     Ready,
-    /// The Agent cannot be used as it is written, whatever its server does.
+    /// The spec of the Agent is invalid, whatever its server does.
     Unusable {
-        /// Reason of the condition.
         reason: &'static str,
-        /// Message of the condition.
         message: String,
     },
     /// Its user suspended the Agent; only its user resumes it.
@@ -30,18 +27,18 @@ pub enum Gate {
     Standby,
     /// The Agent's server is not ready.
     ServerNotReady,
-    /// The Agent's server is about to be replaced by another; what begins on it would end with it.
+    /// The Agent's server is about to be replaced, and a run on it would be lost.
     ServerReplaced,
     /// The Agent or template does not exist.
     Missing {
-        /// Since when; of repeated reports the queue keeps the first.
+        /// Since when; the queue keeps the first of repeated reports.
         since: Timestamp,
     },
 }
 
 impl Gate {
-    /// The gate of an Agent whose settings are these. One that cannot be resolved has no limits to go by, and its Tasks no
-    /// settings.
+    /// The gate of an Agent with these settings. Without valid settings there are no limits for the queue and no
+    /// settings for Tasks.
     pub fn with_settings(agent: &Agent, settings: &Result<ResolvedAgent, ResolveError>) -> Self {
         match settings {
             Ok(_) => Self::of(agent),
@@ -49,7 +46,7 @@ impl Gate {
         }
     }
 
-    /// The gate of an Agent that exists and can be used.
+    /// The gate of a valid Agent.
     pub fn of(agent: &Agent) -> Self {
         let ready = agent.status.as_ref().and_then(|status| status.ready) == Some(true);
         match Suspension::of(agent) {
@@ -62,7 +59,7 @@ impl Gate {
     }
 }
 
-/// Whether the server of an Agent that is ready is being replaced, or may have to be: its latest change was not reconciled yet.
+/// Whether the ready server of an Agent is being replaced, or may be: its latest change is not reconciled yet.
 fn is_being_replaced(agent: &Agent) -> bool {
     let Some(status) = &agent.status else { return false };
     let unseen = status.observed_generation.is_some_and(|seen| Some(seen) < agent.metadata.generation);

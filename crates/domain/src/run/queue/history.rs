@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::TaskKey;
 use crate::duration::later;
 
-/// The starts that count for a quota. Without a quota nothing is kept.
+/// The starts that count for a quota. Without a quota it stays empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StartHistory {
     quota: Option<Quota>,
     /// Oldest first.
     starts: Vec<TaskStart>,
-    /// What of them is on record, oldest first.
+    /// The starts in the status, oldest first.
     recorded: Vec<TaskStart>,
 }
 
@@ -26,13 +26,14 @@ impl StartHistory {
         }
     }
 
-    /// What is on record must become this, if that is not so already. What only left the window may stay there.
+    /// The starts that the status should have; `None` if they are there. Starts that only left the window may stay in
+    /// it.
     pub(super) fn unrecorded(&self) -> Option<&[TaskStart]> {
         let differs = self.starts.len() != self.recorded.len() || sorted(&self.starts) != self.recorded;
         differs.then_some(self.starts())
     }
 
-    /// This is on record now.
+    /// Records that the status has these starts.
     pub(super) fn set_recorded(&mut self, starts: &[TaskStart]) {
         if self.quota.is_some() {
             self.recorded = sorted(starts);
@@ -43,19 +44,18 @@ impl StartHistory {
         &self.starts
     }
 
-    /// Whether no start is left.
     pub(super) fn is_used_up(&self) -> bool {
         self.quota.is_some_and(|quota| self.starts.len() >= most_starts(quota))
     }
 
-    /// When enough starts leave the window for one more, if none is left.
+    /// When the next start is possible, if the quota is used up.
     pub(super) fn frees(&self) -> Option<Timestamp> {
         let quota = self.quota?;
         let start = self.starts.get(self.starts.len().checked_sub(most_starts(quota))?)?;
         Some(later(start.start_time.0, window(quota)))
     }
 
-    /// Drops what has left the window.
+    /// Removes starts that left the window.
     pub(super) fn prune(&mut self, now: Timestamp) {
         if let Some(quota) = self.quota {
             for starts in [&mut self.starts, &mut self.recorded] {
@@ -65,17 +65,17 @@ impl StartHistory {
         }
     }
 
-    /// A run starts. One that started in the same second and ended at once counts as well.
+    /// Adds a start. Two starts of a Task in the same second both count.
     pub(super) fn record(&mut self, key: &TaskKey, at: Timestamp) {
         self.put(start_of(key, at));
     }
 
-    /// A run is known to have started: its start is there, or is put there.
+    /// Adds the start of a known run, unless it is there.
     pub(super) fn insert(&mut self, key: &TaskKey, at: Timestamp) {
         self.merge(&[start_of(key, at)]);
     }
 
-    /// What is on record, each start as often as it is there.
+    /// Adds the starts of the status, each as often as it is there.
     pub(super) fn restore(&mut self, starts: &[TaskStart]) {
         self.set_recorded(starts);
         self.merge(starts);
@@ -91,7 +91,7 @@ impl StartHistory {
         }
     }
 
-    /// A run did not start after all.
+    /// Removes the start of a run that was never claimed.
     pub(super) fn remove(&mut self, key: &TaskKey, at: Timestamp) {
         if let Some(place) = self.starts.iter().rposition(|start| is_start(start, key, at)) {
             self.starts.remove(place);
@@ -113,7 +113,7 @@ impl StartHistory {
     }
 }
 
-/// In an order that does not depend on who came first within a second.
+/// In an order that does not depend on the order of arrival within a second.
 fn sorted(starts: &[TaskStart]) -> Vec<TaskStart> {
     let mut starts = starts.to_vec();
     starts.sort_by(|a, b| {
@@ -132,7 +132,7 @@ fn is_start(start: &TaskStart, key: &TaskKey, at: Timestamp) -> bool {
 }
 
 pub(super) fn most_starts(quota: Quota) -> usize {
-    // The schema admits no less than 1; what slips through it must not block an Agent forever.
+    // The schema requires at least 1; a smaller value must not block an Agent forever.
     usize::try_from(quota.max_task_starts).unwrap_or(0).max(1)
 }
 

@@ -1,9 +1,9 @@
 //! The queues of all Agents and templates: a pure index that takes events and returns effects.
 //!
-//! An event is a method that takes the news, and `now` where time counts. Its effects are the targets that need a
-//! [decision](Index::decide), and of a decision the Tasks that are to be reconciled. A Task is decided in
-//! [`Index::decide`] alone; the pass over a Task reads its [`Index::decision`]. Every event that can change a decision
-//! returns its target, so a Task without a decision is reconciled after the next one.
+//! Each event is a method that takes the change, and `now` where time matters. It returns the targets that need a
+//! [decision](Index::decide); a decision returns the Tasks to reconcile. Tasks are decided only in [`Index::decide`];
+//! the pass over a Task reads its [`Index::decision`]. Every event that can change a decision returns its target, so a
+//! Task without a decision is reconciled after the next one.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -28,48 +28,43 @@ use dependents::Dependents;
 use target_queue::TargetQueue;
 pub use target_queue::{POSITIONS_PERIOD, Queued};
 
-/// The objects that the index asks for, as the watches last showed them.
+/// Objects that the index reads, as the watches last showed them.
 pub trait Cluster {
-    /// A Task that exists and can be read.
+    /// `None` if the Task does not exist or cannot be read.
     fn task(&self, key: &Key) -> Option<Arc<Task>>;
     /// Whether a Pod of the Task still runs.
     fn has_pod(&self, task: &TaskKey) -> bool;
 }
 
-/// The decision about a Task that waits.
+/// The decision about a waiting Task.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// It may start.
     Start(Admission),
-    /// It can never run.
+    /// The Task can never run.
     Fail(Refusal),
-    /// It waits.
     Wait(Queued),
-    /// It waits for an object that it refers to.
+    /// The Task waits for an object that it refers to.
     WaitForReference(Queued),
 }
 
-/// The circumstances of a decision.
+/// Input of a decision.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
-    /// Whether anything may start.
     pub gate: Gate,
-    /// How much may run.
     pub limits: Limits,
-    /// Starts that the status of the target records.
+    /// Starts in the status of the target.
     pub history: Vec<TaskStart>,
 }
 
 /// The effects of a decision.
 #[derive(Debug, Default)]
 pub struct Decided {
-    /// The decision.
     pub decisions: Decisions,
-    /// Tasks to look at: admitted, refused, or with a new reason or position to report.
+    /// Tasks to reconcile: admitted, refused, or with a new reason or position to report.
     pub look_at: Vec<Key>,
-    /// How many Tasks wait.
+    /// Number of waiting Tasks.
     pub waiting: usize,
-    /// How many Tasks run.
+    /// Number of running Tasks.
     pub running: usize,
 }
 
@@ -79,33 +74,33 @@ pub struct Index {
     /// How long a Task waits for an object that does not exist.
     grace: Duration,
     queues: HashMap<Target, TargetQueue>,
-    /// Tasks that wait or run. Finished ones are not here: they are the many.
+    /// Waiting and running Tasks. Finished ones, the great majority, are not here.
     tasks: HashMap<Key, Entry>,
     dependents: Dependents,
-    /// What was used of budgets that Tasks share.
+    /// Usage of shared budgets.
     spending: HashMap<Target, Spending>,
-    /// Runs whose Task is gone and whose Pod is not, by the Task's UID: they hold their slot until the Pod is gone.
+    /// Runs of deleted Tasks whose Pod still exists, by the Task's UID: they hold their slot until the Pod is gone.
     orphans: HashMap<String, (TaskKey, Target)>,
 }
 
-/// A Task that waits or runs.
+/// A waiting or running Task.
 struct Entry {
     task: TaskKey,
     target: Target,
-    /// The last decision refused it.
+    /// Set if the last decision refused the Task.
     refusal: Option<Refusal>,
-    /// An object that it refers to and that is missing.
+    /// A missing object that the Task refers to.
     missing: Option<Missing>,
 }
 
 impl Index {
-    /// How long a Task waits from now on for an object that does not exist. Observe all Tasks again.
+    /// Sets how long a Task waits for an object that does not exist. Observe all Tasks again.
     pub fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
     }
 
-    /// A Task changed, or is gone. It and the Tasks that depend on it are read from `cluster`. Returns the targets that
-    /// need a decision.
+    /// Updates the index after a Task changed or was deleted. The Task and its dependents are read from `cluster`.
+    /// Returns the targets that need a decision.
     pub fn observe(&mut self, key: &Key, cluster: &impl Cluster, now: Timestamp) -> Vec<Target> {
         let mut decide = self.observe_one(key, cluster, now);
         for dependent in self.dependents(key) {
@@ -114,13 +109,14 @@ impl Index {
         decide
     }
 
-    /// A Pod runs whose Task is gone: it holds a slot of `target`.
+    /// Records a running Pod of a deleted Task: it holds a slot of `target`.
     pub fn orphaned(&mut self, task: TaskKey, epoch: i64, target: Target, now: Timestamp) {
         self.queue(&target, now).ran(task.clone(), epoch, None);
         self.orphans.insert(task.uid.clone(), (task, target));
     }
 
-    /// The last Pod of a Task stopped. Returns the target whose slot it held, if its Task was gone before.
+    /// Frees the slot of a deleted Task whose last Pod stopped. Returns the target of the slot; `None` if the Task
+    /// exists.
     pub fn pod_gone(&mut self, uid: &str) -> Option<Target> {
         let (task, target) = self.orphans.remove(uid)?;
         self.queues.get_mut(&target)?.remove(&task);
@@ -142,7 +138,7 @@ impl Index {
         decided
     }
 
-    /// The start history of a target was written to its status.
+    /// Confirms that the start history of a target was written to its status.
     pub fn recorded(&mut self, target: &Target, history: &[TaskStart]) {
         if let Some(queue) = self.queues.get_mut(target) {
             queue.recorded(history);
@@ -150,7 +146,7 @@ impl Index {
         self.drop_if_idle(target);
     }
 
-    /// The last decision about a Task that waits. `None` if none was made since the Task changed, or if the next one will
+    /// The last decision about a waiting Task. `None` if there is none since the Task changed, or if the next one will
     /// differ: that one returns the Task in [`Decided::look_at`].
     pub fn decision(&mut self, key: &Key, uid: &str) -> Option<Decision> {
         let entry = self.tasks.get(key).filter(|entry| entry.task.uid == uid)?;
@@ -164,24 +160,24 @@ impl Index {
         }
     }
 
-    /// An admitted run was claimed: it runs now, whatever the watch still shows.
+    /// Confirms an admission: the run holds its slot, whatever the watch still shows.
     pub fn claimed(&mut self, admission: &Admission) {
         if let Some(queue) = self.queue_of(&key_of(&admission.key)) {
             queue.claimed(admission);
         }
     }
 
-    /// The claim of an admitted run was lost: the Task waits again. Observe it next.
+    /// Takes an admission back after a lost claim: the Task waits again. Observe it next.
     pub fn withdrawn(&mut self, admission: &Admission) {
         if let Some(queue) = self.queue_of(&key_of(&admission.key)) {
             queue.withdraw(admission);
         }
     }
 
-    /// A Task refers to an object that is missing. The Task gives its slot back, if it has one, and waits until `missing`
-    /// says, or as long as was said first.
+    /// Records that a Task refers to a missing object. The Task gives its slot back, if it has one, and waits until
+    /// `missing.until`, or until the time of the first report.
     ///
-    /// Returns the target, if that is news to it, and what the status of the Task should say.
+    /// Returns the target if it needs a decision, and the content of the Task's status.
     pub fn missing(&mut self, key: &Key, uid: &str, mut missing: Missing) -> (Option<Target>, Option<Queued>) {
         let Some(entry) = self.tasks.get_mut(key).filter(|entry| entry.task.uid == uid) else { return (None, None) };
         if let Some(before) = &entry.missing {
@@ -194,14 +190,14 @@ impl Index {
         ((gave_back || !same).then(|| entry.target.clone()), report)
     }
 
-    /// Everything that a Task refers to exists. Observe it next.
+    /// Records that every object that a Task refers to exists. Observe it next.
     pub fn found(&mut self, key: &Key) {
         if let Some(entry) = self.tasks.get_mut(key) {
             entry.missing = None;
         }
     }
 
-    /// A run ended, and its status says so. Returns the target whose slot became free.
+    /// Records the end of a run whose status is written. Returns the target of the free slot.
     pub fn finished(&mut self, key: &Key, epoch: i64) -> Option<Target> {
         let entry = self.tasks.get(key)?;
         let (task, target) = (entry.task.clone(), entry.target.clone());
@@ -214,7 +210,7 @@ impl Index {
         self.dependents.of(key).cloned().collect()
     }
 
-    /// Every Task that waits or runs. Observe them again when what holds for all of them changes.
+    /// Every waiting or running Task. Observe them again after a change that affects all.
     pub fn unfinished(&self) -> Vec<Key> {
         self.tasks.keys().cloned().collect()
     }
@@ -224,17 +220,17 @@ impl Index {
         self.entries_on(target).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Tasks of `target` that refer to an object that is missing.
+    /// Tasks of `target` that refer to a missing object.
     pub fn missing_on(&self, target: &Target) -> Vec<Key> {
         self.entries_on(target).filter(|(_, entry)| entry.missing.is_some()).map(|(key, _)| key.clone()).collect()
     }
 
-    /// How many Tasks run on a target or wait only for it.
+    /// Number of Tasks that run on a target or wait only for it.
     pub fn load(&self, target: &Target) -> usize {
         self.queues.get(target).map_or(0, TargetQueue::load)
     }
 
-    /// How many Tasks run on a target.
+    /// Number of Tasks that run on a target.
     pub fn running(&self, target: &Target) -> usize {
         self.queues.get(target).map_or(0, TargetQueue::running)
     }
@@ -321,7 +317,7 @@ impl Index {
         }
     }
 
-    /// A run ended. What was decided about the next one stays.
+    /// Ends a run. A decision about the next run stays.
     fn end(&mut self, key: &Key, task: &TaskKey, target: &Target, epoch: i64) {
         if let Some(queue) = self.queues.get_mut(target) {
             queue.finished(task, epoch);
@@ -333,14 +329,14 @@ impl Index {
         self.dependents.remove(key);
     }
 
-    /// Drops a queue in which no Task waits or runs, once its starts are recorded.
+    /// Drops the queue of a target without Tasks, once its starts are recorded.
     fn drop_if_idle(&mut self, target: &Target) {
         if self.queues.get(target).is_some_and(TargetQueue::is_idle) {
             self.queues.remove(target);
         }
     }
 
-    /// The queue of a target, an empty one if no Task waited or ran there.
+    /// The queue of a target, created if it does not exist.
     fn queue(&mut self, target: &Target, now: Timestamp) -> &mut TargetQueue {
         let grace = self.grace;
         self.queues.entry(target.clone()).or_insert_with(|| TargetQueue::new(target.runs_on.clone(), grace, now))

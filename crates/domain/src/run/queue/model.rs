@@ -1,5 +1,5 @@
-//! The index and its queues against a model that is too simple to be wrong: lists of Tasks, sorted from scratch for each
-//! decision.
+//! The index and its queues against a model that is too simple to be wrong: lists of Tasks, sorted from scratch for
+//! each decision.
 
 use std::sync::Arc;
 
@@ -59,15 +59,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 1..80)
 }
 
-/// What a restarted controller can see: Tasks, Pods whose Task is gone, and the history in the Agent's status.
+/// State that a restarted controller can see: Tasks, Pods of deleted Tasks, and the history in the Agent's status.
 #[derive(Default)]
 struct World {
     tasks: BTreeMap<String, Arc<Task>>,
-    /// Runs whose Task is gone and whose Pod is not.
+    /// Runs of deleted Tasks whose Pod still exists.
     orphans: Vec<(TaskKey, i64)>,
-    /// As last written to the Agent's status.
+    /// The history in the Agent's status.
     written: Vec<TaskStart>,
-    /// Every start of the time in which the current quota holds.
+    /// Every start since the current quota was set.
     starts: Vec<Timestamp>,
     /// Tasks that were created.
     created: usize,
@@ -133,11 +133,11 @@ struct Play {
     gate: Gate,
     now: Timestamp,
     wake: Option<Timestamp>,
-    /// The last admission of the last decision: not claimed yet.
+    /// The last admission of the last decision, not claimed yet.
     last: Option<Admission>,
-    /// An effect or a change of the target asked for a decision.
+    /// A decision is required.
     due: bool,
-    /// Tasks that were looked at since they changed.
+    /// Tasks that were reconciled since they changed.
     reported: BTreeSet<Key>,
 }
 
@@ -151,7 +151,7 @@ impl Play {
         Self { world, index, limits, gate, now, wake: None, last: None, due: false, reported: BTreeSet::new() }
     }
 
-    /// An index that a controller makes when it starts.
+    /// The index of a controller that just started.
     fn fresh(&self) -> Index {
         let mut index = Index::default();
         index.set_grace(Duration::from_mins(1));
@@ -186,7 +186,7 @@ impl Play {
                 }
             }
             Event::LosesClaim => {
-                // Only a claim that was not confirmed can be lost; nothing happened since, so it is the last one.
+                // Only an unconfirmed claim can be lost; nothing happened since, so it is the last one.
                 if let Some(admission) = self.last.take() {
                     self.index.withdrawn(&admission);
                     self.observe(&admission.key.name);
@@ -243,7 +243,7 @@ impl Play {
         self.observe(name);
     }
 
-    /// A run, or a Task that waits, ends.
+    /// Ends a run or a waiting Task.
     fn ends(&mut self, name: &str) {
         let Some(task) = self.world.tasks.get(name).cloned() else { return };
         let (Stage::Waiting { epoch } | Stage::Running { epoch, .. }) = Stage::of(&task) else { return };
@@ -268,21 +268,21 @@ impl Play {
             self.world.starts.clear();
         }
         self.limits = Limits { max_concurrent: max, quota };
-        // The record follows before anything starts under the new limits.
+        // The history is written before anything starts under the new limits.
         let closed = Circumstances { gate: Gate::ServerNotReady, ..self.circumstances() };
         self.reported.extend(self.index.decide(&target(), closed, self.now).look_at);
         self.record();
         self.due = true;
     }
 
-    /// A run is claimed. The watch shows that sooner or later.
+    /// Claims a run. The watch shows that sooner or later.
     fn claim(&mut self, admission: &Admission) {
         let Admission { key: task, epoch, at } = admission;
         self.write(&task.name, |status| {
             (status.phase, status.run_epoch) = (Some(api::TaskPhase::Running), Some(*epoch));
             status.timings.get_or_insert_default().admitted_at = Some(Time(*at));
         });
-        // Meanwhile the watch may still show how it waited: that changes nothing.
+        // Meanwhile the watch may still show the Task as waiting: that changes nothing.
         self.index.claimed(admission);
         if epoch % 2 == 0 {
             self.index.observe(&key(&task.name), &self.world, self.now);
@@ -300,13 +300,13 @@ impl Play {
         self.due |= !self.index.observe(&key(name), &self.world, self.now).is_empty();
     }
 
-    /// A start that was given back goes from the record before anything else happens.
+    /// Removes a returned start from the history before anything else happens.
     fn never_started(&mut self) {
         self.world.starts.pop();
         self.record();
     }
 
-    /// What the queue counts becomes the record. Without a queue, all that counts is recorded already.
+    /// Writes the history of the queue. Without a queue, everything is written already.
     fn record(&mut self) {
         if let Some(queue) = self.index.queue_of_target(&target()) {
             self.world.written = queue.history().to_vec();
@@ -314,7 +314,7 @@ impl Play {
         }
     }
 
-    /// Who should be admitted now: sort the eligible, take as many as the limits leave.
+    /// The Tasks that should be admitted now: sort the eligible, take as many as the limits allow.
     fn expected(&self) -> Vec<String> {
         if self.gate != Gate::Ready {
             return Vec::new();
@@ -332,7 +332,7 @@ impl Play {
         eligible.into_iter().take(slots.min(starts)).filter_map(|task| task.metadata.name.clone()).collect()
     }
 
-    /// Decides, compares with the model, and lets the world see the result.
+    /// Decides, compares with the model, and applies the result to the world.
     fn decides(&mut self, woken: bool) -> Result<(), TestCaseError> {
         let expected = self.expected();
         if !self.due && self.wake.is_none_or(|wake| wake > self.now) {

@@ -11,66 +11,61 @@ use crate::{
     run::budget::{Allowance, Spent},
 };
 
-/// What the Tasks of an Agent or template may use together in a sliding window.
+/// A budget that the Tasks of an Agent or template share, for a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// The most that they may use.
     pub allowance: Allowance,
-    /// Over how long.
     pub window: SignedDuration,
 }
 
 impl SharedBudget {
-    /// The budget of an Agent or template that says `own`, else the platform's. A budget without a
-    /// window is not shared: it holds for each run alone.
+    /// The budget `own` of an Agent or template, else the platform's. A budget without a window is not shared: it
+    /// limits each run alone.
     pub fn of(own: Option<&Budget>, platform: Option<&Budget>) -> Option<Self> {
         let budget = own.or(platform)?;
         Some(Self { allowance: budget.into(), window: signed(budget.window?.to_std()) })
     }
 }
 
-/// That nothing is left of a shared budget.
+/// A shared budget that is used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsedUp {
-    /// What was used of what.
+    /// Usage and limit as text.
     pub used: String,
-    /// Over how long.
     pub window: SignedDuration,
-    /// When there is room again; never if there was none to begin with.
+    /// When budget is available again; `None` if the limit is zero.
     pub until: Option<Timestamp>,
 }
 
-/// Which run of which Task, by UID and number.
+/// UID of the Task and epoch.
 type Run = (String, i64);
 
-/// What ended runs used, as long as they are in the window.
+/// Usage of ended runs within the window.
 ///
-/// It is kept in memory and made anew from the Tasks that exist when a controller starts: a Task that is deleted counts
-/// until its controller ends. A record in the status of the Agent would outlive that too, but cost the API server a write
-/// for every run.
+/// It is kept in memory and rebuilt from the existing Tasks when a controller starts: a deleted Task counts until the
+/// controller ends. A record in the status of the Agent would survive that, but cost a write for every run.
 #[derive(Clone, Debug)]
 pub struct Spending {
     budget: SharedBudget,
-    /// By their end, oldest first.
+    /// By end, oldest first.
     runs: BTreeMap<(Timestamp, Run), Spent>,
     known: HashSet<Run>,
     sum: Spent,
 }
 
 impl Spending {
-    /// Nothing was used yet.
     pub fn new(budget: SharedBudget) -> Self {
         Self { budget, runs: BTreeMap::new(), known: HashSet::new(), sum: Spent::default() }
     }
 
-    /// Takes over another budget. Returns whether that is possible: what left a shorter window is forgotten.
+    /// Changes the budget. Returns whether that is possible: for a longer window, older usage is not known any more.
     pub fn set_budget(&mut self, budget: SharedBudget) -> bool {
         let same = self.budget.window == budget.window;
         self.budget = budget;
         same
     }
 
-    /// A run ended at `ended` and used `spent`. Repeating it changes nothing.
+    /// Records the usage of a run that ended at `ended`. Repeating it changes nothing.
     pub fn note(&mut self, uid: &str, epoch: i64, ended: Timestamp, spent: Spent) {
         let run = (uid.to_owned(), epoch);
         if self.known.insert(run.clone()) {
@@ -79,7 +74,7 @@ impl Spending {
         }
     }
 
-    /// The same by the status of a Task, if it is over.
+    /// The same from the status of a Task, if it is finished.
     pub fn note_task(&mut self, task: &Task) {
         let Some(status) = task.status.as_ref().filter(|status| status.phase.is_some_and(TaskPhase::is_finished))
         else {
@@ -92,13 +87,12 @@ impl Spending {
         }
     }
 
-    /// What is left now.
     pub fn left(&mut self, now: Timestamp) -> Allowance {
         self.prune(now);
         self.budget.allowance.after(self.sum)
     }
 
-    /// Whether nothing is left now.
+    /// `None` while budget is left.
     pub fn used_up(&mut self, now: Timestamp) -> Option<UsedUp> {
         self.prune(now);
         let SharedBudget { allowance, window } = self.budget;
@@ -123,7 +117,7 @@ impl Spending {
 }
 
 impl Queue {
-    /// Something, or nothing, may be left of the budget that the Tasks share. Returns whether that changed.
+    /// Sets whether the shared budget is used up. Returns whether that changed.
     pub fn set_used_up(&mut self, used_up: Option<UsedUp>) -> bool {
         let news = self.used_up != used_up;
         self.used_up = used_up;
@@ -150,7 +144,7 @@ mod tests {
         Spent { tokens, cost: Cost::read(cost).unwrap() }
     }
 
-    /// A minute, and what runs used that ended in its seconds.
+    /// A budget of one minute, and the usage of runs by the second of their end.
     fn spending(limits: serde_json::Value, runs: &[(i64, Spent)]) -> Spending {
         let mut budget = budget(limits);
         budget.window = Some(std::time::Duration::from_mins(1).into());

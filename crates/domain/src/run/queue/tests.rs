@@ -35,7 +35,7 @@ fn check(queue: &mut Queue, now: i64, admitted: &[&str]) -> Decisions {
     decisions
 }
 
-/// Claims what was admitted, and writes the history.
+/// Claims the admitted Tasks, and writes the history.
 fn take_over(queue: &mut Queue, decisions: &Decisions) {
     for admission in &decisions.admit {
         queue.claimed(admission);
@@ -84,7 +84,7 @@ fn news_of_an_older_run_free_nothing() {
     queue.upsert(task("b", 0, 1));
     queue.finished(&key("a"), 1);
     check(&mut queue, 1, &[]);
-    // Its next run waits while this one ends.
+    // The next run waits until this one ends.
     queue.upsert(Waiting { epoch: 3, ..task("a", 9, 0) });
     queue.finished(&key("a"), 2);
     let decisions = check(&mut queue, 2, &["a"]);
@@ -110,7 +110,7 @@ fn a_lost_claim_gives_slot_and_quota_back() {
     queue.withdraw(&decisions.admit[0]);
     assert_eq!((queue.running_count(), queue.history().len()), (0, 0));
     check(&mut queue, 10, &["a"]);
-    // Once the watch has shown that it runs, nothing is taken back.
+    // After the watch has shown the run, nothing is taken back.
     queue.running(key("a"), 1, Some(at(10)));
     queue.withdraw(&decisions.admit[0]);
     assert_eq!((queue.running_count(), queue.history().len()), (1, 1));
@@ -132,7 +132,7 @@ fn a_run_that_is_refused_before_its_claim_gives_its_start_back() {
         let decisions = check(&mut queue, 11, &["b"]);
         take_over(&mut queue, &decisions);
         queue.upsert(task("c", 0, 3));
-        // A run that was claimed did start, however it ends.
+        // A claimed run has started, however it ends.
         queue.finished(&key("b"), 1);
         check(&mut queue, 12, &[]);
     }
@@ -148,18 +148,18 @@ fn what_is_on_record_follows_what_happened() {
     queue.upsert(task("a", 0, 1));
     let first = check(&mut queue, 10, &["a"]);
     assert_eq!(names(&first).as_deref(), Some("a"));
-    // It could not be written: it is repeated.
+    // The write failed: it is repeated.
     assert_eq!(names(&check(&mut queue, 11, &[])).as_deref(), Some("a"));
     queue.recorded(&first.history.unwrap());
     assert!(!queue.has_unrecorded());
     assert_eq!(names(&check(&mut queue, 12, &[])), None);
-    // A claim that is lost goes from the record, too.
+    // A lost claim is removed from the history, too.
     queue.set_gate(Gate::ServerNotReady);
     queue.withdraw(&first.admit[0]);
     let decisions = check(&mut queue, 13, &[]);
     assert_eq!(names(&decisions).as_deref(), Some(""));
     take_over(&mut queue, &decisions);
-    // What is on record and what is known from the Tasks may come in any order, and costs no write.
+    // Recorded starts and starts from Tasks may arrive in any order, without a write.
     queue.set_gate(Gate::Ready);
     queue.upsert(task("c", 0, 1));
     let decisions = check(&mut queue, 20, &["a", "c"]);
@@ -168,7 +168,7 @@ fn what_is_on_record_follows_what_happened() {
     next.running(key("a"), 1, Some(at(20)));
     next.restore(&decisions.history.unwrap());
     assert_eq!(names(&check(&mut next, 21, &[])), None);
-    // What left the window costs none either.
+    // A start that left the window needs no write either.
     assert_eq!(names(&check(&mut next, 90, &[])), None);
 }
 
@@ -187,7 +187,7 @@ fn nobody_starts_while_the_shared_budget_is_used_up() {
     check_why(&queue, "a", reasons::BUDGET_EXCEEDED, message);
     assert!(queue.set_used_up(None));
     assert_eq!(check(&mut queue, 90, &["a"]).next_wake, None);
-    // A Task that waits for a slot as well reports that, and is woken by the slot.
+    // A Task that also waits for a slot reports that, and is decided again when the slot is free.
     queue.set_used_up(used_up(Some(200)));
     assert_eq!(check(&mut queue, 100, &[]).next_wake, None);
     check_why(&queue, "b", reasons::AGENT_AT_CAPACITY, "Agent 'a' runs one Task at a time and is busy");
@@ -209,7 +209,7 @@ fn a_task_that_runs_twice_in_one_second_starts_twice() {
     queue.upsert(task("b", 0, 2));
     let record = check(&mut queue, 10, &["a"]).history.unwrap();
     assert_eq!(record.len(), 2);
-    // The next controller counts as many, also when it sees the second run.
+    // The next controller counts the same, also when it sees the second run.
     let mut next = self::queue(None, Some((2, 60)));
     next.restore(&record);
     next.restore(&record);
@@ -384,7 +384,7 @@ fn a_missing_agent_is_waited_for_and_then_the_tasks_fail() {
     assert_eq!(decisions.fail[0].message, "Agent 'a' does not exist in this namespace and was not created within 1m");
     queue.remove(&key("old"));
     assert_eq!(check(&mut queue, 151, &[]).next_wake, Some(at(160)));
-    // It appears in time for the other one.
+    // The Agent appears in time for the other Task.
     queue.set_gate(Gate::Ready);
     check(&mut queue, 159, &["new"]);
 }
@@ -434,7 +434,7 @@ fn a_task_with_a_missing_reference_gives_its_slot_back_and_waits_until_the_deadl
     assert_eq!(queue.position(&key("a")), None);
     let decisions = check(&mut queue, 11, &["b"]);
     assert_eq!(decisions.next_wake, Some(at(70)));
-    // It never started, so it does not count for the quota either.
+    // The run never started, so it does not count for the quota either.
     assert_eq!(queue.history().len(), 1);
 
     let refused = |name| {
@@ -446,7 +446,7 @@ fn a_task_with_a_missing_reference_gives_its_slot_back_and_waits_until_the_deadl
     queue.upsert(task("a", 9, 0));
     let decisions = check(&mut queue, 12, &["a"]);
     assert_eq!(decisions.next_wake, None);
-    // Reported late: only an admission that still stands can be given back.
+    // Reported late: only a valid admission can be given back.
     queue.running(key("a"), 1, None);
     assert!(!queue.wait_for_reference(&decisions.admit[0].key, missing));
     assert!(queue.is_running(&key("a")));

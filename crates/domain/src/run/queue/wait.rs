@@ -9,57 +9,51 @@ use crate::run::{
     target::RunsOn,
 };
 
-/// Why a Task waits. The sentences hold no numbers that change often while it waits: each change would be a status write.
+/// Why a Task waits. The messages contain no numbers that change often: each change would be a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// As many Tasks run as may.
+    /// The target runs its maximum of Tasks.
     AtCapacity {
-        /// Most Tasks at once.
+        /// Maximum number of running Tasks.
         max: u32,
     },
-    /// As many Tasks started in the window as may.
+    /// The quota of starts in the window is used up.
     QuotaExceeded {
-        /// Most starts in the window.
+        /// Maximum number of starts in the window.
         max: i32,
-        /// Length of the window.
         window: SignedDuration,
-        /// When the next can start.
+        /// When the next start is possible.
         until: Timestamp,
     },
-    /// The Tasks of the window used what they may use together.
+    /// The shared budget is used up.
     BudgetExceeded(UsedUp),
     /// Its user suspended the Agent.
     Suspended,
-    /// The Agent sleeps and is being woken.
+    /// The Agent is suspended by standby and is being resumed.
     Waking,
-    /// The Agent cannot be used as it is written.
-    Unusable {
-        /// Reason of the condition.
-        reason: &'static str,
-        /// Message of the condition.
-        message: String,
-    },
+    /// The spec of the Agent is invalid.
+    Unusable { reason: &'static str, message: String },
     /// The Agent's server is not ready.
     ServerNotReady,
     /// The Agent's server is being replaced by another.
     ServerReplaced,
     /// The Agent or template does not exist.
     Missing {
-        /// The Task fails if that is still so at this time.
+        /// The Task fails if the target is still missing at this time.
         until: Timestamp,
     },
-    /// Something that it refers to is not there.
+    /// An object that the Task refers to is missing.
     Reference(Missing),
-    /// A Task that must end first does not exist.
+    /// A dependency does not exist.
     NoSuchTask {
-        /// The one that does not exist.
+        /// The missing dependency.
         absent: Absent,
-        /// Names of all that must end first.
+        /// Names of all dependencies that are not met.
         on: Vec<String>,
     },
     /// Other Tasks must end first.
     Dependencies {
-        /// Their names.
+        /// Names of the dependencies that are not met.
         on: Vec<String>,
     },
 }
@@ -89,7 +83,7 @@ impl Queue {
         self.held_up_by()
     }
 
-    /// What holds up every Task that waits for nothing else: there is no place, no start or no budget left.
+    /// Why every Task waits that waits for nothing else: no slot, no start or no budget is left.
     pub fn held_up_by(&self) -> Option<Wait> {
         if let Some(max) = self.limits.max_concurrent.filter(|_| self.at_capacity()) {
             return Some(Wait::AtCapacity { max });
@@ -103,7 +97,6 @@ impl Queue {
         quota.or_else(|| self.used_up.clone().map(Wait::BudgetExceeded))
     }
 
-    /// Whose queue it is.
     pub fn runs_on(&self) -> &RunsOn {
         &self.runs_on
     }

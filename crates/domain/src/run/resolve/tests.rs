@@ -51,7 +51,7 @@ fn a_lone_agent_image_is_where_the_agent_works() {
     );
     check(Some(json!({"executorImage": "y"})), None, json!({"agentImage": init, "executorImage": "y"}));
     check(Some(json!({})), None, json!({"agentImage": init, "executorImage": work}));
-    // The rule looks at what the Agent and its template say together.
+    // The rule applies to the merged settings of the Agent and its template.
     check(
         Some(json!({"agentImage": "x"})),
         Some(json!({"executorImage": "y"})),
@@ -80,7 +80,7 @@ fn no_limit_is_written_as_zero_or_less() {
     for (written, most) in [(json!(0), json!(null)), (json!(-1), json!(null)), (json!(2), json!(2))] {
         check(Some(json!({"maxConcurrentTasks": written})), None, json!({"maxConcurrentTasks": most}));
     }
-    // An Agent lifts its template's limit.
+    // An Agent removes its template's limit.
     check(
         Some(json!({"maxConcurrentTasks": 0})),
         Some(json!({"maxConcurrentTasks": 3})),

@@ -11,7 +11,7 @@ const RESERVED: [&str; 5] = ["/dev", "/etc", "/proc", "/sys", "/tools"];
 /// whole object are dropped, so this must be well below.
 const MAX_DEPTH: u32 = 64;
 
-/// A span of time; zero is what tools write for "unset".
+/// A duration; zero is what tools write for "unset".
 pub(in crate::run) fn span(span: Option<api::Duration>) -> Option<Duration> {
     span.and_then(api::Duration::nonzero)
 }
@@ -20,7 +20,7 @@ pub(in crate::run) fn span(span: Option<api::Duration>) -> Option<Duration> {
 pub(super) fn config_object(config: Value) -> Result<Map<String, Value>, String> {
     let config = match config {
         Value::String(text) => serde_json::from_str(&text).map_err(|error| {
-            // serde_json ends its message with the position already, as "at line L column C".
+            // serde_json's message ends with the position.
             format!("it is not valid JSON: {error}")
         })?,
         other => other,

@@ -136,8 +136,9 @@ fn a_number_is_given_to_one_port() {
         case.build()
     };
     let error = build(json!([{ "name": "web", "port": 4096 }])).unwrap_err().to_string();
-    let said = "extraPorts has a port \"web\" with the number 4096, and so has port \"http\"; give it another number";
-    assert_eq!(error, said);
+    let message =
+        "extraPorts has a port \"web\" with the number 4096, and so has port \"http\"; give it another number";
+    assert_eq!(error, message);
     assert!(build(json!([{ "name": "a", "port": 80 }, { "name": "b", "port": 80, "targetPort": 81 }])).is_err());
     assert!(build(json!([{ "name": "a", "port": 53 }, { "name": "b", "port": 53, "protocol": "UDP" }])).is_ok());
     let both = build(json!([{ "name": "a", "port": 80, "targetPort": 4096 }])).unwrap();
@@ -213,7 +214,7 @@ fn each_repository_has_an_annotation_of_its_own() {
     let keys = template(&objects).metadata.as_ref().unwrap().annotations.as_ref().unwrap().keys();
     let odd: Vec<&String> = keys.filter(|key| key.contains("a-name-with-spaces-")).collect();
     assert_eq!(odd.len(), 1);
-    // Rollout is the controller's work: no sidecar.
+    // The controller rolls out: there is no sidecar.
     assert_eq!(template(&objects).spec.as_ref().unwrap().containers.len(), 1);
 }
 

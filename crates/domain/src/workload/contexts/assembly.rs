@@ -1,4 +1,4 @@
-//! How contexts become a plan, item by item.
+//! Builds the plan, context by context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{
     task_directory, text,
 };
 
-/// Plans what goes where.
+/// Plans the path of each context.
 pub fn assemble(input: &ContextInput<'_>) -> Result<ContextPlan, ContextError> {
     paths::check_workspace(input.workspace_dir)?;
     let workspace = input.workspace_dir.trim_end_matches('/');
@@ -29,7 +29,7 @@ pub fn assemble(input: &ContextInput<'_>) -> Result<ContextPlan, ContextError> {
 struct Assembly<'a> {
     input: &'a ContextInput<'a>,
     workspace: &'a str,
-    /// Where relative paths start: the workspace, or the Task's directory in an Agent's workspace.
+    /// Base of relative paths: the workspace, or the Task's directory in an Agent's workspace.
     root: String,
     blocks: Vec<String>,
     placed: Placed,
@@ -47,7 +47,7 @@ impl<'a> Assembly<'a> {
 
     fn add(&mut self, level: Level, index: usize, item: &ContextItem) -> Result<(), ContextError> {
         let label = label(level, index, item);
-        // Runtime ignores its path: it is always read, never looked up.
+        // The path of Runtime is ignored: its text always goes into the context file.
         let mount_path =
             item.mount_path.as_deref().filter(|path| !path.is_empty() && item.kind != ContextType::Runtime);
         let missing = |field| ContextError::FieldMissing { item: label.clone(), field };
@@ -197,7 +197,7 @@ impl<'a> Assembly<'a> {
             path: part.to_owned(),
             problem,
         })?;
-        // What is handed over to a server must lie in the directory that is handed over, not in a volume beside it.
+        // Files for a server must be in the delivered directory, not in a volume next to it.
         let merge = path == self.root || matches!(self.input.purpose, Purpose::TaskOnAgent { .. });
         let part = sub_path.clone();
         let target = if merge {
@@ -208,7 +208,7 @@ impl<'a> Assembly<'a> {
         let sync = git.sync.clone().filter(|sync| sync.enabled);
         let hot = sync.as_ref().is_some_and(|sync| sync.policy == GitSyncPolicy::HotReload);
         if let (Purpose::Agent { .. }, true, true, Some(path)) = (self.input.purpose, merge, hot, part) {
-            // Without its `.git` the agent's changes to the merged files are unknown.
+            // Without its `.git`, changes of the agent to the merged files cannot be detected.
             return Err(ContextError::FollowedPart { item: label.to_owned(), path });
         }
         let name = item.name.clone().filter(|name| !name.is_empty());
@@ -255,7 +255,7 @@ impl<'a> Assembly<'a> {
                 }),
             })?;
         }
-        // Reserved before the checks, so that nothing else can be at or around its path.
+        // Reserved before the checks, so that no other file can be at or around its path.
         let context_file = super::context_file(self.workspace);
         let on_agent = matches!(self.input.purpose, Purpose::TaskOnAgent { .. });
         if !self.blocks.is_empty() || on_agent {

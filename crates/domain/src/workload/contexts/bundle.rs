@@ -1,5 +1,5 @@
-//! How files travel into a Pod: as keys of one or more ConfigMaps, or in the Pod's own annotations if they are few and
-//! small, with a list that says which key goes where.
+//! Packs files for a Pod: as keys of one or more ConfigMaps, or in the Pod's own annotations if they are small, with a
+//! list of the target path of each key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +14,32 @@ use super::{ContextError, FileItem};
 use crate::contract::mappings::{self, FileMapping};
 
 /// Kubernetes refuses a ConfigMap of more than 1 MiB, keys included; the rest is for metadata and managed fields.
-const MOST_PER_CONFIG_MAP: usize = 900 * 1024;
-/// Beyond this a repository or a URL is the right way. Every byte passes through the API server's memory and etcd.
-const MOST_IN_ALL: usize = 8 * 1024 * 1024;
-/// Linux refuses a single environment variable of 128 KiB, and the list travels in one.
-const MOST_MAPPINGS: usize = 100 * 1024;
-/// Kubernetes allows 256 KiB of annotations; most of them are left to others.
-const MOST_CARRIED: usize = 64 * 1024;
+const MAX_PER_CONFIG_MAP: usize = 900 * 1024;
+/// For more, use a repository or a URL: every byte passes through the API server's memory and etcd.
+const MAX_TOTAL: usize = 8 * 1024 * 1024;
+/// Limit of `FILE_MAPPINGS` in bytes. Linux refuses an environment variable of 128 KiB.
+const MAX_MAPPINGS: usize = 100 * 1024;
+/// Kubernetes allows 256 KiB of annotations; the rest is left to others.
+const MAX_IN_ANNOTATIONS: usize = 64 * 1024;
 /// Kubernetes' limit for a key.
-const LONGEST_KEY: usize = 253;
+const MAX_KEY_LENGTH: usize = 253;
 
-/// Files, packed.
+/// Packed files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bundle {
-    /// ConfigMaps by name, in order, with their data.
+    /// Name and data of each ConfigMap, in order.
     pub config_maps: Vec<(String, BTreeMap<String, String>)>,
-    /// Which keys go where.
+    /// Target path of each key.
     pub mappings: Vec<FileMapping>,
 }
 
 /// Packs files into ConfigMaps `name`, `name-2`, ….
 pub fn pack(name: &str, files: &[FileItem]) -> Result<Bundle, ContextError> {
     let total: usize = files.iter().map(|file| file.content.len()).sum();
-    if total > MOST_IN_ALL {
+    if total > MAX_TOTAL {
         let largest = files.iter().max_by_key(|file| file.content.len());
         let largest = largest.map(|file| file.target_path.clone()).unwrap_or_default();
-        return Err(ContextError::TooLarge { total, limit: MOST_IN_ALL, largest });
+        return Err(ContextError::TooLarge { total, limit: MAX_TOTAL, largest });
     }
     let mut files: Vec<&FileItem> = files.iter().collect();
     files.sort_by(|a, b| a.target_path.cmp(&b.target_path));
@@ -49,13 +49,13 @@ pub fn pack(name: &str, files: &[FileItem]) -> Result<Bundle, ContextError> {
     let mut mappings = Vec::new();
     for file in files {
         let key = key_of(&file.target_path, &mut taken);
-        let parts = parts_of(&file.content, MOST_PER_CONFIG_MAP - LONGEST_KEY - 16);
+        let parts = parts_of(&file.content, MAX_PER_CONFIG_MAP - MAX_KEY_LENGTH - 16);
         let split = parts.len() > 1;
         let mut keys = Vec::new();
         for (number, part) in parts.into_iter().enumerate() {
             let key = if split { part_key(&key, number, &mut taken) } else { key.clone() };
             let size = key.len() + part.len();
-            if used + size > MOST_PER_CONFIG_MAP && used > 0 {
+            if used + size > MAX_PER_CONFIG_MAP && used > 0 {
                 maps.push(BTreeMap::new());
                 used = 0;
             }
@@ -83,19 +83,19 @@ pub fn pack(name: &str, files: &[FileItem]) -> Result<Bundle, ContextError> {
         mappings,
     };
     let bytes = bundle.mappings_json().len();
-    if bytes > MOST_MAPPINGS {
-        return Err(ContextError::TooManyFiles { files: bundle.mappings.len(), bytes, limit: MOST_MAPPINGS });
+    if bytes > MAX_MAPPINGS {
+        return Err(ContextError::TooManyFiles { files: bundle.mappings.len(), bytes, limit: MAX_MAPPINGS });
     }
     Ok(bundle)
 }
 
 impl Bundle {
-    /// The list for `FILE_MAPPINGS`.
+    /// Value of `FILE_MAPPINGS`.
     pub fn mappings_json(&self) -> String {
         serde_json::to_string(&self.mappings).unwrap_or_default()
     }
 
-    /// The first 16 hexadecimal digits of a SHA-256 over everything, so that a change rolls out.
+    /// The first 16 hexadecimal digits of a SHA-256 over the bundle, so that a change rolls out.
     pub fn hash(&self) -> String {
         let mut hasher = Sha256::new();
         for (key, value) in self.config_maps.iter().flat_map(|(_, data)| data) {
@@ -108,7 +108,7 @@ impl Bundle {
         hex(&hasher.finalize(), 16)
     }
 
-    /// The volume that shows every key as a file.
+    /// A volume with every key as a file.
     pub(crate) fn volume(&self, name: &str) -> Volume {
         let mut volume = Volume { name: name.to_owned(), ..Volume::default() };
         match self.config_maps.as_slice() {
@@ -132,11 +132,11 @@ impl Bundle {
 }
 
 impl Bundle {
-    /// Lets the Pod carry the files itself, as annotations that the volume `name` shows as files: one object less to
-    /// write for most Tasks. Answers the annotations; nothing if the files are too large for that.
+    /// Moves the files into annotations of the Pod, which the volume `name` presents as files: most Tasks need one
+    /// object less. Returns the annotations; `None` if the files are too large.
     pub(crate) fn carried(&self, pod: &mut PodSpec, name: &str) -> Option<BTreeMap<String, String>> {
         let [(_, data)] = self.config_maps.as_slice() else { return None };
-        if data.values().map(String::len).sum::<usize>() > MOST_CARRIED {
+        if data.values().map(String::len).sum::<usize>() > MAX_IN_ANNOTATIONS {
             return None;
         }
         let volume = pod.volumes.iter_mut().flatten().find(|volume| volume.name == name)?;
@@ -170,23 +170,23 @@ pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
     nibbles.take(digits).filter_map(|nibble| char::from_digit(u32::from(nibble), 16)).collect()
 }
 
-/// The key of a path: `/workspace/task.md` is `workspace-task.md`. `/a/b` and `/a-b` would both be `a-b`; the second
-/// gets a hash.
+/// The key of a path: `/workspace/task.md` becomes `workspace-task.md`. `/a/b` and `/a-b` would both become `a-b`; the
+/// second one gets a hash.
 fn key_of(path: &str, taken: &mut BTreeSet<String>) -> String {
     let plain: String = path
         .trim_start_matches('/')
         .chars()
         .map(|char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-') { char } else { '-' })
         .collect();
-    let usable = !plain.is_empty() && !plain.starts_with("..") && plain != "." && plain.len() <= LONGEST_KEY;
+    let usable = !plain.is_empty() && !plain.starts_with("..") && plain != "." && plain.len() <= MAX_KEY_LENGTH;
     if usable && taken.insert(plain.clone()) {
         return plain;
     }
     let hash = hex(&Sha256::digest(path), 64);
     // The end of a long path is more specific than its beginning.
-    let tail: String = plain.chars().skip(plain.chars().count().saturating_sub(LONGEST_KEY - 65)).collect();
+    let tail: String = plain.chars().skip(plain.chars().count().saturating_sub(MAX_KEY_LENGTH - 65)).collect();
     let tail = tail.trim_start_matches('.');
-    // A key that is longer by one digit is a different key, so this ends long before the digits do.
+    // A key with one more digit is a different key, so this ends long before the digits do.
     (12..=64)
         .map(|digits| format!("{}-{tail}", &hash[..digits]))
         .find(|key| taken.insert(key.clone()))
@@ -194,7 +194,7 @@ fn key_of(path: &str, taken: &mut BTreeSet<String>) -> String {
 }
 
 fn part_key(key: &str, number: usize, taken: &mut BTreeSet<String>) -> String {
-    let key: String = key.chars().take(LONGEST_KEY - 16).collect();
+    let key: String = key.chars().take(MAX_KEY_LENGTH - 16).collect();
     let mut candidate = format!("{key}.part-{}", number + 1);
     while !taken.insert(candidate.clone()) {
         candidate.push('_');
@@ -224,7 +224,7 @@ mod tests {
         FileItem { target_path: path.to_owned(), content, mode: None, about: String::new() }
     }
 
-    /// Puts the files together again, as `context-init` does.
+    /// Restores the files, as `context-init` does.
     fn unpack(bundle: &Bundle) -> BTreeMap<String, String> {
         let data: BTreeMap<&String, &String> = bundle.config_maps.iter().flat_map(|(_, data)| data).collect();
         let files = bundle.mappings.iter().map(|mapping| {
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(names, ["t-context", "t-context-2", "t-context-3"]);
         for (name, data) in &bundle.config_maps {
             let size: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
-            assert!(size <= MOST_PER_CONFIG_MAP, "{name}: {size}");
+            assert!(size <= MAX_PER_CONFIG_MAP, "{name}: {size}");
         }
         assert_eq!(unpack(&bundle)["/workspace/large.md"], large);
     }

@@ -1,20 +1,20 @@
-//! Which item wins a path, and which pairs cannot both be there.
+//! Which context wins a path, and which pairs exclude each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ContextError, ContextPlan, DirectoryMount, FileItem, GitMount, GitTarget, UrlFetch, paths};
 
-/// Who says it. A later level wins over an earlier one.
+/// Origin of a context. A later level wins over an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Agent,
     Task,
     Description,
-    /// Ours: nothing else may be there.
+    /// Reserved by the platform: no other context may be there.
     Platform,
 }
 
-/// What is put at a path.
+/// Content of a path.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     File(FileItem),
@@ -24,7 +24,7 @@ pub(super) enum Content {
     Url(UrlFetch),
 }
 
-/// One item at its path.
+/// One context at its path.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub level: Level,
@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub content: Content,
 }
 
-/// Items by path, and the order in which they came: it numbers volumes and containers.
+/// Contexts by path, and their order, which numbers volumes and containers.
 #[derive(Default)]
 pub(super) struct Placed {
     order: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// Puts an item at its path.
+    /// Adds a context.
     pub(super) fn put(&mut self, entry: Entry) -> Result<(), ContextError> {
         if let Some(first) = self.entries.get(&entry.path) {
             if first.level == entry.level || entry.level == Level::Platform {
@@ -58,7 +58,7 @@ impl Placed {
         Ok(())
     }
 
-    /// Finds an item that would lie inside of a file, or be hidden behind a repository.
+    /// Finds a context that would be inside of a file, or hidden by a repository.
     pub(super) fn check_nesting(&self) -> Result<(), ContextError> {
         for inner in self.entries.values() {
             let mut above = paths::parent(&inner.path);
@@ -83,7 +83,7 @@ impl Placed {
         Ok(())
     }
 
-    /// Sorts the items into the lists of the plan.
+    /// Distributes the contexts to the lists of the plan.
     pub(super) fn split_into(mut self, plan: &mut ContextPlan) {
         for path in self.order {
             match self.entries.remove(&path).map(|entry| entry.content) {
@@ -98,7 +98,7 @@ impl Placed {
 }
 
 impl Entry {
-    /// Why `inner` cannot be below this; `child` is the first name on the way.
+    /// Why `inner` cannot be below this entry; `child` is the first name below it.
     fn forbids(&self, inner: &Entry, child: &str) -> Option<&'static str> {
         match &self.content {
             Content::File(_) | Content::Url(_) => Some("is a file"),

@@ -1,8 +1,8 @@
-//! Contexts: what an agent should know before it starts, as a plan that leaves nothing to decide.
+//! Contexts: the information that an agent gets before it starts, as a complete plan.
 //!
 //! Agent contexts come first, then those of the Task, then its description. On the same path a later level wins; two
-//! items of one level on one path are an error that names both. A Task on an Agent's server gets its files below
-//! `.kubeopencode/tasks/<task>/` of the Agent's workspace, because that is the file system in which the work is done.
+//! contexts of one level on one path are an error that names both. A Task on an Agent's server gets its files below
+//! `.kubeopencode/tasks/<task>/` of the Agent's workspace, the file system of the server.
 
 mod assembly;
 mod bundle;
@@ -30,47 +30,36 @@ pub use paths::BadPath;
 #[cfg(test)]
 pub(crate) use paths::within;
 
-/// What the controller read: the data of a ConfigMap by its name, `None` if it does not exist.
+/// Data of ConfigMaps by name; `None` if one does not exist.
 pub type ConfigMaps = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
 /// The consumer of contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose<'a> {
     /// The server of an Agent.
-    Agent {
-        /// Name of the Agent.
-        name: &'a str,
-    },
+    Agent { name: &'a str },
     /// A Task in a Pod of its own.
-    Task {
-        /// Name of the Task.
-        name: &'a str,
-    },
+    Task { name: &'a str },
     /// A Task on an Agent's server.
-    TaskOnAgent {
-        /// Name of the Task.
-        name: &'a str,
-    },
+    TaskOnAgent { name: &'a str },
 }
 
-/// What contexts are assembled from.
+/// Input of [`assemble`].
 #[derive(Clone, Copy, Debug)]
 pub struct ContextInput<'a> {
     /// Namespace of the Task or Agent.
     pub namespace: &'a str,
-    /// The consumer.
     pub purpose: Purpose<'a>,
-    /// Where the agent works.
+    /// Working directory of the agent.
     pub workspace_dir: &'a str,
-    /// Contexts of the Agent or template. A Task on an Agent's server has none: the server has them.
+    /// Contexts of the Agent or template. Empty for a Task on an Agent's server: the server has them.
     pub agent_contexts: &'a [ContextItem],
-    /// Contexts of the Task.
     pub task_contexts: &'a [ContextItem],
-    /// What the Task is.
+    /// The prompt.
     pub description: Option<&'a str>,
-    /// Whether a Task without a prompt can work: it has a command of its own.
+    /// Whether a Task without a prompt is valid: it has a command of its own.
     pub prompt_optional: bool,
-    /// What the controller read.
+    /// ConfigMaps of [`needed_config_maps`], as read by the controller.
     pub config_maps: &'a ConfigMaps,
 }
 
@@ -105,250 +94,190 @@ impl<'a> ContextInput<'a> {
     }
 }
 
-/// What goes where.
+/// Content and path of each context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextPlan {
-    /// Where the agent works.
+    /// Working directory of the agent.
     pub workspace_dir: String,
-    /// Files, by path; the prompt and `context.md` among them.
+    /// Sorted by path; including the prompt and `context.md`.
     pub files: Vec<FileItem>,
-    /// ConfigMaps that become directories.
+    /// ConfigMaps that are copied as directories.
     pub directories: Vec<DirectoryMount>,
-    /// Repositories.
     pub git: Vec<GitMount>,
-    /// Documents to fetch.
+    /// Documents to download.
     pub urls: Vec<UrlFetch>,
-    /// Directories outside of the workspace that receive files and so need a volume, none inside of another.
+    /// Directories outside of the workspace that receive files and so need a volume; none is inside of another.
     pub outside: Vec<String>,
-    /// Where the prompt is.
+    /// Path of the prompt; `None` if there is none.
     pub prompt_file: Option<String>,
-    /// Where the contexts without a path are.
+    /// Path of the contexts without a path of their own.
     pub context_file: Option<String>,
-    /// The directory of the Agent's workspace that must receive everything below it before the Task starts, and lose
-    /// it when the Task is deleted. Only for a Task on an Agent's server, and only if it has files.
+    /// Directory of the Agent's workspace to which the files below it are delivered before the Task starts, and which
+    /// is removed with the Task. Only for a Task on an Agent's server, and only if it has files.
     pub delivery: Option<String>,
-    /// Optional items that are not there, as sentences for an event.
+    /// A sentence for each optional context that is missing, for an event.
     pub left_out: Vec<String>,
 }
 
-/// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileItem {
-    /// Where it goes; absolute.
+    /// Absolute.
     pub target_path: String,
-    /// What it holds.
     pub content: String,
-    /// Permission bits.
+    /// Permission bits; `None` is the default.
     pub mode: Option<i32>,
-    /// What it is, for people.
+    /// Description for messages.
     pub about: String,
 }
 
-/// A ConfigMap that becomes a directory.
+/// A ConfigMap that is copied as a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryMount {
-    /// Name of the ConfigMap.
     pub config_map: String,
-    /// Where its files go; absolute.
+    /// Directory of its files; absolute.
     pub target_path: String,
-    /// Permission bits of its files.
+    /// Permission bits of its files; `None` is the default.
     pub mode: Option<i32>,
     /// Whether it may be missing.
     pub optional: bool,
-    /// What it is, for people.
+    /// Description for messages.
     pub about: String,
-    /// A digest of its texts. They reach the Pod past the bundle, so only this shows a change.
+    /// Digest of its data. The files are not in the bundle, so only the digest shows a change.
     pub digest: String,
 }
 
-/// A repository.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GitMount {
     /// Name in status and annotations; unique in a plan.
     pub name: String,
-    /// URL of the repository.
     pub repository: String,
     /// Branch, tag or commit.
     pub reference: String,
-    /// How many commits; 0 is all.
+    /// Number of commits; 0 is all.
     pub depth: i32,
-    /// Fetch submodules too.
     pub recurse_submodules: bool,
-    /// Secret with credentials.
+    /// Secret with credentials; `None` for anonymous access.
     pub secret: Option<String>,
-    /// Where it goes.
     pub target: GitTarget,
-    /// Go on without it.
+    /// Whether the run continues if the repository is unavailable.
     pub optional: bool,
-    /// How an Agent follows it.
+    /// How an Agent follows the repository; `None` if it does not.
     pub sync: Option<GitSync>,
 }
 
-/// Where a repository goes.
+/// How the content of a repository gets into the Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitTarget {
     /// Mounted at a path of its own.
     Mount {
-        /// The path; absolute.
+        /// Absolute.
         path: String,
-        /// Part of the repository.
+        /// Subdirectory of the repository; `None` is all of it.
         sub_path: Option<String>,
     },
-    /// Copied into a directory, never over what is there.
+    /// Copied into a directory; existing files stay.
     Merge {
-        /// The directory; absolute.
+        /// Absolute.
         directory: String,
-        /// Part of the repository.
+        /// Subdirectory of the repository; `None` is all of it.
         sub_path: Option<String>,
     },
-    /// Parts of it, mounted one by one, as skills are.
+    /// Subdirectories that are mounted one by one, such as skills.
     Parts(Vec<GitPart>),
 }
 
-/// One part of a repository.
+/// A mounted subdirectory of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitPart {
-    /// Where it is mounted; absolute.
+    /// Mount path; absolute.
     pub path: String,
-    /// Which part of the repository; all of it when unset.
+    /// Subdirectory of the repository; `None` is all of it.
     pub sub_path: Option<String>,
 }
 
-/// A document to fetch.
+/// A document to download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlFetch {
-    /// Its address.
     pub source: String,
-    /// Where it goes; absolute.
+    /// Absolute.
     pub target_path: String,
-    /// Headers to send.
+    /// Request headers.
     pub headers: BTreeMap<String, String>,
-    /// Secret with credentials.
+    /// Secret with credentials; `None` for anonymous access.
     pub secret: Option<String>,
-    /// Accept any certificate.
+    /// Whether any certificate is accepted.
     pub insecure: bool,
-    /// Give up after this many seconds.
+    /// In seconds.
     pub timeout: i32,
-    /// Largest size.
+    /// Largest size in bytes; `None` is the default.
     pub max_bytes: Option<i64>,
-    /// Permission bits.
+    /// Permission bits; `None` is the default.
     pub mode: Option<i32>,
-    /// Go on without it.
+    /// Whether the run continues if the document is unavailable.
     pub optional: bool,
 }
 
 /// Why contexts cannot be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// A ConfigMap is missing.
+    /// A ConfigMap does not exist.
     #[error(
         "{item}: ConfigMap {config_map} does not exist in namespace {namespace}; create it, or set `optional: true` on the context"
     )]
-    ConfigMapMissing {
-        /// The context.
-        item: String,
-        /// The ConfigMap.
-        config_map: String,
-        /// Its namespace.
-        namespace: String,
-    },
-    /// A key is missing.
+    ConfigMapMissing { item: String, config_map: String, namespace: String },
+    /// A key does not exist.
     #[error(
         "{item}: ConfigMap {config_map} has no text under the key {key:?}; add it, or set `optional: true` on the context"
     )]
-    KeyMissing {
-        /// The context.
-        item: String,
-        /// The ConfigMap.
-        config_map: String,
-        /// The key.
-        key: String,
-    },
-    /// The field that its type needs is not set. The API server refuses this, an old object may have it.
+    KeyMissing { item: String, config_map: String, key: String },
+    /// The field that the type requires is not set. The API server refuses that, but an old object may have it.
     #[error("{item}: {field} is not set; its type needs it")]
-    FieldMissing {
-        /// The context.
-        item: String,
-        /// The field.
-        field: &'static str,
-    },
-    /// The path cannot be used.
+    FieldMissing { item: String, field: &'static str },
+    /// The path is invalid.
     #[error("{item}: mountPath {path:?} {problem}")]
     Path {
-        /// The context.
         item: String,
-        /// The path, as written.
+        /// As written.
         path: String,
-        /// What is wrong with it.
         problem: BadPath,
     },
-    /// The part of the repository cannot be used.
+    /// The path in the repository is invalid.
     #[error("{item}: git.path {path:?} {problem}")]
     GitPath {
-        /// The context.
         item: String,
-        /// The path, as written.
+        /// As written.
         path: String,
-        /// What is wrong with it.
         problem: BadPath,
     },
-    /// A part of a repository is merged into the workspace and cannot be followed.
+    /// A subdirectory of a repository is merged into the workspace and cannot be followed.
     #[error(
         "{item}: {path:?} of a repository is merged into the workspace, where git.sync cannot follow it; give it a mountPath of its own, leave git.path out, or use policy Rollout"
     )]
-    FollowedPart {
-        /// The context.
-        item: String,
-        /// The part.
-        path: String,
-    },
-    /// The workspace cannot be used.
+    FollowedPart { item: String, path: String },
+    /// The workspace is invalid.
     #[error("workspaceDir {path:?} {problem}")]
-    Workspace {
-        /// The path.
-        path: String,
-        /// What is wrong with it.
-        problem: BadPath,
-    },
-    /// Two items on one path.
+    Workspace { path: String, problem: BadPath },
+    /// Two contexts have the same path.
     #[error("{first} and {second} both go to {path}; give one of them another mountPath")]
-    Collision {
-        /// The first.
-        first: String,
-        /// The second.
-        second: String,
-        /// The path.
-        path: String,
-    },
-    /// One item inside of another.
+    Collision { first: String, second: String, path: String },
+    /// One context is inside of another.
     #[error(
         "{inner} goes to {inner_path}, inside of {outer} at {outer_path}, which {why}; give one of them another mountPath"
     )]
-    Nested {
-        /// The inner one.
-        inner: String,
-        /// Its path.
-        inner_path: String,
-        /// The outer one.
-        outer: String,
-        /// Its path.
-        outer_path: String,
-        /// Why that cannot work.
-        why: &'static str,
-    },
+    Nested { inner: String, inner_path: String, outer: String, outer_path: String, why: &'static str },
     /// There is no prompt.
     #[error("the Task says nothing to do: set spec.description, or a context with mountPath task.md")]
     NoPrompt,
-    /// Too much text.
+    /// The files are too large.
     #[error(
         "the contexts hold {total} bytes, more than the {limit} that can be handed to a Pod; move the largest, {largest}, to a Git or URL context"
     )]
     TooLarge {
-        /// How much there is.
+        /// In bytes.
         total: usize,
-        /// How much may be.
+        /// In bytes.
         limit: usize,
-        /// The largest.
+        /// Path of the largest file.
         largest: String,
     },
     /// The list of files is too long.
@@ -356,22 +285,21 @@ pub enum ContextError {
         "{files} context files need a list of {bytes} bytes, more than the {limit} that a container can be given; use fewer files, shorter paths or a ConfigMap as a directory"
     )]
     TooManyFiles {
-        /// How many files.
+        /// Number of files.
         files: usize,
-        /// How long the list is.
+        /// Length of the list.
         bytes: usize,
-        /// How long it may be.
         limit: usize,
     },
 }
 
 impl ContextError {
-    /// Whether something that it refers to is missing, and may be created at any time.
+    /// Whether a referenced object is missing, and may be created later.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::ConfigMapMissing { .. } | Self::KeyMissing { .. })
     }
 
-    /// The reason in the condition.
+    /// Reason of the condition.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } | Self::TooManyFiles { .. } => reasons::ASSIGNMENT_TOO_LARGE,
@@ -381,7 +309,7 @@ impl ContextError {
 }
 
 impl ContextPlan {
-    /// Adds the instructions of a Task on an Agent's server to what it puts into `system`, before its contexts.
+    /// Puts the instructions of a Task on an Agent's server into its system prompt, before its contexts.
     pub fn instruct(&mut self, namespace: &str, instructions: &[InstructionText]) {
         if instructions.is_empty() {
             return;
@@ -405,7 +333,7 @@ impl ContextPlan {
         self.content_of(self.prompt_file.as_deref()?)
     }
 
-    /// The text of the contexts without a path; for a Task on an Agent's server, what goes into `system`.
+    /// The text of the contexts without a path; for a Task on an Agent's server, the `system` field of the request.
     pub fn system(&self) -> Option<&str> {
         self.content_of(self.context_file.as_deref()?)
     }
@@ -421,17 +349,17 @@ pub fn needed_config_maps<'a>(items: impl IntoIterator<Item = &'a ContextItem>) 
     sources.filter_map(|item| item.config_map.as_ref()).map(|source| source.name.clone()).collect()
 }
 
-/// Where the files of a Task are in an Agent's workspace.
+/// Directory of a Task's files in an Agent's workspace.
 pub fn task_directory(workspace_dir: &str, task: &str) -> String {
     format!("{}/{}/{task}", workspace_dir.trim_end_matches('/'), contract::paths::DELIVERIES)
 }
 
-/// The file that holds the contexts without a path.
+/// File with the contexts that have no path.
 fn context_file(workspace_dir: &str) -> String {
     format!("{workspace_dir}/{}/context.md", contract::paths::PLATFORM_DIRECTORY)
 }
 
-/// The repositories of skills: mounted at `/skills/<collection>`, whole or skill by skill.
+/// Repositories of skills: mounted at `/skills/<collection>`, whole or skill by skill.
 pub fn skill_mounts(skills: &[SkillSource]) -> Result<Vec<GitMount>, ContextError> {
     let sources = skills.iter().filter_map(|skill| Some((skill, skill.git.as_ref()?)));
     let mounts = sources.map(|(skill, git)| {

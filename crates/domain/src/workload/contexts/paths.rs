@@ -1,13 +1,13 @@
-//! Where contexts may go.
+//! Valid paths of contexts.
 //!
-//! Inside the workspace: anywhere. Outside of it: any directory of its own, such as `/home/agent/.config` or
-//! `/opt/guides`, because an empty volume is put over the directory that receives a file and hides what the image has
-//! there. That is why directories of the system, of the kernel and of our own are refused.
+//! Inside the workspace every path is valid. Outside of it, a directory such as `/home/agent/.config` or `/opt/guides`
+//! is: an empty volume is mounted over the directory that receives a file, and hides the files of the image there. So
+//! directories of the system, of the kernel and of the platform are refused.
 
 use super::ContextError;
 use crate::contract::paths;
 
-/// Trees that belong to the system, to the kernel or to us.
+/// Directories of the system, of the kernel and of the platform.
 const REFUSED: [&str; 21] = [
     "/bin",
     "/boot",
@@ -32,43 +32,41 @@ const REFUSED: [&str; 21] = [
     "/var",
 ];
 
-/// What is wrong with a path.
+/// Why a path is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// It climbs.
+    /// It contains `..`.
     #[error("contains `..`; write it without")]
     Parent,
-    /// It lies in a tree that is not the user's.
+    /// It is in a reserved directory.
     #[error(
         "lies in {0}, which belongs to the system; use a path in the workspace, in a home directory or in a directory of its own"
     )]
     System(String),
-    /// It lies in `/` itself.
+    /// It is directly in `/`.
     #[error("lies directly in `/`, which would be hidden; put it into a directory")]
     TopLevel,
-    /// Kubernetes cannot mount it.
+    /// It contains a colon, so Kubernetes cannot mount it.
     #[error("contains `:`, which Kubernetes refuses in the path of a mount; write it without")]
     Colon,
     /// It is the workspace.
     #[error("is the workspace itself; name a file or directory in it")]
     Workspace,
-    /// It holds the workspace.
+    /// It contains the workspace.
     #[error("holds the workspace {0}; use a path in the workspace or beside it")]
     HoldsWorkspace(String),
 }
 
-/// What is put at a path.
+/// What is placed at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A file.
     File,
-    /// A directory or a repository.
     Directory,
-    /// A repository whose files may be merged into the workspace itself.
+    /// A repository that may be merged into the workspace itself.
     Repository,
 }
 
-/// The path without `//`, `/./` and a trailing `/`; absolute, starting at `base` if it was relative.
+/// The normalised path, without `//`, `/./` and a trailing `/`. A relative path starts at `base`.
 pub(super) fn absolute(base: &str, path: &str) -> Result<String, BadPath> {
     let mut segments: Vec<&str> = Vec::new();
     let start = if path.starts_with('/') { "" } else { base };
@@ -82,18 +80,18 @@ pub(super) fn absolute(base: &str, path: &str) -> Result<String, BadPath> {
     Ok(format!("/{}", segments.join("/")))
 }
 
-/// A path inside of something else, without leading or trailing `/`; `None` if that leaves nothing.
+/// A relative path without leading or trailing `/`; `None` if it is empty.
 pub(super) fn relative(path: &str) -> Result<Option<String>, BadPath> {
     let path = absolute("", path)?;
     Ok(Some(path.trim_start_matches('/').to_owned()).filter(|path| !path.is_empty()))
 }
 
-/// Whether `path` is `directory` or lies in it.
+/// Whether `path` is `directory` or inside of it.
 pub(crate) fn within(path: &str, directory: &str) -> bool {
     path == directory || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') || directory == "/")
 }
 
-/// The directory that holds `path`.
+/// The parent directory of `path`.
 pub(super) fn parent(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) | None => "/",
@@ -101,7 +99,7 @@ pub(super) fn parent(path: &str) -> &str {
     }
 }
 
-/// Where a context goes, if it may go there.
+/// The absolute path of a context, if it is valid.
 pub(super) fn place(workspace: &str, mount_path: &str, shape: Shape) -> Result<String, BadPath> {
     let path = absolute(workspace, mount_path)?;
     if path == workspace {
@@ -136,11 +134,11 @@ fn refused_tree(path: &str) -> Option<String> {
     REFUSED.iter().find(|tree| within(path, tree)).map(|tree| (*tree).to_owned())
 }
 
-/// The workspace itself must not hide the system or our own directories.
+/// The workspace must not hide directories of the system or of the platform.
 pub(super) fn check_workspace(workspace: &str) -> Result<(), ContextError> {
     let refused = |problem| ContextError::Workspace { path: workspace.to_owned(), problem };
     let clean = absolute("", workspace).map_err(refused)?;
-    // A workspace deep in /var or /data is unusual but harmless; the tree itself is not.
+    // A workspace deep in /var or /data is unusual but harmless; the directory itself is not.
     let harmless = ["/data/", "/var/", "/usr/src/", "/usr/local/", "/run/"].iter().any(|tree| clean.starts_with(tree));
     match refused_tree(&clean) {
         _ if clean == "/" => Err(refused(BadPath::TopLevel)),

@@ -1,11 +1,11 @@
-//! The texts that an agent reads: blocks of contexts, what it should know about the platform, where its files are.
+//! Texts for the agent: blocks of contexts, information about the platform, the directory of its files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{FileItem, GitMount, GitTarget, Purpose, UrlFetch};
 
-/// Makes a text safe between XML tags. A context that contains `</context>` must not end its own block.
+/// Escapes a text between XML tags. A context that contains `</context>` must not end its own block.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for char in text.chars() {
@@ -19,12 +19,12 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Makes a text safe as the value of an XML attribute.
+/// Escapes a text for an XML attribute.
 fn attribute(text: &str) -> String {
     escaped(text).replace('"', "&quot;").replace('\n', "&#10;").replace('\r', "&#13;")
 }
 
-/// One context as a block of `context.md`. `body` is already safe.
+/// One context as a block of `context.md`. `body` is already escaped.
 pub(super) fn block(name: &str, namespace: &str, kind: &str, description: Option<&str>, body: &str) -> String {
     let about = description.map(|text| format!(" description=\"{}\"", attribute(text))).unwrap_or_default();
     format!(
@@ -43,7 +43,7 @@ pub(super) fn all_keys(data: &BTreeMap<String, String>) -> String {
     files.collect::<Vec<_>>().join("\n")
 }
 
-/// What an agent should know about the platform it runs on.
+/// Information about the platform for the agent.
 pub(super) fn runtime(purpose: Purpose<'_>, namespace: &str, workspace: &str) -> String {
     let mut text = String::from("# You run on KubeOpenCode\n\n");
     let who = match purpose {
@@ -130,7 +130,7 @@ pub(super) fn delivered<'a>(
     Some(format!("The files of this Task are in `{directory}`:\n{}", lines.join("\n")))
 }
 
-/// A URL may hold a password, and this text reaches a model.
+/// Without user name and password: this text reaches a model.
 fn without_userinfo(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());

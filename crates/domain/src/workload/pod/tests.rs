@@ -195,13 +195,13 @@ fn what_a_task_would_not_get_where_it_runs_is_refused() {
 #[test]
 fn a_run_is_told_what_it_may_use() {
     for resolved in [task(agent()), task_on_agent(agent())] {
-        let told = |objects: &TaskObjects| {
+        let limits = |objects: &TaskObjects| {
             ["BUDGET_MAX_TOKENS", "BUDGET_MAX_COST"].map(|name| env(main_container(objects), name).map(str::to_owned))
         };
-        assert_eq!(told(&objects(&resolved)), [None, None], "nobody set a budget");
+        assert_eq!(limits(&objects(&resolved)), [None, None], "nobody set a budget");
         let budget = Some(from_json(json!({"maxTokens": 20_000, "maxCost": "2.5"})));
         let limited = objects(&ResolvedTask { budget, ..resolved });
-        assert_eq!(told(&limited), [Some("20000".to_owned()), Some("2.50".to_owned())]);
+        assert_eq!(limits(&limited), [Some("20000".to_owned()), Some("2.50".to_owned())]);
     }
 }
 
@@ -223,7 +223,7 @@ fn a_users_own_attach_image_gets_the_prompt_on_standard_input() {
     let words: Vec<&str> = container.command.iter().flatten().map(String::as_str).collect();
     assert_eq!(words[..6], [OUR_BINARY, "shim", "--", "opencode", "run", "--attach"]);
     assert_eq!(env(container, "SHIM_STDIN_FILE"), Some("/workspace/task.md"));
-    // Our own client may be in it as well, and takes the prompt from where it always does.
+    // Our own client may be in the image as well, and reads the prompt from the usual file.
     assert_eq!(env(container, "PROMPT_FILE"), Some("/workspace/task.md"));
     let prepares = &spec(&plain).init_containers.as_ref().unwrap()[0];
     assert_eq!(env(prepares, "COPY_SELF_TO"), Some(OUR_BINARY));

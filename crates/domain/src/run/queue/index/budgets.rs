@@ -1,4 +1,4 @@
-//! What the Tasks of each target used of the budget that they share.
+//! Usage of the shared budget of each target.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::run::{
 };
 
 impl Index {
-    /// The Tasks of `target` share this budget now. Decide next.
+    /// Sets the shared budget of `target`. Decide next.
     ///
-    /// `finished` returns the finished Tasks of the target. It is called when counting begins; from then on each is
-    /// counted as it finishes.
+    /// `finished` returns the finished Tasks of the target. It is called when counting starts; from then on each Task
+    /// is counted as it finishes.
     pub fn set_budget(
         &mut self,
         target: &Target,
@@ -36,12 +36,12 @@ impl Index {
         }
     }
 
-    /// What the Tasks of `target` may still use together.
+    /// What is left of the shared budget of `target`.
     pub fn budget_left(&mut self, target: &Target, now: Timestamp) -> Allowance {
         self.spending.get_mut(target).map(|spending| spending.left(now)).unwrap_or_default()
     }
 
-    /// A run ended at `ended` and used `usage`, whatever becomes of its Task.
+    /// Records the usage of a run that ended at `ended`, also if its Task is deleted.
     pub fn spent(&mut self, task: &Task, epoch: i64, ended: Timestamp, usage: Option<&Usage>) {
         if let (Some(target), Some(uid), Some(usage)) = (Target::of(task), &task.metadata.uid, usage)
             && let Some(spending) = self.spending.get_mut(&target)

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Cluster;
 
-/// Who depends on whom. Few Tasks depend on others, so this is small.
+/// Dependencies between Tasks. Few Tasks have any, so the index is small.
 #[derive(Default)]
 pub(super) struct Dependents {
     /// Task -> unfinished Tasks that depend on it.
@@ -24,8 +24,8 @@ impl Dependents {
         self.of.get(key).into_iter().flatten()
     }
 
-    /// A Task waits or runs. Returns its dependencies that do not exist, with when that was first observed: one that is
-    /// deleted and created again has as much time as one that is created late.
+    /// Updates a waiting or running Task. Returns its dependencies that do not exist, with when that was first
+    /// observed: a dependency that is deleted and created again has as much time as one that is created late.
     pub(super) fn update(
         &mut self,
         key: &Key,
@@ -50,7 +50,7 @@ impl Dependents {
         absent
     }
 
-    /// A Task finished or is gone: it depends on nothing any more.
+    /// Removes a Task that finished or was deleted.
     pub(super) fn remove(&mut self, key: &Key) {
         self.absent.remove(key);
         for other in self.dependencies.remove(key).unwrap_or_default() {

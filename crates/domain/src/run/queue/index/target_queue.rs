@@ -1,4 +1,4 @@
-//! The queue of one target, and what the statuses of its Tasks report.
+//! The queue of one target, and the reports in the statuses of its Tasks.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,17 +18,15 @@ use crate::{
     },
 };
 
-/// Positions change with every admission; statuses follow this often at most.
+/// Positions change with every admission; statuses are updated at most this often.
 pub const POSITIONS_PERIOD: SignedDuration = SignedDuration::from_secs(30);
 
-/// What the status of a waiting Task should say.
+/// The status of a waiting Task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Reason of the condition.
     pub reason: &'static str,
-    /// Message of the condition.
     pub message: String,
-    /// Position in the queue, 1 being next; none for a Task that waits for something else than its turn.
+    /// Position in the queue, 1 being next; `None` for a Task that does not wait for its turn.
     pub position: Option<i32>,
 }
 
@@ -37,18 +35,18 @@ pub(super) struct TargetQueue {
     queue: Queue,
     /// Tasks that join the queue at a later time, such as retries in their backoff.
     delayed: BTreeMap<TaskKey, (Timestamp, Waiting)>,
-    /// Gate and limits of the last decision. If they change, so does what the statuses of waiting Tasks should say.
+    /// Gate and limits of the last decision. If they change, the statuses of waiting Tasks change.
     decided_under: Option<(Gate, Limits)>,
-    /// What statuses say of the budget changed since the last decision.
+    /// The budget message of statuses changed since the last decision.
     budget_changed: bool,
     /// Tasks that the next decision reports.
     unreported: BTreeSet<Key>,
-    /// The positions that statuses show. All are reported anew together, every [`POSITIONS_PERIOD`]: if each status
-    /// followed each move in the queue, a Task that waits long would cost a write for every Task before it.
+    /// Positions in statuses. They are updated together every [`POSITIONS_PERIOD`]: if each status followed each move,
+    /// a Task that waits long would cost a write for every Task before it.
     positions: HashMap<Key, i32>,
     /// When the positions of all Tasks were reported.
     reported_at: Timestamp,
-    /// What held all Tasks up then.
+    /// The reason for which all Tasks waited at that time.
     reported_reason: Option<&'static str>,
     /// A Task left the queue since then.
     moved: bool,
@@ -72,13 +70,13 @@ impl TargetQueue {
         }
     }
 
-    /// A Task waits, or will from `joins_at` on.
+    /// Adds a Task that waits now, or from `joins_at` on.
     pub(super) fn waits(&mut self, key: &Key, waiting: Waiting, joins_at: Option<Timestamp>) {
-        // A Task that waits for the next run has given back the slot of the one before.
+        // A Task that waits for its next run has given back the slot of the previous one.
         self.queue.finished(&waiting.key, waiting.epoch - 1);
         self.delayed.remove(&waiting.key);
         match joins_at {
-            // An admitted run is not taken back: the watch lags behind, or its claim fails.
+            // An admitted run is not taken back: the watch is behind, or its claim fails.
             Some(_) if self.queue.is_running(&waiting.key) => {}
             Some(at) => {
                 self.queue.remove(&waiting.key);
@@ -93,14 +91,14 @@ impl TargetQueue {
         self.unreported.insert(key);
     }
 
-    /// A run holds a slot.
+    /// Records a run that holds a slot.
     pub(super) fn ran(&mut self, task: TaskKey, epoch: i64, admitted_at: Option<Timestamp>) {
         self.positions.remove(&key_of(&task));
         self.delayed.remove(&task);
         self.queue.running(task, epoch, admitted_at);
     }
 
-    /// A run ended.
+    /// Ends a run.
     pub(super) fn finished(&mut self, task: &TaskKey, epoch: i64) {
         self.queue.finished(task, epoch);
         if self.delayed.get(task).is_some_and(|(_, waiting)| waiting.epoch <= epoch) {
@@ -108,14 +106,14 @@ impl TargetQueue {
         }
     }
 
-    /// The Task is gone, or no longer waits or runs here.
+    /// Removes a Task that was deleted or has another target now.
     pub(super) fn remove(&mut self, task: &TaskKey) {
         self.queue.remove(task);
         self.delayed.remove(task);
         self.report_no_more(&key_of(task));
     }
 
-    /// There is no status to report to.
+    /// Drops the reports of a Task without a status.
     pub(super) fn report_no_more(&mut self, key: &Key) {
         self.unreported.remove(key);
         self.positions.remove(key);
@@ -147,7 +145,7 @@ impl TargetQueue {
         self.budget_changed |= self.queue.set_used_up(used_up);
     }
 
-    /// Decides, and returns which Tasks have something new to report.
+    /// Decides, and returns the Tasks with a new report.
     pub(super) fn decide(&mut self, circumstances: Circumstances, grace: Duration, now: Timestamp) -> Decided {
         self.prepare(&circumstances, grace);
         self.join_due(now);
@@ -165,21 +163,21 @@ impl TargetQueue {
         self.queue.set_grace(grace);
         self.queue.set_limits(circumstances.limits);
         self.queue.set_gate(circumstances.gate.clone());
-        // Once: from then on memory knows better. A start whose claim was lost is recorded for a while, and never was.
+        // Once: later the memory is newer. The status may contain a start whose claim was lost.
         if !self.restored {
             self.queue.restore(&circumstances.history);
         }
         self.restored = circumstances.limits.quota.is_some();
     }
 
-    /// Delayed Tasks whose time has come join the queue.
+    /// Moves delayed Tasks that are due into the queue.
     fn join_due(&mut self, now: Timestamp) {
         for (_, (_, waiting)) in self.delayed.extract_if(.., |_, (at, _)| *at <= now).collect::<Vec<_>>() {
             self.join(key_of(&waiting.key), waiting);
         }
     }
 
-    /// Waiting Tasks that have something new to report: all if that is due, else those that changed.
+    /// Waiting Tasks with a new report: all if that is due, else those that changed.
     fn reports(&mut self, circumstances: Circumstances, now: Timestamp) -> Vec<Key> {
         let under = Some((without_time(circumstances.gate), circumstances.limits));
         let all_changed = self.decided_under != under || std::mem::take(&mut self.budget_changed);
@@ -196,7 +194,7 @@ impl TargetQueue {
         self.queue.waiting().map(|waiting| key_of(&waiting.key)).collect()
     }
 
-    /// When all Tasks are to be reported anew, if any of them waits at another position or for another reason.
+    /// When all Tasks are reported again; `None` if no position and no reason changed.
     fn reports_due(&self) -> Option<Timestamp> {
         let changed = self.moved || self.reported_reason != self.held_up_by();
         (changed && !self.queue.is_empty()).then(|| later(self.reported_at, POSITIONS_PERIOD))
@@ -206,7 +204,7 @@ impl TargetQueue {
         self.queue.held_up_by().map(|wait| wait.reason(self.queue.runs_on()))
     }
 
-    /// The decision about a Task that waits. Without one, the next decision reports the Task.
+    /// The decision about a waiting Task. Without one, the next decision reports the Task.
     pub(super) fn wait(&mut self, key: &Key, task: &TaskKey) -> Option<Decision> {
         if self.unreported.contains(key) {
             return None;
@@ -225,7 +223,7 @@ impl TargetQueue {
         })
     }
 
-    /// What the status of a waiting Task should say now.
+    /// The status that a waiting Task should have now.
     pub(super) fn report(&mut self, key: &Key, task: &TaskKey) -> Option<Queued> {
         let wait = self.queue.why(task)?;
         Some(self.queued(&wait, key, task))
@@ -260,7 +258,7 @@ impl TargetQueue {
         self.queue.running_count()
     }
 
-    /// Whether nothing is left to remember.
+    /// Whether the queue holds no state.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.running() == 0 && self.delayed.is_empty() && !self.queue.has_unrecorded()
     }
@@ -272,7 +270,7 @@ impl TargetQueue {
     }
 }
 
-/// A gate without the time since when: the time does not change what statuses say.
+/// A gate without its time, which statuses do not show.
 fn without_time(gate: Gate) -> Gate {
     match gate {
         Gate::Missing { .. } => Gate::Missing { since: Timestamp::UNIX_EPOCH },

@@ -242,7 +242,7 @@ fn spend(index: &mut Index, name: &str, ended: i64) {
 fn tasks_wait_while_others_used_the_budget_of_the_window_up() {
     let mut index = Index::default();
     observe(&mut index, &named("w", "Queued", 0), 20);
-    // One finished before this process began to count, one while it counts; both were deleted since.
+    // One finished before this process started to count, one after; both were deleted since.
     decide_under_budget(&mut index, 20, &[spender("x")]);
     assert_eq!(waits_for(&mut index, "w"), "start");
     assert_eq!(index.budget_left(&target(), at(20)).tokens, Some(50));
