@@ -19,7 +19,7 @@ use tokio::{sync::watch as signal, task::JoinSet};
 use crate::{
     agent::{self, delivered},
     config, logs,
-    shared::{Shared, apply, dependents::User, now},
+    shared::{Shared, apply, dependents::Dependent, now},
     task::{self, queues::epoch_of},
 };
 
@@ -121,9 +121,9 @@ pub fn follow_dependencies(
         let (complete, is_complete) = signal::channel(false);
         let handler = Arc::clone(shared);
         watches.spawn(shared.dependents.follow(client.clone(), kind, complete, move |user| match user {
-            User::Agent(agent) => handler.work.agents.add(agent),
-            User::Template(template) => handler.work.templates.add(template),
-            User::Task(task) => handler.work.tasks.add(task),
+            Dependent::Agent(agent) => handler.work.agents.add(agent),
+            Dependent::Template(template) => handler.work.templates.add(template),
+            Dependent::Task(task) => handler.work.tasks.add(task),
         }));
         is_complete
     };

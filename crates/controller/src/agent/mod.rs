@@ -49,7 +49,7 @@ use self::{
 use crate::shared::{
     Shared, apply,
     bindings::{self, Bindings},
-    dependents::{Part, User, Uses},
+    dependents::{Dependency, Dependent, Uses},
     instant, now,
     settings::SettingsError,
 };
@@ -120,7 +120,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
             shared.agents.applied.forget("Deployment", &Key::new(&key.namespace, names::agent_deployment(&key.name)));
             shared.agents.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
             shared.agents.looks.forget(key);
-            shared.dependents.forget_user(&User::Agent(key.clone()));
+            shared.dependents.remove(&Dependent::Agent(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Cached::Unreadable(why)) => {
@@ -134,7 +134,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     }
     let tracked = track_template(shared, &agent).await;
     let slept = standby::pass(shared, &agent).await;
-    let mut uses = shared.dependents.uses(&User::Agent(key.clone()));
+    let mut uses = shared.dependents.uses(&Dependent::Agent(key.clone()));
     let mut done = Box::pin(reconcile(shared, &agent, &mut uses)).await;
     let link = share::pass(shared, &agent, is_ready(shared, &agent), &mut uses).await;
     uses.done();
@@ -212,7 +212,7 @@ pub async fn prepare(
 ) -> Result<Prepared, Error> {
     let needed = contexts::needed_config_maps(&resolved.contexts);
     for name in &needed {
-        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
+        uses.add(Dependency::of::<ConfigMap>(&key.namespace, name));
     }
     let config_maps = shared.read_config_maps(&key.namespace, needed).await?;
     let contexts = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, resolved, &config_maps))?;

@@ -7,7 +7,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 
 use crate::shared::{
     Shared,
-    dependents::{Part, Uses},
+    dependents::{Dependency, Uses},
 };
 
 /// State of the Secrets that Pods need.
@@ -34,7 +34,7 @@ pub async fn look(
     let mut fingerprints: BTreeMap<&str, String> = BTreeMap::new();
     let mut keys: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for name in needs.keys() {
-        uses.add(Part::of::<Secret>(namespace, name));
+        uses.add(Dependency::of::<Secret>(namespace, name));
         let Some(secret) = shared.api::<Secret>(namespace).get_opt(name).await? else { continue };
         let data = secret.data.unwrap_or_default();
         fingerprints.insert(name, secrets::fingerprint(&secret.metadata.uid.unwrap_or_default(), &data));

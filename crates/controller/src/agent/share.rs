@@ -21,14 +21,15 @@ use super::Error;
 use crate::shared::{
     Shared,
     apply::controller_uid,
-    dependents::{Part, Uses},
+    dependents::{Dependency, Uses},
     now, secret,
 };
 
 /// Creates or removes the Secret of the share link, and adds it to `uses`. Returns the state of the link.
 pub async fn pass(shared: &Shared, agent: &Agent, ready: bool, uses: &mut Uses<'_>) -> Result<ShareLink, Error> {
     let link = ShareLink::of(agent.spec.share.as_ref(), ready, now());
-    let secret = Part::of::<Secret>(&agent.namespace().unwrap_or_default(), &names::agent_share(&agent.name_any()));
+    let secret =
+        Dependency::of::<Secret>(&agent.namespace().unwrap_or_default(), &names::agent_share(&agent.name_any()));
     uses.add(secret.clone());
     match link {
         // The Secret decides, not the status: the token in it gives access to the Agent.

@@ -17,7 +17,7 @@ use crate::{
     agent::{self, Prepared},
     shared::{
         Shared,
-        dependents::{User, Uses},
+        dependents::{Dependent, Uses},
         now,
     },
 };
@@ -26,7 +26,7 @@ use crate::{
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let template = match shared.cache.templates.get(key) {
         None => {
-            shared.dependents.forget_user(&User::Template(key.clone()));
+            shared.dependents.remove(&Dependent::Template(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Cached::Unreadable(why)) => {
@@ -38,7 +38,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     let agents = shared.cache.agents.in_namespace(&key.namespace, |agent| {
         agent.spec.template_ref.as_ref().is_some_and(|reference| reference.name == key.name)
     });
-    let mut uses = shared.dependents.uses(&User::Template(key.clone()));
+    let mut uses = shared.dependents.uses(&Dependent::Template(key.clone()));
     let tried = Box::pin(try_out(shared, key, &template, &mut uses)).await;
     uses.done();
     let before = template.status.clone().unwrap_or_default();

@@ -23,7 +23,7 @@ use kube::{Api, core::NamespaceResourceScope};
 
 use crate::shared::{
     Shared, apply,
-    dependents::{Part, Uses},
+    dependents::{Dependency, Uses},
 };
 
 /// The objects that an agent refers to, as read.
@@ -184,7 +184,7 @@ async fn config_map_text(
     key: &str,
     uses: &mut Uses<'_>,
 ) -> Result<String, Error> {
-    uses.add(Part::of::<ConfigMap>(namespace, name));
+    uses.add(Dependency::of::<ConfigMap>(namespace, name));
     let Some(map) = shared.api::<ConfigMap>(namespace).get_opt(name).await? else {
         return Err(Error::NotFound { kind: "ConfigMap", namespace: namespace.to_owned(), name: name.to_owned() });
     };
@@ -256,7 +256,7 @@ where
 {
     let home = reference.namespace.as_deref().unwrap_or(from);
     let (namespace, name) = (home.to_owned(), reference.name.clone());
-    uses.add(Part::of::<K>(home, &reference.name));
+    uses.add(Dependency::of::<K>(home, &reference.name));
     let found: Option<K> = shared.api::<K>(home).get_opt(&reference.name).await?;
     if home == from {
         return found.ok_or(Error::NotFound { kind, namespace, name });

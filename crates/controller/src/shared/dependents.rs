@@ -2,7 +2,7 @@
 //! wait for.
 //!
 //! The index holds the versions of these objects, from watches of their metadata; the objects themselves are read when
-//! they are needed. When an object appears, changes or is deleted, its users are enqueued, so a missing reference heals
+//! they are needed. When an object appears, changes or is deleted, its dependents are enqueued, so a missing reference heals
 //! at once without polling.
 
 use std::{
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 /// An object whose references are indexed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum User {
+pub enum Dependent {
     Agent(Key),
     Template(Key),
     /// A Task that waits for a referenced object.
@@ -31,47 +31,47 @@ pub enum User {
 
 /// A referenced object. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Part {
+pub struct Dependency {
     kind: String,
     key: Key,
 }
 
-impl Part {
+impl Dependency {
     /// The object `name` of kind `K`.
     pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self { kind: K::kind(&()).into_owned(), key: Key::new(namespace, name) }
     }
 }
 
-/// The versions of all referenced objects, and their users. Clones share the index.
+/// The versions of all referenced objects, and their dependents. Clones share the index.
 #[derive(Clone, Default)]
 pub struct Dependents(Arc<RwLock<State>>);
 
 #[derive(Default)]
 struct State {
-    versions: HashMap<Part, String>,
-    /// Referenced object -> its users, also while it does not exist.
-    users: HashMap<Part, BTreeSet<User>>,
-    /// User -> the objects that it refers to.
-    used: HashMap<User, BTreeSet<Part>>,
+    versions: HashMap<Dependency, String>,
+    /// Referenced object -> its dependents, also while it does not exist.
+    dependents: HashMap<Dependency, BTreeSet<Dependent>>,
+    /// Dependent -> the objects that it refers to.
+    used: HashMap<Dependent, BTreeSet<Dependency>>,
 }
 
 impl Dependents {
-    /// Watches the objects of kind `of` for ever. `notify` is called with each user of a changed object; `complete`
+    /// Watches the objects of kind `of` for ever. `notify` is called with each dependent of a changed object; `complete`
     /// becomes true after the first list.
     pub fn follow(
         &self,
         client: Client,
         of: ApiResource,
         complete: watch::Sender<bool>,
-        notify: impl Fn(User) + Send + 'static,
+        notify: impl Fn(Dependent) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let dependents = self.clone();
         async move {
             let all: Api<PartialObjectMeta> = Api::all_with(client, &of);
             let events = observe::watch(all, watcher::Config::default());
             pin_mut!(events);
-            let part_of = |object: &PartialObjectMeta| Part { kind: of.kind.clone(), key: Key::of(object) };
+            let dependency_of = |object: &PartialObjectMeta| Dependency { kind: of.kind.clone(), key: Key::of(object) };
             let mut list = HashMap::new();
             while let Some(event) = events.next().await {
                 let changed = match event {
@@ -80,7 +80,7 @@ impl Dependents {
                         continue;
                     }
                     Ok(Event::InitApply(object)) => {
-                        list.insert(part_of(&object), version_of(&object));
+                        list.insert(dependency_of(&object), version_of(&object));
                         continue;
                     }
                     Ok(Event::InitDone) => {
@@ -88,8 +88,8 @@ impl Dependents {
                         complete.send_replace(true);
                         changed
                     }
-                    Ok(Event::Apply(object)) => dependents.learn(part_of(&object), version_of(&object)),
-                    Ok(Event::Delete(object)) => dependents.forget(&part_of(&object)),
+                    Ok(Event::Apply(object)) => dependents.insert(dependency_of(&object), version_of(&object)),
+                    Ok(Event::Delete(object)) => dependents.delete(&dependency_of(&object)),
                     Err(error) => {
                         tracing::warn!(kind = of.kind, %error, "the watch was interrupted");
                         continue;
@@ -101,42 +101,43 @@ impl Dependents {
     }
 
     /// The version of a referenced object; `None` if it does not exist.
-    pub fn version(&self, part: &Part) -> Option<String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).versions.get(part).cloned()
+    pub fn version(&self, dependency: &Dependency) -> Option<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).versions.get(dependency).cloned()
     }
 
-    /// Records the version of an object. Returns its users if the version is new.
-    pub fn learn(&self, part: Part, version: String) -> Vec<User> {
+    /// Records the version of an object. Returns its dependents if the version is new.
+    pub fn insert(&self, dependency: Dependency, version: String) -> Vec<Dependent> {
         let mut state = self.write();
-        let users = state.users_of(&part);
-        let known = state.versions.get(&part) == Some(&version);
-        state.versions.insert(part, version);
-        if known { Vec::new() } else { users }
+        let dependents = state.dependents_of(&dependency);
+        let known = state.versions.get(&dependency) == Some(&version);
+        state.versions.insert(dependency, version);
+        if known { Vec::new() } else { dependents }
     }
 
-    fn forget(&self, part: &Part) -> Vec<User> {
+    fn delete(&self, dependency: &Dependency) -> Vec<Dependent> {
         let mut state = self.write();
-        if state.versions.remove(part).is_some() { state.users_of(part) } else { Vec::new() }
+        if state.versions.remove(dependency).is_some() { state.dependents_of(dependency) } else { Vec::new() }
     }
 
-    fn replace(&self, kind: &str, list: HashMap<Part, String>) -> Vec<User> {
+    fn replace(&self, kind: &str, list: HashMap<Dependency, String>) -> Vec<Dependent> {
         let mut state = self.write();
-        let gone = state.versions.keys().filter(|part| part.kind == kind && !list.contains_key(*part));
-        let new = list.iter().filter(|(part, version)| state.versions.get(*part) != Some(*version));
-        let changed: Vec<Part> = gone.chain(new.map(|(part, _)| part)).cloned().collect();
-        state.versions.retain(|part, _| part.kind != kind);
+        let gone =
+            state.versions.keys().filter(|dependency| dependency.kind == kind && !list.contains_key(*dependency));
+        let new = list.iter().filter(|(dependency, version)| state.versions.get(*dependency) != Some(*version));
+        let changed: Vec<Dependency> = gone.chain(new.map(|(dependency, _)| dependency)).cloned().collect();
+        state.versions.retain(|dependency, _| dependency.kind != kind);
         state.versions.extend(list);
-        changed.iter().flat_map(|part| state.users_of(part)).collect()
+        changed.iter().flat_map(|dependency| state.dependents_of(dependency)).collect()
     }
 
-    /// Starts to collect the references of `user`.
-    pub fn uses<'a>(&'a self, user: &User) -> Uses<'a> {
-        Uses { dependents: (self, user.clone()), now: BTreeSet::new() }
+    /// Starts to collect the references of `dependent`.
+    pub fn uses<'a>(&'a self, dependent: &Dependent) -> Uses<'a> {
+        Uses { dependents: (self, dependent.clone()), now: BTreeSet::new() }
     }
 
-    /// Removes all references of `user`.
-    pub fn forget_user(&self, user: &User) {
-        self.uses(user).done();
+    /// Removes all references of `dependent`.
+    pub fn remove(&self, dependent: &Dependent) {
+        self.uses(dependent).done();
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
@@ -145,43 +146,43 @@ impl Dependents {
 }
 
 impl State {
-    fn users_of(&self, part: &Part) -> Vec<User> {
-        self.users.get(part).into_iter().flatten().cloned().collect()
+    fn dependents_of(&self, dependency: &Dependency) -> Vec<Dependent> {
+        self.dependents.get(dependency).into_iter().flatten().cloned().collect()
     }
 }
 
-/// The references of one user, collected during a pass. Changes of an object are reported from the moment that it is
+/// The references of one dependent, collected during a pass. Changes of an object are reported from the moment that it is
 /// added.
 pub struct Uses<'a> {
-    dependents: (&'a Dependents, User),
-    now: BTreeSet<Part>,
+    dependents: (&'a Dependents, Dependent),
+    now: BTreeSet<Dependency>,
 }
 
 impl Uses<'_> {
     /// Adds a reference.
-    pub fn add(&mut self, part: Part) {
-        let (dependents, user) = &self.dependents;
+    pub fn add(&mut self, dependency: Dependency) {
+        let (dependents, dependent) = &self.dependents;
         let mut state = dependents.write();
-        state.users.entry(part.clone()).or_default().insert(user.clone());
-        state.used.entry(user.clone()).or_default().insert(part.clone());
-        self.now.insert(part);
+        state.dependents.entry(dependency.clone()).or_default().insert(dependent.clone());
+        state.used.entry(dependent.clone()).or_default().insert(dependency.clone());
+        self.now.insert(dependency);
     }
 
     /// Ends the pass: references of earlier passes that were not added again are removed.
     pub fn done(self) {
-        let (dependents, user) = self.dependents;
+        let (dependents, dependent) = self.dependents;
         let mut state = dependents.write();
-        let before = state.used.remove(&user).unwrap_or_default();
-        for part in before.difference(&self.now) {
-            if let Some(users) = state.users.get_mut(part) {
-                users.remove(&user);
-                if users.is_empty() {
-                    state.users.remove(part);
+        let before = state.used.remove(&dependent).unwrap_or_default();
+        for dependency in before.difference(&self.now) {
+            if let Some(dependents) = state.dependents.get_mut(dependency) {
+                dependents.remove(&dependent);
+                if dependents.is_empty() {
+                    state.dependents.remove(dependency);
                 }
             }
         }
         if !self.now.is_empty() {
-            state.used.insert(user, self.now);
+            state.used.insert(dependent, self.now);
         }
     }
 }
@@ -198,46 +199,50 @@ mod tests {
 
     use super::*;
 
-    fn secret(name: &str) -> Part {
-        Part::of::<Secret>("n", name)
+    fn secret(name: &str) -> Dependency {
+        Dependency::of::<Secret>("n", name)
     }
 
     #[test]
     fn whoever_uses_a_part_is_told_of_it_and_nobody_else() {
         let dependents = Dependents::default();
-        let (a, b) = (User::Agent(Key::new("n", "a")), User::Task(Key::new("n", "a")));
+        let (a, b) = (Dependent::Agent(Key::new("n", "a")), Dependent::Task(Key::new("n", "a")));
         let mut uses = dependents.uses(&a);
         uses.add(secret("x"));
         uses.done();
         let mut uses = dependents.uses(&b);
-        uses.add(Part::of::<ConfigMap>("n", "x"));
+        uses.add(Dependency::of::<ConfigMap>("n", "x"));
         uses.done();
-        assert_eq!(dependents.learn(secret("x"), "1".into()), std::slice::from_ref(&a));
-        assert!(dependents.learn(secret("x"), "1".into()).is_empty(), "nothing is new");
-        assert_eq!(dependents.forget(&secret("x")), [a]);
+        assert_eq!(dependents.insert(secret("x"), "1".into()), std::slice::from_ref(&a));
+        assert!(dependents.insert(secret("x"), "1".into()).is_empty(), "nothing is new");
+        assert_eq!(dependents.delete(&secret("x")), [a]);
     }
 
     #[test]
     fn a_part_that_is_not_used_any_more_is_forgotten() {
         let dependents = Dependents::default();
-        let a = User::Agent(Key::new("n", "a"));
+        let a = Dependent::Agent(Key::new("n", "a"));
         let mut uses = dependents.uses(&a);
         uses.add(secret("x"));
         uses.done();
         let mut uses = dependents.uses(&a);
         uses.add(secret("y"));
-        assert_eq!(dependents.learn(secret("x"), "1".into()), std::slice::from_ref(&a), "until it is done, both count");
+        assert_eq!(
+            dependents.insert(secret("x"), "1".into()),
+            std::slice::from_ref(&a),
+            "until it is done, both count"
+        );
         uses.done();
-        assert!(dependents.learn(secret("x"), "2".into()).is_empty());
-        assert_eq!(dependents.learn(secret("y"), "1".into()), [a]);
+        assert!(dependents.insert(secret("x"), "2".into()).is_empty());
+        assert_eq!(dependents.insert(secret("y"), "1".into()), [a]);
     }
 
     #[test]
     fn a_new_list_reports_changed_and_deleted_objects() {
         let dependents = Dependents::default();
-        let a = User::Agent(Key::new("n", "a"));
+        let a = Dependent::Agent(Key::new("n", "a"));
         for name in ["kept", "gone", "changed"] {
-            dependents.learn(secret(name), "1".into());
+            dependents.insert(secret(name), "1".into());
         }
         let changed = |used: &str, list: &[(&str, &str)]| {
             let mut uses = dependents.uses(&a);

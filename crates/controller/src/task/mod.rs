@@ -44,7 +44,7 @@ use observe::{Cached, Key, Next};
 use serde_json::json;
 
 use self::start::Error;
-use crate::shared::{Shared, dependents::User, failpoint, now, settings::SettingsError};
+use crate::shared::{Shared, dependents::Dependent, failpoint, now, settings::SettingsError};
 
 /// Reconciles one Task. A Task that changed during the pass is retried.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
@@ -59,7 +59,7 @@ async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, Error> {
         None => {
             shared.observe_task(key);
             cleanup::gone(shared, key);
-            shared.dependents.forget_user(&User::Task(key.clone()));
+            shared.dependents.remove(&Dependent::Task(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Cached::Unreadable(why)) => {
@@ -175,7 +175,7 @@ async fn finished(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Erro
     if let Some(target) = shared.tasks.queues.with(|index| index.finished(&key, epoch)) {
         shared.work.admissions.add(target);
     }
-    shared.dependents.forget_user(&User::Task(key.clone()));
+    shared.dependents.remove(&Dependent::Task(key.clone()));
     let asked = task.annotations().get(annotations::RERUN);
     let done = task.status.as_ref().and_then(|status| status.observed_rerun.as_ref());
     if asked.is_some() && asked != done {

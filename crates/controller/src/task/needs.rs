@@ -16,12 +16,12 @@ use serde::de::DeserializeOwned;
 use super::start::Error;
 use crate::shared::{
     Shared,
-    dependents::{Part, Uses, version_of},
+    dependents::{Dependency, Uses, version_of},
 };
 
 /// Key names of Secrets and ConfigMaps with the version that has them, so that they are not read again for each start.
 #[derive(Debug, Default)]
-pub struct KeyNames(Mutex<HashMap<Part, (String, Keys)>>);
+pub struct KeyNames(Mutex<HashMap<Dependency, (String, Keys)>>);
 
 type Keys = Arc<BTreeSet<String>>;
 
@@ -35,7 +35,7 @@ pub async fn check(
 ) -> Result<(), Error> {
     let needs = pod.spec.as_ref().map(|spec| needs(spec, contexts)).unwrap_or_default();
     for holder in needs.keys() {
-        uses.add(part(namespace, holder));
+        uses.add(dependency(namespace, holder));
     }
     let mut missing = Vec::new();
     for (holder, need) in &needs {
@@ -47,10 +47,10 @@ pub async fn check(
     Err(Error::Lacks { reason, message: sentences.join("; ") })
 }
 
-fn part(namespace: &str, holder: &Holder) -> Part {
+fn dependency(namespace: &str, holder: &Holder) -> Dependency {
     match holder {
-        Holder::Secret(name) => Part::of::<Secret>(namespace, name),
-        Holder::ConfigMap(name) => Part::of::<ConfigMap>(namespace, name),
+        Holder::Secret(name) => Dependency::of::<Secret>(namespace, name),
+        Holder::ConfigMap(name) => Dependency::of::<ConfigMap>(namespace, name),
     }
 }
 
@@ -82,20 +82,20 @@ impl KeyNames {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
-        let part = Part::of::<K>(namespace, name);
-        let version = shared.dependents.version(&part);
+        let object = Dependency::of::<K>(namespace, name);
+        let version = shared.dependents.version(&object);
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, keys)) = all().get(&part).filter(|(known, _)| Some(known) == version.as_ref()) {
+        if let Some((_, keys)) = all().get(&object).filter(|(known, _)| Some(known) == version.as_ref()) {
             return Ok(Some(Arc::clone(keys)));
         }
         // Also if the watch does not show the object: the watch may be behind.
         let Some(object) = shared.api::<K>(namespace).get_opt(name).await? else {
-            all().remove(&part);
+            all().remove(&object);
             return Ok(None);
         };
         let version = version_of(&object);
         let keys = Arc::new(keys(object));
-        all().insert(part, (version, Arc::clone(&keys)));
+        all().insert(object, (version, Arc::clone(&keys)));
         Ok(Some(keys))
     }
 }

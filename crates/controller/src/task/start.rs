@@ -45,7 +45,7 @@ use crate::shared::{
     Shared,
     apply::controller_uid,
     bindings,
-    dependents::{Part, User, Uses},
+    dependents::{Dependency, Dependent, Uses},
     failpoint, now,
     settings::SettingsError,
 };
@@ -216,13 +216,13 @@ fn resolve(shared: &Shared, task: &Task, platform: &Platform) -> Result<(Resolve
 
 /// Builds the objects of a run. If one that the run refers to is missing, the Task is reconciled again when that changes.
 async fn prepare(shared: &Shared, task: &Task, epoch: i64) -> Result<Prepared, Error> {
-    let waiter = User::Task(Key::of(task));
+    let waiter = Dependent::Task(Key::of(task));
     let mut uses = shared.dependents.uses(&waiter);
     let built = build(shared, task, epoch, &mut uses).await;
     if built.as_ref().is_err_and(Error::is_missing) {
         uses.done();
     } else {
-        shared.dependents.forget_user(&waiter);
+        shared.dependents.remove(&waiter);
     }
     built
 }
@@ -275,7 +275,7 @@ async fn read_config_maps(
     };
     let needed = contexts::needed_config_maps(items);
     for name in &needed {
-        uses.add(Part::of::<ConfigMap>(&key.namespace, name));
+        uses.add(Dependency::of::<ConfigMap>(&key.namespace, name));
     }
     shared.read_config_maps(&key.namespace, needed).await
 }
