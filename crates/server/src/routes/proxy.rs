@@ -98,8 +98,9 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
 fn onwards(uri: &Uri) -> Answer<Uri> {
     let wrong = || ApiError::bad_request("the path cannot be passed on");
     let whole = uri.path_and_query().ok_or_else(wrong)?.as_str();
-    // Namespace and name hold no slash, so the first occurrence after them is the one that was routed.
-    let rest = whole.split_once("/proxy").ok_or_else(wrong)?.1;
+    // `NAMESPACE/agents/NAME/proxy…`; namespace and name may begin with `proxy` themselves.
+    let routed = whole.split_once("/namespaces/").and_then(|(_, routed)| routed.splitn(4, '/').nth(3));
+    let rest = routed.and_then(|last| last.strip_prefix("proxy")).ok_or_else(wrong)?;
     let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
     rest.parse().map_err(|_| wrong())
 }
@@ -122,6 +123,7 @@ mod tests {
             ("/namespaces/n/agents/a/proxy/session?limit=1", "/session?limit=1"),
             ("/namespaces/n/agents/a/proxy/a%2fb/proxy/c", "/a%2fb/proxy/c"),
             ("/namespaces/n/agents/a/proxy/", "/"),
+            ("/api/v1/namespaces/proxy-team/agents/proxy/proxy/config", "/config"),
         ] {
             assert_eq!(onwards(&path.parse().unwrap()).unwrap(), expected);
         }
