@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::Notify, task::JoinHandle};
 
 /// Whatever a case waits for comes in a second; a machine that is busy with builds needs longer.
-const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// Records every version of every object that a watch shows. It ends with this value.
 pub struct History<K> {

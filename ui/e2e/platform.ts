@@ -7,6 +7,7 @@ import { type BrowserServer, type Cookie, chromium } from "playwright-core";
 import type { TestProject } from "vitest/node";
 import { openContext, serve } from "./browser";
 import { Cluster } from "./cluster";
+import { START_MS } from "./limits";
 import { seed } from "./seed";
 
 /** The product under test. */
@@ -30,7 +31,6 @@ declare module "vitest" {
   }
 }
 
-const START_MS = 60_000;
 const STOP_MS = 30_000;
 
 /** Resolves with the exit code; a signal counts as 1. */

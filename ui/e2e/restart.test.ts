@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { START_MS } from "./limits";
 import { NS, ours } from "./seed";
 import { freePort, OwnServer } from "./server";
 import { freshName, useBrowser } from "./session";
@@ -23,7 +24,9 @@ describe("a server that restarts", () => {
   });
   afterAll(() => server.kill());
 
-  test("the content stays, a notice is shown, and updates resume after the reconnect", async () => {
+  test("the content stays, a notice is shown, and updates resume after the reconnect", {
+    timeout: 2 * START_MS,
+  }, async () => {
     const { page, go, cluster } = session;
     session.expectedErrors = [0, 401];
     const name = freshName("meanwhile");

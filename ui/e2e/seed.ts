@@ -1,4 +1,5 @@
 import type { Cluster, KubeObject } from "./cluster";
+import { START_MS } from "./limits";
 
 /** The namespace of the demo and its objects. */
 export const NS = "demo";
@@ -43,12 +44,13 @@ const OBJECTS: KubeObject[] = [
 /** Adds objects to the demo, so that every page has content. */
 export async function seed(cluster: Cluster): Promise<void> {
   // The demo creates its namespace shortly after the start.
-  for (let left = 100; ; left -= 1) {
+  const deadline = Date.now() + START_MS;
+  for (;;) {
     try {
       await cluster.call("GET", `/api/v1/namespaces/${NS}`);
       break;
     } catch (error) {
-      if (left === 0) throw error;
+      if (Date.now() > deadline) throw error;
       await new Promise((done) => setTimeout(done, 100));
     }
   }

@@ -1,16 +1,26 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { inject } from "vitest";
+import { START_MS } from "./limits";
 import { ended } from "./platform";
 
-/** A free port. */
-export function freePort(): Promise<number> {
-  return new Promise((done, failed) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => (address && typeof address === "object" ? done(address.port) : failed(new Error("no port"))));
-    });
+function isFree(port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const probe = createServer();
+    probe.once("error", () => done(false));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => done(true)));
   });
+}
+
+/**
+ * A free port below the ports that systems assign by themselves: no other process gets it before the server listens, or
+ * while the server restarts.
+ */
+export async function freePort(): Promise<number> {
+  let port = randomInt(20_000, 30_000);
+  while (!(await isFree(port))) port = randomInt(20_000, 30_000);
+  return port;
 }
 
 /** A second server process on the cluster of the platform. */
@@ -34,10 +44,12 @@ export class OwnServer {
       { stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, KUBECONFIG: kubeconfig } },
     );
     this.child = child;
-    for (let left = 300; ; left -= 1) {
-      const answer = await fetch(`${this.url}/ready`).catch(() => undefined);
+    const deadline = Date.now() + START_MS;
+    for (;;) {
+      const answer = await fetch(`${this.url}/ready`, { signal: AbortSignal.timeout(START_MS) }).catch(() => undefined);
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error("The server ended during its start");
       if (answer?.ok) return;
-      if (left === 0 || child.exitCode !== null) throw new Error("The server does not start");
+      if (Date.now() > deadline) throw new Error("The server did not start in time");
       await new Promise((done) => setTimeout(done, 50));
     }
   }

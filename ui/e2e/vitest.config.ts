@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { START_MS } from "./limits";
 
 /** Tests that do not need the demo run first, while the demo starts. Then long files before short ones. */
 const ORDER = ["login", "kinds", "tasks", "agents", "pages", "crontasks", "oidc", "lists", "restart", "scale"];
@@ -19,7 +20,8 @@ export default defineConfig({
     include: ["e2e/**/*.test.ts"],
     globalSetup: "e2e/platform.ts",
     testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // A hook may start a server.
+    hookTimeout: 2 * START_MS,
     // One platform and one browser; two files in parallel, because tests mostly wait for the product.
     maxWorkers: 2,
     isolate: false,

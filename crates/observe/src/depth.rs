@@ -93,6 +93,12 @@ mod tests {
             let mut values = serde_json::Deserializer::from_str(&read).into_iter::<Value>();
             let first = values.next().unwrap().unwrap();
             assert_eq!((&first["x"], &first["y"]), (&serde_json::json!(1), &serde_json::json!([2])));
+            let (mut deepest, mut levels) = (&first["deep"], 0);
+            while let Some(inner) = deepest.get("a") {
+                (deepest, levels) = (inner, levels + 1);
+            }
+            // The object around is a level, too.
+            assert_eq!((deepest, levels), (&Value::Null, MAX_DEPTH - 1));
             assert_eq!(values.next().unwrap().unwrap(), serde_json::json!({"next": 3}));
         }
     }

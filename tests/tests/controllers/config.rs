@@ -8,7 +8,7 @@ use axum::{Json, Router, routing::post};
 use blackbox::{
     cases,
     controller::{Controller, Options},
-    history::History,
+    history::{History, LIMIT},
     install,
     kind::Kind,
     runner::Case,
@@ -255,15 +255,16 @@ pub async fn loosen(world: &World, plural: &str, field: &str) -> anyhow::Result<
 /// Creates an object as soon as the API server uses its new definition.
 pub async fn create_once_served(objects: &Api<DynamicObject>, object: &Value) -> anyhow::Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
-    for _ in 0..300 {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    loop {
         match objects.create(&PostParams::default(), &object).await {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if status.code == 422 => {}
             Err(error) => return Err(error.into()),
         }
+        ensure!(tokio::time::Instant::now() < deadline, "the API server does not use its new definition");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    anyhow::bail!("the API server does not use its new definition")
 }
 
 /// JSON readers in Rust cannot read this Agent, neither here nor in the controller, so kubectl reads it.
@@ -289,9 +290,9 @@ async fn an_agent_that_nests_too_deeply_affects_only_itself() -> anyhow::Result<
             let output = tokio::process::Command::from(kubectl).output().await?;
             Ok(String::from_utf8([output.stdout, output.stderr].concat())?)
         };
-        let patience = tokio::time::Instant::now() + Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + LIMIT;
         while !message().await?.contains("nests deeper than 64 levels") {
-            ensure!(tokio::time::Instant::now() < patience, "its status says: {}", message().await?);
+            ensure!(tokio::time::Instant::now() < deadline, "its status says: {}", message().await?);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         controller.terminate().await
@@ -314,7 +315,7 @@ async fn a_run_is_exported_to_the_collector() -> anyhow::Result<()> {
         world.template("t", json!({})).await?;
         world.task("traced", json!({"templateRef": {"name": "t"}})).await?;
         world.succeeds("traced").await?;
-        let export = tokio::time::timeout(Duration::from_secs(30), exports.recv()).await?;
+        let export = tokio::time::timeout(LIMIT, exports.recv()).await?;
         let export = export.context("the collector is gone")?;
         let spans = export.pointer("/resourceSpans/0/scopeSpans/0/spans").and_then(Value::as_array);
         let names: Vec<&str> = spans.into_iter().flatten().filter_map(|span| span["name"].as_str()).collect();

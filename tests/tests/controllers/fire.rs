@@ -7,14 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use api::{AgentTemplate, Task, TaskPhase};
 use blackbox::{
     cases,
     controller::{Controller, Options},
+    history::LIMIT,
     runner::Case,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -239,13 +240,12 @@ async fn what_was_recorded_of_a_run_is_what_its_status_says() -> anyhow::Result<
         everything_once(world, &["lost".to_owned()])?;
         // It goes with its Task.
         world.api::<Task>().delete("lost", &DeleteParams::default()).await?;
-        for _ in 0..600 {
-            if !file.exists() {
-                return Ok(());
-            }
+        let deadline = Instant::now() + LIMIT;
+        while file.exists() {
+            ensure!(Instant::now() < deadline, "its record stays");
             sleep(Duration::from_millis(50)).await;
         }
-        bail!("its record stays")
+        Ok(())
     };
     explain(outcome.await, world, &[&first, &next])
 }

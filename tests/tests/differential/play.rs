@@ -16,7 +16,7 @@ use crate::steps::{Body, Sequence, Step, Until, Version};
 use crate::writes::GENERATED;
 
 /// A watch ends by an event; this is for one that never comes.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// One request and its answer, as they are compared.
 pub struct Exchange {

@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::world::{World, with_world};
+use crate::world::{LIMIT, World, with_world};
 
 pub const CASES: &[Case] = cases![an_agents_server_serves_its_tasks];
 
@@ -83,7 +83,7 @@ async fn contexts_are_delivered(world: &World) -> anyhow::Result<()> {
     world.kubectl(&["delete", "task", "reader"])?;
     let deleted = Instant::now();
     while !world.kubectl(&list)?.is_empty() {
-        ensure!(deleted.elapsed() < Duration::from_mins(1), "they are still there");
+        ensure!(deleted.elapsed() < LIMIT, "they are still there");
         sleep(Duration::from_millis(200)).await;
     }
     Ok(())
@@ -94,10 +94,9 @@ async fn a_stop_aborts_the_session(world: &World) -> anyhow::Result<()> {
     let script = format!("[[bash cmd=\"echo started-{token}\"]] [[bash cmd=\"sleep 300\"]] [[say never]]");
     world.task("endless", json!({"agentRef": {"name": "a"}, "description": script})).await?;
     world.until_model_received(&format!("started-{token}\\n")).await?;
-    let asked = Instant::now();
     world.stop("endless").await?;
     let status = world.ends("endless", TaskPhase::Completed, "UserStopped").await?;
-    ensure!(asked.elapsed() < Duration::from_secs(25), "{:?}", asked.elapsed());
+    // The client is PID 1 of its container: a kill by the node would be exit code 137 without a last line in the log.
     let log = world.kubectl(&["logs", "endless-pod"])?;
     ensure!(status.exit_code == Some(143) && log.contains("session aborted"), "{status:?}\n{log}");
     Ok(())

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::world::with_world;
+use crate::world::{LIMIT, with_world};
 
 pub const CASES: &[Case] = cases![
     an_image_that_does_not_exist_is_named,
@@ -84,16 +84,16 @@ async fn contexts_are_there_before_the_agent_starts() -> anyhow::Result<()> {
 
 async fn a_stopped_task_gets_a_signal_and_keeps_its_log() -> anyhow::Result<()> {
     with_world(async |world| {
-        world.template("t", json!({})).await?;
+        // The shim itself kills nothing before the node does, which would be exit code 137: 143 means that the signal did
+        // it.
+        let patient = json!([{"name": "SHIM_GRACE_SECONDS", "value": "3600"}]);
+        world.template("t", json!({"podSpec": {"extraEnv": patient}})).await?;
         let token = &world.namespace;
         let script = format!("[[bash cmd=\"echo started-{token}\"]] [[bash cmd=\"sleep 300\"]] [[say never]]");
         world.task("endless", json!({"templateRef": {"name": "t"}, "description": script})).await?;
         world.until_model_received(&format!("started-{token}\\n")).await?;
-        let asked = Instant::now();
         world.stop("endless").await?;
         let status = world.ends("endless", TaskPhase::Completed, "UserStopped").await?;
-        // Less than the grace period: the signal did it, not the kill after it.
-        ensure!(asked.elapsed() < Duration::from_secs(25), "{:?}", asked.elapsed());
         ensure!(status.exit_code == Some(143), "{status:?}");
         let log = world.kubectl(&["logs", "endless-pod"])?;
         ensure!(log.contains(&format!("started-{token}")) && log.contains("stopped"), "{log}");
@@ -193,7 +193,7 @@ async fn other_pods_are_held_to_the_same_rules() -> anyhow::Result<()> {
         // The rules are labels of the namespace, which admission observes a moment later.
         let (pods, trial) = (world.api::<Pod>(), PostParams { dry_run: true, ..PostParams::default() });
         let refused = async || pods.create(&trial, &pod).await.is_err_and(|e| e.to_string().contains("PodSecurity"));
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LIMIT;
         while !refused().await {
             ensure!(Instant::now() < deadline, "a plain Pod is admitted");
             sleep(Duration::from_millis(50)).await;

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 /// A Task takes ten seconds on an idle machine; four of them at once beside a build need longer.
-const LIMIT: Duration = Duration::from_mins(3);
+pub const LIMIT: Duration = Duration::from_mins(3);
 /// Any tag but `latest`, which nodes pull before every start.
 const TAG: &str = "test";
 

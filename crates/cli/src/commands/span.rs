@@ -31,6 +31,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_clock_that_is_ahead_makes_no_negative_age() {
+        assert_eq!((age(-5), age(5)), ("0s".to_owned(), "5s".to_owned()));
+        let (earlier, later) = (Time(Timestamp::UNIX_EPOCH), Time(Timestamp::from_second(5).unwrap()));
+        assert_eq!(since(Some(&later), Timestamp::UNIX_EPOCH).as_deref(), Some("0s"));
+        assert_eq!(between(Some(&later), Some(&earlier)).as_deref(), Some("0s"));
+    }
+
+    #[test]
     fn spans_are_read_and_nonsense_is_not() {
         assert_eq!(read("1h30m"), Ok(Duration::from_mins(90)));
         assert_eq!(read("90s"), Ok(Duration::from_secs(90)));

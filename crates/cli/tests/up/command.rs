@@ -11,7 +11,7 @@ use std::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kubeopencode");
 /// The start takes well below a second; a machine that builds at the same time needs longer.
-const LIMIT: Duration = Duration::from_mins(1);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 fn program(args: &[&str]) -> Command {
     // As a script starts it in the background: with signals that it, and all that it starts, would ignore.
@@ -68,8 +68,10 @@ impl Up {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let mut greeting: Vec<String> = Vec::new();
+        // One deadline for all lines.
+        let deadline = Instant::now() + LIMIT;
         while !greeting.iter().any(|line| line.contains("Isolation")) {
-            let Ok(line) = receiver.recv_timeout(LIMIT) else {
+            let Ok(line) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
                 let _ = child.kill();
                 let mut stderr = String::new();
                 child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();

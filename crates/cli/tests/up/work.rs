@@ -2,7 +2,7 @@ use std::{fs, net::Ipv4Addr};
 
 use blackbox::git_server::GitServer;
 
-use crate::command::{Up, run};
+use crate::command::{LIMIT, Up, run};
 
 /// A Deployment whose Pods do nothing for long, and a mark by which their processes are found.
 fn sleeper(mark: &str) -> String {
@@ -104,7 +104,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed().as_secs() < 30, "{what} did not come");
+        assert!(start.elapsed() < LIMIT, "{what} did not come");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

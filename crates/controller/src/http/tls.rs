@@ -24,10 +24,14 @@ pub struct Listener {
 impl Listener {
     /// Accepts the connections of `listener`.
     pub fn new(listener: TcpListener) -> io::Result<Self> {
+        Self::with_handshake_limit(listener, HANDSHAKE)
+    }
+
+    fn with_handshake_limit(listener: TcpListener, limit: Duration) -> io::Result<Self> {
         let acceptor = TlsAcceptor::from(Arc::new(config().map_err(io::Error::other)?));
         let address = listener.local_addr()?;
         let (greet, greeted) = mpsc::channel(WAITING);
-        tokio::spawn(accept(listener, acceptor, greet));
+        tokio::spawn(accept(listener, acceptor, limit, greet));
         Ok(Self { greeted, address })
     }
 }
@@ -49,7 +53,12 @@ impl axum::serve::Listener for Listener {
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, greet: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>) {
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    limit: Duration,
+    greet: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
+) {
     while !greet.is_closed() {
         let Ok((stream, from)) = listener.accept().await else {
             // Usually out of file descriptors: wait instead of spinning.
@@ -58,7 +67,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, greet: mpsc::Sende
         };
         let (acceptor, greet) = (acceptor.clone(), greet.clone());
         tokio::spawn(async move {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            if let Ok(Ok(stream)) = timeout(limit, acceptor.accept(stream)).await {
                 // Fails only when the process ends.
                 let _ = greet.send((stream, from)).await;
             }
@@ -88,11 +97,13 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let _silent = TcpStream::connect(address).await.unwrap();
         let routes = Router::new().route("/metrics", get(async || "numbers"));
-        tokio::spawn(async move { axum::serve(Listener::new(listener).unwrap(), routes).await });
+        // Far above the limit of the test: the silent client is not let go meanwhile.
+        let listener = Listener::with_handshake_limit(listener, Duration::from_hours(1)).unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
         let _ = ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
         let url = format!("https://{address}/metrics");
-        let answer = timeout(HANDSHAKE / 2, client.get(url).send()).await.unwrap().unwrap();
+        let answer = timeout(Duration::from_mins(1), client.get(url).send()).await.unwrap().unwrap();
         assert_eq!(answer.text().await.unwrap(), "numbers");
     }
 }

@@ -209,7 +209,7 @@ mod tests {
         socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let reading = socket.read_to_end(&mut answer);
-        let _ = tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap();
+        let _ = tokio::time::timeout(Duration::from_mins(1), reading).await.unwrap();
         String::from_utf8(answer).unwrap()
     }
 

@@ -262,7 +262,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         writer.end();
-        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), reader).await.unwrap().unwrap();
+        let seen = tokio::time::timeout(std::time::Duration::from_mins(1), reader).await.unwrap().unwrap();
         assert_eq!(seen.lines().count(), 60);
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use testenv::{cases, runner::Case};
 
 use crate::world::{World, exit_code, message, once, reason, runs, sh, soon};
@@ -17,6 +17,17 @@ pub const CASES: &[Case] = cases![
     hooks_run_after_the_start_and_before_the_end,
     a_pod_that_is_over_keeps_its_log_until_it_is_removed,
 ];
+
+/// A Pod of one container that is ready when its script has created `/state/up`. A signal that comes before the script
+/// has set its traps would end it.
+fn ready_when_up(script: &str) -> Value {
+    let mut spec = once(script);
+    spec["volumes"] = json!([{"name": "state", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "state", "mountPath": "/state"}]);
+    spec["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["test", "-e", "/state/up"]}, "periodSeconds": 1});
+    spec
+}
 
 async fn exit_codes_and_last_messages_are_reported() -> anyhow::Result<()> {
     let world = World::new().await?;
@@ -50,27 +61,31 @@ async fn exit_codes_and_last_messages_are_reported() -> anyhow::Result<()> {
 async fn a_deleted_pod_is_asked_to_end_and_then_killed_with_everything_in_it() -> anyhow::Result<()> {
     let world = World::new().await?;
     let mark = format!("86{}", std::process::id());
-    let gentle = "exec 2>/dev/null; trap 'echo bye; sleep 0.3; exit 0' TERM; echo up; while :; do sleep 0.1; done";
-    world.create("gentle", once(gentle)).await?;
-    let stubborn = format!("trap '' TERM; (trap '' TERM; setsid sleep {mark}) & echo up; while :; do sleep 0.1; done");
-    let mut spec = once(&stubborn);
+    let mut spec = ready_when_up(
+        "exec 2>/dev/null; trap 'echo bye; sleep 0.3; echo over; exit 0' TERM; echo up; touch /state/up
+         while :; do sleep 0.1; done",
+    );
+    // Far above the limit: a Pod that only SIGKILL ends is not gone in time.
+    spec["terminationGracePeriodSeconds"] = json!(3600);
+    world.create("gentle", spec).await?;
+    let stubborn =
+        format!("trap '' TERM; (trap '' TERM; setsid sleep {mark}) & touch /state/up; while :; do sleep 0.1; done");
+    let mut spec = ready_when_up(&stubborn);
     spec["terminationGracePeriodSeconds"] = json!(1);
     world.create("stubborn", spec).await?;
     for name in ["gentle", "stubborn"] {
         world.ready(name).await?;
     }
-    soon("the child runs", || runs(&mark)).await?;
+    // The script of the shell has the mark, too.
+    soon("the child runs", || runs(&format!("sleep\0{mark}"))).await?;
     // Output at the end can still be followed.
     let follow = kubeopencode_node::LogOptions { follow: true, ..Default::default() };
     let (log, removed) = tokio::join!(world.log_with("gentle", "main", follow), async {
-        let begun = Instant::now();
         world.delete("gentle").await?;
-        world.gone("gentle").await?;
-        anyhow::Ok(begun.elapsed())
+        world.gone("gentle").await
     });
-    assert_eq!(log?, "up\nbye\n");
-    let removed = removed?;
-    assert!(removed >= Duration::from_millis(300) && removed < Duration::from_secs(25), "{removed:?}");
+    assert_eq!(log?, "up\nbye\nover\n");
+    removed?;
 
     let begun = Instant::now();
     world.delete("stubborn").await?;
@@ -96,12 +111,9 @@ async fn a_pod_that_is_removed_by_force_ends_too() -> anyhow::Result<()> {
 
 async fn a_deadline_ends_a_pod_and_keeps_its_log() -> anyhow::Result<()> {
     let world = World::new().await?;
-    world
-        .create(
-            "stopped",
-            once("exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo up; while :; do sleep 0.1; done"),
-        )
-        .await?;
+    let script =
+        "exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo up; touch /state/up; while :; do sleep 0.1; done";
+    world.create("stopped", ready_when_up(script)).await?;
     world.ready("stopped").await?;
     let patch = json!({"spec": {"activeDeadlineSeconds": 1}});
     world.pods().patch("stopped", &PatchParams::default(), &Patch::Merge(patch)).await?;
@@ -115,8 +127,10 @@ async fn a_deadline_ends_a_pod_and_keeps_its_log() -> anyhow::Result<()> {
 
 async fn hooks_run_after_the_start_and_before_the_end() -> anyhow::Result<()> {
     let world = World::new().await?;
-    let mut main = sh("main", "trap 'echo term >> /data/order; exit 0' TERM; while :; do sleep 0.1; done");
+    let mut main =
+        sh("main", "trap 'echo term >> /data/order; exit 0' TERM; touch /data/up; while :; do sleep 0.1; done");
     main["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    main["readinessProbe"] = json!({"exec": {"command": ["test", "-e", "/data/up"]}, "periodSeconds": 1});
     let append = |text: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {text} >> /data/order")]}});
     main["lifecycle"] = json!({"postStart": append("start"), "preStop": append("stop")});
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "hooks"}}]);

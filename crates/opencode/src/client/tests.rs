@@ -127,6 +127,23 @@ async fn commands_run_in_a_session_that_is_deleted() {
     assert_eq!(*calls.lock().unwrap(), ["\"plan\" \"one\"", "\"plan\" \"two\"", "delete ses_1"]);
 }
 
+#[test]
+fn the_default_agent_is_build_or_the_first_that_is_no_subagent() {
+    let check = |agents: &[(&str, &str)], expected: Option<&str>| {
+        let agent = |(name, mode): &(&str, &str)| Agent {
+            name: (*name).to_owned(),
+            mode: (*mode).to_owned(),
+            ..Agent::default()
+        };
+        let all: Vec<Agent> = agents.iter().map(agent).collect();
+        assert_eq!(primary(&all).map(|agent| agent.name.as_str()), expected, "{agents:?}");
+    };
+    check(&[("plan", "primary"), ("build", "primary")], Some("build"));
+    check(&[("explore", "subagent"), ("plan", "primary"), ("own", "all")], Some("plan"));
+    check(&[("explore", "subagent"), ("general", "subagent")], None);
+    check(&[], None);
+}
+
 #[tokio::test]
 async fn a_directory_that_does_not_exist_has_no_directories() {
     let list = async |Query(query): Query<HashMap<String, String>>| match query["path"].as_str() {

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use demo::scripted_model::ScriptedModel;
 use domain::{
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 use crate::attach_person::{check_always, check_person};
 use crate::support::helper::{Helper, command, outcome, receiver};
-use crate::support::opencode::{PASSWORD, Server, free_port, with_dead_model};
+use crate::support::opencode::{PASSWORD, Port, Server, closed_port, with_dead_model};
 use crate::support::{LIMIT, lookup, until};
 
 /// OpenCode runs sessions on one thread: with more of them at once, a request waits longer than its limit on a busy
@@ -294,7 +294,7 @@ async fn check_abort(server: &Server, title: &str, method: &str, path: &str, exp
     let disturb = async {
         let session = until("the session is busy", LIMIT, || async {
             let session = server.session(title).await?;
-            server.is_busy(&session).await.then_some(session)
+            server.is_busy(&session).await?.then_some(session)
         })
         .await;
         server.call(method, &path.replace("ID", &session), &json!({})).await;
@@ -307,13 +307,15 @@ async fn check_stop_inside(server: &Server) {
     let stop = async {
         until("the tool runs", LIMIT, || async { server.workspace.join("stopped.mark").exists().then_some(()) }).await;
     };
-    let prompt = "[[write path=stopped.txt text=x]] [[bash cmd=\"echo > stopped.mark; sleep 100\"]]";
+    let prompt = "[[write path=stopped.txt text=x]] [[bash cmd=\"echo > stopped.mark; sleep 1000\"]]";
     let client = Client::new(server.url()).arg("--title").arg("stop inside").arg(prompt);
     let (outcome, log) = client.run_until(stop).await;
     assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Stopped, 143));
     let ReportedUsage { tokens, messages, files_changed, .. } = &outcome.usage;
     assert!(tokens.input > 1000 && *messages > 0 && *files_changed == 1, "{outcome:?}\n{log}");
-    assert!(!server.is_busy(&outcome.session.unwrap()).await, "the session still works");
+    let session = outcome.session.unwrap();
+    let busy = until("the status", LIMIT, || server.is_busy(&session)).await;
+    assert!(!busy, "the session still works");
 }
 
 async fn check_five_at_once(server: &Server) {
@@ -330,7 +332,7 @@ async fn check_five_at_once(server: &Server) {
 /// As a process: a signal aborts the session on the server, the tool it runs is gone, exit code 143, record written.
 async fn check_signal(server: &Server, signal: Signal, name: &str) {
     let record = server.home.path().join(format!("outcome-{name}"));
-    let prompt = format!("[[bash cmd=\"echo $$ > {name}.pid; sleep 100\"]] [[say never]]");
+    let prompt = format!("[[bash cmd=\"echo $$ > {name}.pid; sleep 1000\"]] [[say never]]");
     let url = server.url();
     let args = ["run", "--attach", &url, "--title", name, "--format", "json", &prompt];
     let record_path = record.display().to_string();
@@ -354,7 +356,7 @@ async fn check_signal(server: &Server, signal: Signal, name: &str) {
     let outcome = outcome(&record);
     assert_eq!((outcome.reason, outcome.message.contains("session aborted")), (Reason::Stopped, true), "{outcome:?}");
     let session = outcome.session.unwrap();
-    until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await).then_some(()) }).await;
+    until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await?).then_some(()) }).await;
     until("the tool is gone", LIMIT, || async { (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()) }).await;
 }
 
@@ -394,7 +396,7 @@ async fn check_refusals(server: &Server) {
     assert_eq!((outcome.reason, outcome.exit_code()), (Reason::Unauthorized, 13), "{outcome:?}");
     let (outcome, _) = Client::new(server.url()).run().await;
     assert_eq!(outcome.reason, Reason::BadInvocation, "an empty prompt: {outcome:?}");
-    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let nobody = format!("http://127.0.0.1:{}", closed_port());
     let (outcome, _) = Client::new(nobody).set(env::START_TIMEOUT_SECONDS, "1").arg("x").run().await;
     assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}");
 }
@@ -458,14 +460,14 @@ async fn refuse_one(port: u16) {
 #[tokio::test(flavor = "multi_thread")]
 async fn attach_survives_what_happens_to_a_server() {
     let model = ScriptedModel::start().await.unwrap();
-    let port = free_port();
-    let url = format!("http://127.0.0.1:{port}");
+    let port = Port::reserve();
+    let url = format!("http://127.0.0.1:{}", port.number());
 
     // The client is there before the server.
     let early = Client::new(url.clone()).arg("[[say here I am]]").run();
     let config = config(&model);
     let start = async {
-        refuse_one(port).await;
+        refuse_one(port.number()).await;
         Server::start_on(port, config)
     };
     let ((outcome, log), mut server) = tokio::join!(early, start);
@@ -475,7 +477,7 @@ async fn attach_survives_what_happens_to_a_server() {
     let busy = async |server: &Server, title: &str| {
         until("the session is busy", LIMIT, || async {
             let session = server.session(title).await?;
-            server.is_busy(&session).await.then_some(())
+            server.is_busy(&session).await?.then_some(())
         })
         .await;
     };
@@ -483,15 +485,13 @@ async fn attach_survives_what_happens_to_a_server() {
         Client::new(url.clone()).set(env::SERVER_LOST_SECONDS, lost).arg("--title").arg(title).arg("[[hang]] here")
     };
 
-    // Frozen: nothing answers, nothing closes the connection.
+    // Frozen: nothing answers, nothing closes the connection. The limit of `run` is the check that this is noticed.
     let freeze = async {
         busy(&server, "frozen").await;
         server.signal(Signal::STOP);
-        Instant::now()
     };
-    let ((outcome, log), since) = tokio::join!(hanging("frozen", "10").run(), freeze);
+    let ((outcome, log), ()) = tokio::join!(hanging("frozen", "10").run(), freeze);
     assert_eq!(outcome.reason, Reason::ServerLost, "{outcome:?}\n{log}");
-    assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
     server.signal(Signal::CONT);
 
     // Killed and back within the limit: the session is there, but its answer was never finished.

@@ -18,7 +18,7 @@ use crate::support::opencode::{PASSWORD, Server, environment, program};
 use crate::support::{LIMIT, lookup, until};
 
 /// Two steps are enough: after the first a tool runs for longer than any test.
-const LONG_WORK: &str = "[[bash cmd=true]] [[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
+const LONG_WORK: &str = "[[bash cmd=true]] [[bash cmd=\"echo $$ > tool.pid; sleep 1000\"]] [[say never]]";
 
 async fn run(server: &Server, settings: &[(&str, String)], prompt: &str) -> (RunReport, String) {
     let arguments = Arguments::parse(&["--attach", &server.url(), prompt]).unwrap();
@@ -53,7 +53,7 @@ async fn a_run_on_a_server_ends_when_its_budget_is_used_up() {
     assert!(stopped.message.contains(" of 100 tokens, which is all that its budget allows"), "{}", stopped.message);
     assert!(tokens(&stopped) >= one_answer && stopped.usage.cost > 0.0, "{:?}", stopped.usage);
     let session = stopped.session.unwrap();
-    until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await).then_some(()) }).await;
+    until("the session is idle", LIMIT, || async { (!server.is_busy(&session).await?).then_some(()) }).await;
 
     // A meter that missed the events counts the same.
     let settings = Settings::from_env(&lookup(&[])).unwrap();

@@ -157,25 +157,43 @@ async fn sync_is_not_held_up_by_submodules_that_a_move_left_behind() {
     }
 }
 
-#[tokio::test]
-async fn sync_as_a_sidecar_follows_and_ends_at_once() {
-    let origin = Origin::new();
-    let pod = Pod::new(&origin.url()).with(env::GIT_SYNC_INTERVAL, "100ms");
+fn start_sidecar(pod: &Pod) -> Helper {
     let pairs: Vec<(&str, &str)> = pod.pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let helper = Helper::start(command("git-sync", &[], &pairs));
+    Helper::start(command("git-sync", &[], &pairs))
+}
+
+fn wait_for_readme(pod: &Pod, content: &str) {
     let readme = pod.repo().join("README.md");
-    let wait_for = |content: &str| {
-        let start = Instant::now();
-        while std::fs::read_to_string(&readme).unwrap_or_default() != content {
-            assert!(start.elapsed() < LIMIT, "{content:?} did not arrive");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    wait_for("three\n");
-    origin.commit("README.md", "four\n");
-    wait_for("four\n");
+    let start = Instant::now();
+    while std::fs::read_to_string(&readme).unwrap_or_default() != content {
+        assert!(start.elapsed() < LIMIT, "{content:?} did not arrive");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stop_sidecar(helper: Helper) {
     helper.signal(rustix::process::Signal::TERM);
     assert_eq!(helper.finish(LIMIT).code, Some(0));
+}
+
+#[test]
+fn sync_as_a_sidecar_follows() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with(env::GIT_SYNC_INTERVAL, "100ms");
+    let helper = start_sidecar(&pod);
+    wait_for_readme(&pod, "three\n");
+    origin.commit("README.md", "four\n");
+    wait_for_readme(&pod, "four\n");
+    stop_sidecar(helper);
+}
+
+#[test]
+fn sync_as_a_sidecar_stops_without_waiting_for_the_next_interval() {
+    let origin = Origin::new();
+    let pod = Pod::new(&origin.url()).with(env::GIT_SYNC_INTERVAL, "1h");
+    let helper = start_sidecar(&pod);
+    wait_for_readme(&pod, "three\n");
+    stop_sidecar(helper);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! shim around a real `opencode run --format json`: the exit table of the reference for standalone Pods.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use demo::scripted_model::ScriptedModel;
 use domain::contract::record;
@@ -38,7 +38,7 @@ impl Pod {
         self.home.path().join("outcome")
     }
 
-    fn start(&self, config: &Value, more: &[&str], prompt: &str, stall: &str) -> Helper {
+    fn start(&self, config: &Value, more: &[&str], prompt: &str, stall: &str, grace: &str) -> Helper {
         let file = self.home.path().join("task.md");
         std::fs::write(&file, prompt).unwrap();
         let (file, record) = (file.display().to_string(), self.record().display().to_string());
@@ -51,7 +51,7 @@ impl Pod {
             (env::SHIM_STDIN_FILE, &file),
             (env::OUTCOME_FILE, &record),
             (env::STALL_TIMEOUT_SECONDS, stall),
-            (env::SHIM_GRACE_SECONDS, "5"),
+            (env::SHIM_GRACE_SECONDS, grace),
             // `opencode run` trusts PWD over the real directory.
             ("PWD", &workspace),
         ] {
@@ -72,7 +72,7 @@ async fn finish(pod: &Pod, helper: Helper) -> (Finished, RunReport) {
 
 async fn run(config: &Value, more: &[&str], prompt: &str, stall: &str) -> (Pod, Finished, RunReport) {
     let pod = Pod::new();
-    let helper = pod.start(config, more, prompt, stall);
+    let helper = pod.start(config, more, prompt, stall, "5");
     let (finished, outcome) = finish(&pod, helper).await;
     (pod, finished, outcome)
 }
@@ -156,17 +156,16 @@ async fn a_stopped_standalone_task_leaves_no_tool_behind() {
 
 async fn check_stop(model: &ScriptedModel, signal: Signal) {
     let pod = Pod::new();
-    let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 100\"]] [[say never]]";
-    let helper = pod.start(&model.opencode_config(), &[], prompt, "60");
+    let prompt = "[[bash cmd=\"echo $$ > tool.pid; sleep 1000\"]] [[say never]]";
+    // The grace period is far above the limit: a command that only SIGKILL ends does not end in time.
+    let helper = pod.start(&model.opencode_config(), &[], prompt, "60", "3600");
     let pid = until("the tool runs", LIMIT, || async {
         let text = std::fs::read_to_string(pod.workspace().join("tool.pid")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     })
     .await;
     helper.signal(signal);
-    let start = Instant::now();
     let (finished, outcome) = finish(&pod, helper).await;
     assert_eq!((finished.code, outcome.reason), (Some(143), Reason::Stopped), "{}", finished.stdout);
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "the tool still runs");
 }

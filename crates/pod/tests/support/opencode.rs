@@ -1,12 +1,14 @@
 //! A real OpenCode, against the scripted model and nothing else.
 
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 /// The password of every test server.
 pub const PASSWORD: &str = "sesame-open-1";
@@ -35,6 +37,8 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
     .map(|name| (name.to_owned(), "1".to_owned()))
     .to_vec();
     environment.push(("npm_config_offline".to_owned(), "true".to_owned()));
+    // By default OpenCode ends a command after two minutes, which would hide that nothing else ended it.
+    environment.push(("OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS".to_owned(), "1000000".to_owned()));
     // A process that lives for seconds ends before optimised code pays: without it, a start takes a quarter less CPU.
     environment.push(("BUN_JSC_useDFGJIT".to_owned(), "false".to_owned()));
     environment.push(("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string()));
@@ -57,7 +61,7 @@ pub fn environment(home: &Path, config: &Value) -> Vec<(String, String)> {
 pub fn with_dead_model(mut config: Value) -> Value {
     config["provider"]["dead"] = json!({
         "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": format!("http://127.0.0.1:{}/v1", free_port()), "apiKey": "sk-nobody"},
+        "options": {"baseURL": format!("http://127.0.0.1:{}/v1", closed_port()), "apiKey": "sk-nobody"},
         "models": {"gone": {"name": "Gone", "tool_call": true, "limit": {"context": 128_000, "output": 8192}}},
     });
     if let Some(enabled) = config["enabled_providers"].as_array_mut() {
@@ -66,14 +70,33 @@ pub fn with_dead_model(mut config: Value) -> Value {
     config
 }
 
-/// A port that is free now.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A reserved port of the loopback address. A socket is bound to it and does not listen: connections are refused, and
+/// the system gives the port to no other program. A server can still listen on it, because it and this socket both set
+/// SO_REUSEADDR.
+pub struct Port(TcpSocket);
+
+impl Port {
+    pub fn reserve() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        Self(socket)
+    }
+
+    pub fn number(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+}
+
+/// A port on which no program listens while this process runs.
+pub fn closed_port() -> u16 {
+    static CLOSED: LazyLock<Port> = LazyLock::new(Port::reserve);
+    CLOSED.number()
 }
 
 /// `opencode serve`, killed when dropped and after five minutes at the latest.
 pub struct Server {
-    pub port: u16,
+    port: Port,
     pub home: tempfile::TempDir,
     pub workspace: PathBuf,
     config: Value,
@@ -82,19 +105,19 @@ pub struct Server {
 
 impl Server {
     pub fn start(config: Value) -> Self {
-        Self::start_on(free_port(), config)
+        Self::start_on(Port::reserve(), config)
     }
 
-    pub fn start_on(port: u16, config: Value) -> Self {
+    pub fn start_on(port: Port, config: Value) -> Self {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
-        let child = serve(port, home.path(), &workspace, &config);
+        let child = serve(port.number(), home.path(), &workspace, &config);
         Self { port, home, workspace, config, child }
     }
 
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://127.0.0.1:{}", self.port.number())
     }
 
     /// Sends a signal to the server and its children.
@@ -111,7 +134,7 @@ impl Server {
     /// Starts it again with the same state.
     pub fn restart(&mut self) {
         self.kill();
-        self.child = serve(self.port, self.home.path(), &self.workspace, &self.config);
+        self.child = serve(self.port.number(), self.home.path(), &self.workspace, &self.config);
     }
 
     /// A request of the test itself.
@@ -136,9 +159,12 @@ impl Server {
         Some(found["id"].as_str()?.to_owned())
     }
 
-    /// Whether the session works.
-    pub async fn is_busy(&self, session: &str) -> bool {
-        self.call("GET", "/session/status", &Value::Null).await.is_some_and(|all| all.get(session).is_some())
+    /// Whether the session works, or `None` if the server does not return the statuses of its sessions.
+    pub async fn is_busy(&self, session: &str) -> Option<bool> {
+        let all = self.call("GET", "/session/status", &Value::Null).await?;
+        let all = all.as_object()?;
+        // Not the object of an error.
+        all.values().all(|status| status.get("type").is_some()).then(|| all.contains_key(session))
     }
 }
 

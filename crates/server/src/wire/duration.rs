@@ -21,3 +21,25 @@ pub fn parse(field: &str, text: &str) -> Result<Duration, ApiError> {
     duration::parse(text)
         .ok_or_else(|| ApiError::invalid(field, format!("'{text}' is not a duration; write it as 90s, 30m or 24h")))
 }
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn an_invalid_duration_is_an_error_of_its_field() {
+        assert_eq!(parse("timeout", "1h30m").unwrap(), Duration::from_mins(90));
+        for text in ["", "5", "soon", "-5m"] {
+            let error = parse("timeout", text).unwrap_err();
+            let problem = format!("'{text}' is not a duration; write it as 90s, 30m or 24h");
+            assert_eq!(
+                (error.status, error.message),
+                (StatusCode::UNPROCESSABLE_ENTITY, format!("timeout: {problem}"))
+            );
+            let fields: Vec<_> = error.fields.into_iter().map(|wrong| (wrong.field, wrong.message)).collect();
+            assert_eq!(fields, [("timeout".to_owned(), problem)]);
+        }
+    }
+}

@@ -1,7 +1,5 @@
 //! Clients that mean harm, or have forgotten that they are connected.
 
-use std::time::{Duration, Instant};
-
 use reqwest::Method;
 use serde_json::json;
 use tokio::{
@@ -117,13 +115,11 @@ async fn a_request_that_can_be_read_in_two_ways_is_refused() {
 async fn a_body_that_never_ends_and_a_connection_that_says_nothing_are_cut_off() {
     let it = harness::start().await;
     let token = it.owner().await;
-    let started = Instant::now();
     let body = raw_of(&it, &token);
     let idle = raw(&it, "GET /api/v1/health HTTP/1.1\r\nHost: a\r\n\r\n");
     let (slow, idle) = tokio::join!(body, idle);
     assert!(slow.starts_with("HTTP/1.1 400") && slow.contains("took too long"), "{slow}");
     assert!(idle.starts_with("HTTP/1.1 200"), "{idle}");
-    assert!(started.elapsed() < Duration::from_secs(45), "{:?}", started.elapsed());
 }
 
 /// A body of which a part comes, and then nothing.

@@ -172,19 +172,21 @@ mod tests {
         assert!(verify(&claims(100)).is_ok());
         assert!(with("aud", json!(["other", "page"])).is_ok());
         assert!(with("azp", json!("page")).is_ok());
-        for (claim, value) in [
-            ("iss", json!("https://evil.example")),
-            ("iss", json!(["https://id.example"])),
-            ("iss", Value::Null),
-            ("aud", json!("other")),
-            ("aud", json!(["other"])),
-            ("aud", json!([])),
-            ("aud", Value::Null),
+        let invalid = |kind: ErrorKind| Error::Token(jsonwebtoken::errors::new_error(kind).into());
+        let missing = |claim: &str| invalid(ErrorKind::MissingRequiredClaim(claim.to_owned()));
+        for (claim, value, expected) in [
+            ("iss", json!("https://evil.example"), invalid(ErrorKind::InvalidIssuer)),
+            ("iss", json!(["https://id.example"]), Error::Foreign("iss")),
+            ("iss", Value::Null, missing("iss")),
+            ("aud", json!("other"), invalid(ErrorKind::InvalidAudience)),
+            ("aud", json!(["other"]), invalid(ErrorKind::InvalidAudience)),
+            ("aud", json!([]), invalid(ErrorKind::InvalidAudience)),
+            ("aud", Value::Null, missing("aud")),
+            ("azp", json!("other"), Error::Foreign("azp")),
+            ("nonce", json!("m"), Error::Foreign("nonce")),
+            ("nonce", Value::Null, Error::Foreign("nonce")),
         ] {
-            assert!(with(claim, value.clone()).is_err(), "{claim} {value}");
-        }
-        for (claim, value) in [("azp", json!("other")), ("nonce", json!("m")), ("nonce", Value::Null)] {
-            assert_eq!(with(claim, value).unwrap_err(), Error::Foreign(claim));
+            assert_eq!(with(claim, value.clone()).unwrap_err(), expected, "{claim} {value}");
         }
     }
 

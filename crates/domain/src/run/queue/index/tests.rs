@@ -254,6 +254,8 @@ fn tasks_wait_while_others_used_the_budget_of_the_window_up() {
     assert_eq!(decide_under_budget(&mut index, 40, &[]), [key("v")]);
     assert_eq!(waits_for(&mut index, "v"), "BudgetExceeded");
     assert!(decide_under_budget(&mut index, 60, &[]).is_empty(), "nothing changed, nothing to report");
+    decide_under_budget(&mut index, 69, &[]);
+    assert_eq!(waits_for(&mut index, "v"), "BudgetExceeded", "the window ends at 70");
     decide_under_budget(&mut index, 70, &[]);
     assert_eq!(waits_for(&mut index, "v"), "start");
 }
