@@ -220,14 +220,16 @@ impl Client {
     /// Returns a session and its ancestors, nearest first, up to the first that does not exist.
     pub async fn lineage(&self, id: &str) -> Result<Vec<Session>, Error> {
         let mut line: Vec<Session> = Vec::new();
-        let mut next = Some(id.to_owned());
-        while let Some(id) = next.filter(|_| line.len() < MAX_DEPTH) {
-            let session = match self.session(&id).await {
+        let mut next = id.to_owned();
+        while line.len() < MAX_DEPTH {
+            let session = match self.session(&next).await {
                 Err(Error::NotFound(_)) => break,
                 session => session?,
             };
-            next = session.parent.clone();
+            let parent = session.parent.clone();
             line.push(session);
+            let Some(parent) = parent else { break };
+            next = parent;
         }
         Ok(line)
     }

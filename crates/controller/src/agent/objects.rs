@@ -155,9 +155,9 @@ pub async fn ensure_password(shared: &Shared, agent: &Agent, name: &str, key: &s
 pub async fn create_secret_once(shared: &Shared, agent: &Agent, secret: Secret) -> Result<(), Error> {
     let key = Key::of(&secret);
     let secrets = shared.api::<Secret>(&key.namespace);
-    let secret = Dependency::of::<Secret>(&key.namespace, &key.name);
+    let dependency = Dependency::of::<Secret>(&key.namespace, &key.name);
     if let Some(existing) = secrets.get_metadata_opt(&key.name).await? {
-        shared.dependents.insert(secret, version_of(&existing));
+        shared.dependents.insert(dependency, version_of(&existing));
         if apply::controller_uid(&existing) == agent.metadata.uid.as_deref() {
             return Ok(());
         }
@@ -167,7 +167,7 @@ pub async fn create_secret_once(shared: &Shared, agent: &Agent, secret: Secret) 
     match secrets.create(&PostParams::default(), &secret).await {
         Ok(made) => {
             // So the watch event for this Secret is no change.
-            shared.dependents.insert(secret, version_of(&made));
+            shared.dependents.insert(dependency, version_of(&made));
             Ok(())
         }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),

@@ -82,20 +82,20 @@ impl KeyNames {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
-        let object = Dependency::of::<K>(namespace, name);
-        let version = shared.dependents.version(&object);
+        let dependency = Dependency::of::<K>(namespace, name);
+        let version = shared.dependents.version(&dependency);
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, keys)) = all().get(&object).filter(|(known, _)| Some(known) == version.as_ref()) {
+        if let Some((_, keys)) = all().get(&dependency).filter(|(known, _)| Some(known) == version.as_ref()) {
             return Ok(Some(Arc::clone(keys)));
         }
         // Also if the watch does not show the object: the watch may be behind.
         let Some(object) = shared.api::<K>(namespace).get_opt(name).await? else {
-            all().remove(&object);
+            all().remove(&dependency);
             return Ok(None);
         };
         let version = version_of(&object);
         let keys = Arc::new(keys(object));
-        all().insert(object, (version, Arc::clone(&keys)));
+        all().insert(dependency, (version, Arc::clone(&keys)));
         Ok(Some(keys))
     }
 }

@@ -122,9 +122,10 @@ impl Error {
             Self::Api(kube::Error::Api(status)) if status.message.contains("exceeded quota") => false,
             // The API server rejected the object itself, and will reject it again.
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
-            Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => false,
+            Self::Api(_) | Self::Leaving { .. } | Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => {
+                false
+            }
             Self::Settings(SettingsError::Resolve(error)) => error.is_permanent(),
-            Self::Api(_) | Self::Leaving { .. } => false,
             Self::Settings(_) | Self::Lacks { .. } | Self::Gone(_) | Self::Taken { .. } => true,
         }
     }

@@ -78,8 +78,11 @@ async fn requests_of_a_session_are_those_of_its_subagents_too() {
 #[tokio::test]
 async fn an_error_response_without_an_end_is_read_in_part() {
     let endless = async || {
-        let line = Ok::<_, std::io::Error>("x".repeat(1 << 20));
-        (StatusCode::INTERNAL_SERVER_ERROR, Body::from_stream(futures::stream::repeat_with(move || line.clone())))
+        let line = "x".repeat(1 << 20);
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Body::from_stream(futures::stream::repeat_with(move || Ok::<_, std::io::Error>(line.clone()))),
+        )
     };
     let client = client(Router::new().route("/permission", get(endless)).route("/event", get(endless))).await;
     let message = "x".repeat(500);

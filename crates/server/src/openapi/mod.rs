@@ -45,8 +45,8 @@ pub fn finish(mut api: OpenApi) -> Value {
     let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("kubeopencode-session")));
     components.add_security_scheme("bearer", bearer);
     components.add_security_scheme("session", cookie);
-    let schemes = ["bearer", "session"].map(|scheme| SecurityRequirement::new(scheme, Vec::<String>::new()));
-    api.security = Some(schemes.to_vec());
+    let accepted = ["bearer", "session"].map(|scheme| SecurityRequirement::new(scheme, Vec::<String>::new()));
+    api.security = Some(accepted.to_vec());
     each_kind(&mut Paths(&mut api));
 
     let mut document = serde_json::to_value(&api).unwrap_or_default();
