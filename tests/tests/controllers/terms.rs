@@ -61,7 +61,7 @@ fn retry() -> Value {
 
 async fn a_template_that_is_edited_changes_nothing_for_a_run() -> anyhow::Result<()> {
     shared(async |world| {
-        world.template("strict", json!({"startupTimeout": "8s", "retry": retry()})).await?;
+        world.template("strict", json!({"startupTimeout": "20s", "retry": retry()})).await?;
         world.template("lax", json!({})).await?;
         world.kubelet.script("slow", Act::Unscheduled);
         world.task("slow", json!({"templateRef": {"name": "strict"}})).await?;
@@ -70,7 +70,7 @@ async fn a_template_that_is_edited_changes_nothing_for_a_run() -> anyhow::Result
         let timed = json!({"templateRef": {"name": "strict"}, "timeout": "10s"});
         all_work(&world, &[("again", strict), ("once", lax), ("timed", timed)]).await?;
         let claimed = terms(&world.runs("slow").await?)?;
-        ensure!(claimed.startup_timeout == Some(Duration::from_secs(8).into()), "{claimed:?}");
+        ensure!(claimed.startup_timeout == Some(Duration::from_secs(20).into()), "{claimed:?}");
 
         edit_template(&world, "strict", json!({"startupTimeout": "1h", "retry": null})).await?;
         edit_template(&world, "lax", json!({"retry": retry()})).await?;
@@ -87,7 +87,7 @@ async fn a_template_that_is_edited_changes_nothing_for_a_run() -> anyhow::Result
         ensure!(claimed.startup_timeout == Some(Duration::from_hours(1).into()), "{claimed:?}");
         ensure!(claimed.retry.is_none(), "{claimed:?}");
         let status = world.fails("slow", "Unschedulable").await?;
-        ensure!(message(&status).contains("did not start within 8s"), "{status:?}");
+        ensure!(message(&status).contains("did not start within 20s"), "{status:?}");
         let status = world.ended("timed").await?;
         ensure!(reason(&status) == "Timeout" && message(&status).contains("ran for 10s"), "{status:?}");
         world.each_run_has_one_pod()

@@ -44,8 +44,7 @@ async fn agent(it: &Harness, token: &str, sessions: Value, permissions: Value) -
         .route("/session", get(async move || Json(sessions)))
         .route("/session/ses_1", get(async move || Json(one)))
         .route("/session/ses_1/message", get(async move || Json(messages)))
-        .route("/session/ses_1/children", get(async || Json(json!([{ "id": "ses_child" }]))))
-        .route("/session/ses_child/children", get(async || Json(json!([]))))
+        .route("/session/ses_child", get(async || Json(json!({ "id": "ses_child", "parentID": "ses_1" }))))
         .route("/permission", get(async move || Json(permissions)))
         .route(
             "/permission/{id}/reply",
