@@ -54,7 +54,7 @@ pub enum Storage {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub storage: Storage,
-    /// First address of the Service network, a /16.
+    /// An address of the Service network, a /20. Services can have no other addresses.
     pub service_addresses: Ipv4Addr,
 }
 
