@@ -103,7 +103,7 @@ impl ApiServer {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let config = self.api.pki.server_config().map_err(Cause::Keys)?;
-        http::serve(Arc::clone(&self.api), listener, config, shutdown).await;
+        http::serve(Arc::clone(&self.api), listener, config, http::Limits::of_process(), shutdown).await;
         Ok(())
     }
 
