@@ -3,6 +3,7 @@
 mod admission;
 mod create;
 mod delete;
+mod escalation;
 mod list;
 mod metadata;
 mod patch;

@@ -99,6 +99,7 @@ impl Request {
         self.restore_immutable(old, &mut new);
         self.complete_change(&mut new, old)?;
         remove_empty(&mut new);
+        self.check_escalation(&new, Some(old))?;
         self.count_generation(old, &mut new);
         self.validate_change(&new, old)?;
         warnings.extend(metadata::finalizer_warnings(&self.resource, &new, Some(old)));
