@@ -13,7 +13,8 @@ use std::{
 use rustix::{
     fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, StatxAttributes, StatxFlags},
     mount::{
-        MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_remount,
+        MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_move,
+        mount_remount,
     },
 };
 
@@ -47,6 +48,9 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Entries that a root user could use to change the whole machine, even without capabilities.
 const READ_ONLY_PROC: [&str; 4] = ["bus", "irq", "sys", "sysrq-trigger"];
 
+/// Where a volume is mounted before it is moved to its place; not a name that a container could ask for.
+const STAGED: &str = "..kubeopencode-staged";
+
 /// Builds the root file system in this process's mount namespace and pivots into it.
 pub(super) fn enter(root: &Root) -> Result<(), Error> {
     let slash = Path::new("/");
@@ -69,7 +73,7 @@ pub(super) fn enter(root: &Root) -> Result<(), Error> {
     own(scratch)?;
     resolver(scratch)?;
     for (mount, source) in mounts.iter().zip(&sources) {
-        put(mount, source, &top)?;
+        put(mount, source, &top, scratch)?;
     }
     for path in &root.hidden {
         hide(path, scratch)?;
@@ -263,16 +267,28 @@ fn resolver(scratch: &Path) -> Result<(), Error> {
     make().map_err(fails("bind", &path))
 }
 
-fn put(mount: &Mount, source: &OwnedFd, top: impl AsFd) -> Result<(), Error> {
+/// Mounts a volume. It gets its access before it is at its place: a place below another volume can be replaced by the
+/// containers that share that volume, and the access of what they put there must not change.
+fn put(mount: &Mount, source: &OwnedFd, top: impl AsFd, scratch: &Path) -> Result<(), Error> {
     let target = mount.target.as_path();
     let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(source).map_err(fails("open", target))?.st_mode);
     let leaf = if kind.is_dir() { Leaf::Directory } else { Leaf::File };
-    let place = in_root::open_or_make(top.as_fd(), target, leaf, Mode::from_raw_mode(0o755));
+    let place = in_root::open_or_make(top, target, leaf, Mode::from_raw_mode(0o755));
     let place = place.map_err(fails("create a mount point at", target))?;
-    mount_bind_recursive(by_descriptor(source), by_descriptor(&place)).map_err(fails("bind the volume at", target))?;
-    // The descriptor still refers to the covered directory; the path refers to the volume.
-    let mounted = in_root::open(top, target).map_err(fails("open the volume at", target))?;
-    remount(&by_descriptor(&mounted), mount.read_only).map_err(fails("set the access of the volume at", target))
+    let staged = scratch.join(STAGED);
+    let stage = || match leaf {
+        Leaf::Directory => fs::create_dir(&staged),
+        Leaf::File => fs::File::create_new(&staged).map(drop),
+    };
+    stage().map_err(fails("create a mount point for", target))?;
+    mount_bind_recursive(by_descriptor(source), &staged).map_err(fails("bind the volume at", target))?;
+    remount(&staged, mount.read_only).map_err(fails("set the access of the volume at", target))?;
+    mount_move(&staged, by_descriptor(&place)).map_err(fails("move the volume to", target))?;
+    let remove = || match leaf {
+        Leaf::Directory => fs::remove_dir(&staged),
+        Leaf::File => fs::remove_file(&staged),
+    };
+    remove().map_err(fails("remove the mount point for", target))
 }
 
 fn by_descriptor(fd: &OwnedFd) -> PathBuf {
