@@ -21,7 +21,7 @@ use tokio::{
 
 pub(crate) use line::Source;
 use line::Writing;
-pub(crate) use read::{last_lines, stream};
+pub(crate) use read::{end_of, last_lines, stream};
 
 /// Rotation limits: the defaults of the kubelet's `containerLogMaxSize` and `containerLogMaxFiles`.
 const MAX_FILE_BYTES: u64 = 10 << 20;
@@ -229,6 +229,35 @@ mod tests {
         let limited = LogOptions { limit_bytes: Some(6), ..LogOptions::default() };
         assert_eq!(shown(&log, 0, limited).await, "one\n\nx");
         assert!(last_lines(&log, 0, 80, 8).ends_with("end\n"));
+    }
+
+    #[tokio::test]
+    async fn the_last_lines_are_whole_lines_of_a_long_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), MAX_FILE_BYTES);
+        let writer = log.begin(0).unwrap();
+        for number in 0..20_000 {
+            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+        }
+        let shown = last_lines(&log, 0, 80, 2048);
+        assert!(shown.starts_with("line 19920\n") && shown.ends_with("line 19999\n"), "{shown}");
+        let shown = last_lines(&log, 0, usize::MAX, usize::MAX);
+        assert!(shown.lines().all(|line| line.starts_with("line ")), "{shown}");
+    }
+
+    #[test]
+    fn a_file_of_any_size_is_read_from_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "short").unwrap();
+        assert_eq!(end_of(&path, 4096).unwrap(), b"short");
+        // As `truncate -s 4G` makes it. Reading all of it would take 4 GiB of memory.
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let end = end_of(&path, 4096).unwrap();
+        assert!(end.len() == 4096 && end.capacity() < 1 << 20, "{} of {}", end.len(), end.capacity());
+        // A container that writes while the node reads does not make it longer.
+        assert_eq!(end_of(Path::new("/dev/zero"), 4096).unwrap().len(), 4096);
     }
 
     #[tokio::test]
