@@ -9,23 +9,29 @@
 //! | `node` | logs, volumes and claims of Pods |
 //! | `logs` | archived logs of Tasks, which outlive their Pods |
 //!
-//! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours.
+//! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours; no other
+//! user has access to a directory in use.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
     time::Duration,
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::{
+    fs::OFlags,
+    process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal},
+};
 use serde_json::{Value, json};
 
 const MARKER: &str = "kubeopencode.json";
 const LOCK: &str = "lock";
+/// Mode of the directory: it contains the Secrets and the private keys of the platform.
+const PRIVATE: u32 = 0o700;
 /// Increased when older programs cannot read the directory any more.
 const FORMAT: u64 = 1;
 
@@ -58,6 +64,8 @@ pub enum Error {
         "process {pid} did not exit within {seconds} s: its Pods may still be terminating; `kill -9 {pid}` stops it at once"
     )]
     StillRunning { pid: i32, seconds: u64 },
+    #[error("{} belongs to user {owner}, who could read the Secrets in it: choose another directory with --state-dir, or take it over with `chown -R`", dir.display())]
+    OtherOwner { dir: PathBuf, owner: u32 },
     #[error("{what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
 }
@@ -82,7 +90,7 @@ pub struct StateDir {
 impl StateDir {
     /// Locks a directory, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("cannot create", path))?;
+        fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path).map_err(io_error("cannot create", path))?;
         let path = fs::canonicalize(path).map_err(io_error("cannot find", path))?;
         match read_marker(&path)? {
             Some(FORMAT) => {}
@@ -90,6 +98,7 @@ impl StateDir {
             None if is_unused(&path)? => {}
             None => return Err(Error::NotOurs(path)),
         }
+        make_private(&path)?;
         let mut lock = open_lock(&path, true)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -157,6 +166,24 @@ pub fn purge(path: &Path) -> Result<(), Error> {
         return Err(Error::NothingToPurge(path));
     }
     StateDir::open(&path)?.purge()
+}
+
+/// Takes all access from other users. The files below have other modes, some of them for the users of containers.
+fn make_private(dir: &Path) -> Result<(), Error> {
+    let open = || {
+        let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(dir)?;
+        let found = opened.metadata()?;
+        Ok((opened, found))
+    };
+    let (opened, found) = open().map_err(io_error("cannot open", dir))?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(Error::OtherOwner { dir: dir.to_owned(), owner: found.uid() });
+    }
+    if found.mode() & 0o7777 == PRIVATE {
+        return Ok(());
+    }
+    opened.set_permissions(Permissions::from_mode(PRIVATE)).map_err(io_error("cannot take access from others to", dir))
 }
 
 fn open_lock(dir: &Path, create: bool) -> Result<File, Error> {
@@ -233,6 +260,34 @@ mod tests {
         assert!(text(purge(temp.path())).contains("nothing was removed"));
         assert!(temp.path().join("thesis.txt").exists());
         assert!(text(purge(&temp.path().join("absent"))).contains("nothing was removed"));
+    }
+
+    #[test]
+    fn other_users_have_no_access_to_a_directory_that_existed() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("state");
+        let mode = || fs::metadata(&dir).unwrap().mode() & 0o7777;
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        drop(StateDir::open(&dir).unwrap());
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(&dir, Permissions::from_mode(0o1777)).unwrap();
+        drop(StateDir::open(&dir).unwrap());
+        assert_eq!(mode(), 0o700);
+        // Not of a directory that is not ours.
+        fs::set_permissions(temp.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(text(StateDir::open(temp.path())).contains("was not created by kubeopencode"));
+        assert_eq!(fs::metadata(temp.path()).unwrap().mode() & 0o7777, 0o755);
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_not_used() {
+        let temp = tempfile::tempdir().unwrap();
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(temp.path(), Some(65534), None).unwrap();
+            let error = text(StateDir::open(temp.path()));
+            assert!(error.contains("belongs to user 65534") && error.contains("--state-dir"), "{error}");
+        }
     }
 
     #[test]
