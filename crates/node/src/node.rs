@@ -55,7 +55,7 @@ pub struct NodeOptions {
     pub images: ImageMap,
     /// Loopback network for Pod addresses, and its prefix length.
     pub network: (Ipv4Addr, u8),
-    /// Further directories of the machine that are hidden from containers.
+    /// Further files and directories of the machine that are hidden from containers, whether or not they exist.
     pub hidden: Vec<PathBuf>,
     /// Whether Pods may use hostPath volumes.
     pub host_paths: bool,

@@ -2,6 +2,7 @@
 
 use std::{os::unix::process::CommandExt as _, process::Command};
 
+use kubeopencode_node::NodeOptions;
 use serde_json::json;
 use testenv::{cases, runner::Case};
 
@@ -15,6 +16,8 @@ const NOBODY: u32 = 65534;
 
 pub const CASES: &[Case] = cases![
     a_container_sees_the_machine_read_only_and_nothing_of_the_platform,
+    hidden_files_are_not_visible_whenever_they_are_made,
+    a_private_directory_stays_private_when_a_volume_is_mounted_in_it,
     the_isolation_is_told_in_a_sentence,
     system_calls_that_hardly_any_program_needs_are_refused,
     a_node_without_root_runs_pods_in_user_namespaces,
@@ -47,6 +50,63 @@ async fn a_container_sees_the_machine_read_only_and_nothing_of_the_platform() ->
     );
     assert_eq!(&lines[9..], ["via the link", "HOME HOSTNAME PATH PWD "], "{log}");
     std::fs::remove_file("/tmp/kubeopencode-node-case")?;
+    world.end().await
+}
+
+/// A directory that containers see: their /tmp is private. Everyone may read it.
+fn visible() -> anyhow::Result<tempfile::TempDir> {
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    Ok(tempfile::Builder::new().permissions(all).tempdir_in("/var/tmp")?)
+}
+
+async fn hidden_files_are_not_visible_whenever_they_are_made() -> anyhow::Result<()> {
+    let home = visible()?;
+    let path = |name: &str| home.path().join(name);
+    std::fs::create_dir(path(".ssh"))?;
+    std::fs::write(path(".ssh/id"), "key")?;
+    std::fs::write(path(".netrc"), "password")?;
+    std::fs::write(path("notes"), "for everyone")?;
+    let hidden = [".ssh", ".netrc", ".aws", ".config/gh"].map(path).to_vec();
+    let world = World::start(|options| NodeOptions { hidden, ..options }).await?;
+    let shown = home.path().display();
+    let mut spec = once(&format!("ls -A {shown} {shown}/.ssh; exec sleep 600"));
+    spec["terminationGracePeriodSeconds"] = json!(0);
+    spec["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "own", "mountPath": format!("{shown}/.ssh/own")}]);
+    world.create("curious", spec).await?;
+    world.ready("curious").await?;
+    // While the container runs: new directories, and files that replace others, as programs save them.
+    for name in [".aws", ".config/gh"] {
+        std::fs::create_dir_all(path(name))?;
+        std::fs::write(path(name).join("token"), "secret")?;
+    }
+    std::fs::write(path("new"), "another password")?;
+    std::fs::rename(path("new"), path(".netrc"))?;
+    let words = ["sh", "-c", &format!("cd {shown}; find . | sort; cat notes")].map(str::to_owned).to_vec();
+    let mut exec = world.node.exec(&world.namespace, "curious", "main", words, false, false).await?;
+    let mut said = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut exec.stdout, &mut said).await?;
+    assert_eq!(said, ".\n./.ssh\n./.ssh/own\n./notes\nfor everyone");
+    world.end().await
+}
+
+async fn a_private_directory_stays_private_when_a_volume_is_mounted_in_it() -> anyhow::Result<()> {
+    if !is_root() {
+        // Then there is only one user.
+        return Ok(());
+    }
+    let dir = visible()?;
+    let private = dir.path().join("private");
+    std::fs::create_dir(&private)?;
+    std::fs::write(private.join("file"), "readable by everyone who may enter")?;
+    std::fs::set_permissions(&private, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let world = World::new().await?;
+    let mut spec = once(&format!("cat {}/file 2>/dev/null || echo refused", private.display()));
+    spec["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "own", "mountPath": format!("{}/own", private.display())}]);
+    world.create("curious", spec).await?;
+    world.phase("curious", "Succeeded").await?;
+    assert_eq!(world.log("curious", "main").await?, "refused\n");
     world.end().await
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Root {
     /// An empty directory of the machine to build it in. Containers can share it: no mount is visible to another.
     pub(crate) scratch: PathBuf,
     pub(crate) mounts: Vec<Mount>,
-    /// Directories of the machine that appear empty.
+    /// Files and directories of the machine that are left out, whether or not they exist.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
