@@ -18,6 +18,8 @@ use tokio::{
 use super::{Log, LogOptions, Progress, line};
 
 const CHUNK: usize = 64 << 10;
+/// The last line of a log that is not complete.
+pub(super) const LOST: &str = "some output of this container was lost: the node could not write it to the log\n";
 /// Bytes that are read for the last lines of a log.
 const END: u64 = 64 << 10;
 
@@ -25,7 +27,7 @@ const END: u64 = 64 << 10;
 pub(crate) fn stream(log: Arc<Log>, run: u32, options: LogOptions) -> impl Stream<Item = io::Result<Bytes>> + Send {
     let left = options.limit_bytes.unwrap_or(u64::MAX);
     let progress = log.progress.subscribe();
-    let reader = Reader { log, run, options, progress, place: None, pending: Vec::new(), left };
+    let reader = Reader { log, run, options, progress, place: None, pending: Vec::new(), left, told: false };
     futures::stream::unfold(Some(reader), async |reader| {
         let mut reader = reader?;
         match reader.next().await {
@@ -44,6 +46,8 @@ struct Reader {
     place: Option<(u32, File)>,
     pending: Vec<u8>,
     left: u64,
+    /// Whether the message about lost output was returned.
+    told: bool,
 }
 
 impl Reader {
@@ -72,9 +76,17 @@ impl Reader {
             } else if let Some(place) = self.next_part().await? {
                 self.place = Some(place);
             } else if over || self.progress.changed().await.is_err() {
-                return Ok(None);
+                return Ok(self.loss());
             }
         }
+    }
+
+    /// The message at the end of a log that lost output, once.
+    fn loss(&mut self) -> Option<Bytes> {
+        let progress = *self.progress.borrow();
+        let lost = (progress.run == self.run && progress.lost) || self.log.lost(self.run).exists();
+        let untold = lost && !std::mem::replace(&mut self.told, true);
+        untold.then(|| Bytes::from_static(LOST.as_bytes()))
     }
 
     /// The first position: in the oldest part, or where the requested tail begins.
