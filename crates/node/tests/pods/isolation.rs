@@ -1,6 +1,9 @@
 //! Isolation of containers.
 
-use std::{os::unix::process::CommandExt as _, process::Command};
+use std::{
+    os::unix::process::CommandExt as _,
+    process::{Command, ExitCode},
+};
 
 use kubeopencode_node::NodeOptions;
 use serde_json::json;
@@ -8,7 +11,7 @@ use testenv::{cases, runner::Case};
 
 use crate::{
     restart::{Host, wait_for_line},
-    world::{World, exit_code, is_root, once, soon},
+    world::{World, exit_code, is_root, once, processes, soon},
 };
 
 /// A user who owns nothing.
@@ -20,6 +23,7 @@ pub const CASES: &[Case] = cases![
     a_private_directory_stays_private_when_a_volume_is_mounted_in_it,
     the_isolation_is_told_in_a_sentence,
     system_calls_that_hardly_any_program_needs_are_refused,
+    a_command_in_a_container_is_confined_before_the_container_sees_it,
     a_node_without_root_runs_pods_in_user_namespaces,
 ];
 
@@ -138,6 +142,49 @@ async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Res
     let exec = world.node.exec(&world.namespace, "sleeps", "main", words, false, false).await?;
     assert_eq!(exec.status.await?, 1);
     world.end().await
+}
+
+async fn a_command_in_a_container_is_confined_before_the_container_sees_it() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut spec = once("");
+    spec["containers"][0]["command"] = json!(["/server", "watch-processes"]);
+    spec["terminationGracePeriodSeconds"] = json!(0);
+    world.create("watcher", spec).await?;
+    world.ready("watcher").await?;
+    for _ in 0..30 {
+        let words = vec!["true".to_owned()];
+        let exec = world.node.exec(&world.namespace, "watcher", "main", words, false, false).await?;
+        assert_eq!(exec.status.await?, 0);
+    }
+    let words = ["touch", "/tmp/enough"].map(str::to_owned).to_vec();
+    assert_eq!(world.node.exec(&world.namespace, "watcher", "main", words, false, false).await?.status.await?, 0);
+    world.phase("watcher", "Succeeded").await?;
+    let log = world.log("watcher", "main").await?;
+    let seen: u32 = log.trim().strip_prefix("seen ").and_then(|count| count.parse().ok()).unwrap_or_default();
+    assert!(seen > 5, "{log}");
+    world.end().await
+}
+
+/// `watch-processes`: prints every process that appears in the container and is not confined, until `/tmp/enough`
+/// exists; then the number of processes that were seen.
+pub fn watch_processes() -> ExitCode {
+    let mut seen = std::collections::BTreeSet::new();
+    while !std::path::Path::new("/tmp/enough").exists() {
+        for dir in processes() {
+            let status = std::fs::read_to_string(dir.join("status")).unwrap_or_default();
+            let is = |line: &str| status.lines().any(|found| found == line);
+            // A process without a memory of its own has ended.
+            if !status.contains("VmSize") {
+                continue;
+            }
+            seen.insert(dir.clone());
+            if !is("NoNewPrivs:\t1") || !is("Seccomp:\t2") {
+                println!("{} is not confined:\n{status}", dir.display());
+            }
+        }
+    }
+    println!("seen {}", seen.len());
+    ExitCode::SUCCESS
 }
 
 /// Cases run as root where a whole cluster needs it; a user's machine is the other case.
