@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
 use jiff::Timestamp;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::Semaphore;
 
 use crate::auth::{self, Access, AccessCheck, Attributes, Pki, User};
 use crate::http::{self as responses, ApiResponse, Representation};
@@ -43,6 +44,8 @@ pub(crate) struct Api {
     random: SystemRandom,
     /// Where the search for the next free Service address begins.
     service_addresses: Mutex<u32>,
+    /// Turns of writes that take long.
+    pub(crate) heavy: Arc<Semaphore>,
 }
 
 impl Api {
@@ -62,6 +65,7 @@ impl Api {
         let registry = RwLock::new(Arc::new(Registry::read(&store, None)));
         let access = RwLock::new(Arc::new(Access::read(&store)));
         let random = SystemRandom::new();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let api = Arc::new(Self {
             store,
             pki,
@@ -71,6 +75,7 @@ impl Api {
             node: RwLock::new(None),
             random,
             service_addresses: Mutex::new(0),
+            heavy: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
         });
         verbs::bootstrap(&api).await.map_err(|error| Cause::Bootstrap(error.message().to_owned()))?;
         Ok(api)

@@ -54,7 +54,7 @@ pub enum Storage {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub storage: Storage,
-    /// First address of the Service network, a /16.
+    /// An address of the Service network, a /20. Services can have no other addresses.
     pub service_addresses: Ipv4Addr,
 }
 
@@ -103,7 +103,7 @@ impl ApiServer {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let config = self.api.pki.server_config().map_err(Cause::Keys)?;
-        http::serve(Arc::clone(&self.api), listener, config, shutdown).await;
+        http::serve(Arc::clone(&self.api), listener, config, http::Limits::of_process(), shutdown).await;
         Ok(())
     }
 

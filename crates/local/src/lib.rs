@@ -7,11 +7,13 @@
 //! | [`page`] | serves the web page and the REST API to the owner of this machine |
 //! | [`state_dir`] | the directory that contains all state, and its lock |
 //! | [`opencode`] | finds OpenCode on this machine |
+//! | `credentials` | the files that are hidden from containers |
 //!
 //! The crate only wires the others together and decides nothing about Tasks or Agents. It promises that a start either
 //! succeeds completely or leaves nothing running, that one platform at a time uses a state directory, and that a
 //! directory or kubeconfig of another program is never overwritten.
 
+mod credentials;
 pub mod definitions;
 mod kubelet;
 pub mod opencode;

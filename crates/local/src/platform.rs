@@ -19,7 +19,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use workloads::{Settings, Workloads, this_node};
 
 use crate::{
-    definitions,
+    credentials, definitions,
     kubelet::NodeKubelet,
     state_dir::{self, StateDir},
 };
@@ -126,7 +126,9 @@ impl Platform {
         let log_archive: Arc<dyn Archive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
-        let hidden = vec![state.path().to_owned()];
+        let mut hidden: Vec<PathBuf> = credentials::of_machine().into_iter().collect();
+        hidden.push(state.path().to_owned());
+        hidden.extend(options.kubeconfig.clone());
         let engine = options.engine;
         let runtime = engine.as_ref().map(Engine::version);
         let node_root = state.path().join("node");

@@ -9,23 +9,34 @@
 //! | `node` | logs, volumes and claims of Pods |
 //! | `logs` | archived logs of Tasks, which outlive their Pods |
 //!
-//! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours.
+//! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours; no other
+//! user has access to a directory in use.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    ffi::OsString,
+    fs::{self, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
     time::Duration,
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::{
+    fs::OFlags,
+    process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal},
+};
 use serde_json::{Value, json};
 
 const MARKER: &str = "kubeopencode.json";
 const LOCK: &str = "lock";
+/// The marker while it is written.
+const DRAFT: &str = "kubeopencode.json.draft";
+/// Everything else that a platform creates in its directory.
+const OTHERS: [&str; 6] = ["api", "definitions.sha256", "kubeconfig", "logs", "node", "tools"];
+/// Mode of the directory: it contains the Secrets and the private keys of the platform.
+const PRIVATE: u32 = 0o700;
 /// Increased when older programs cannot read the directory any more.
 const FORMAT: u64 = 1;
 
@@ -38,9 +49,6 @@ pub enum Error {
     NothingToPurge(PathBuf),
     #[error("{} was written by a newer kubeopencode (format {format}): use that version, or another directory with --state-dir", dir.display())]
     Newer { dir: PathBuf, format: u64 },
-    /// The marker file is corrupt.
-    #[error("{} is corrupt: if the directory contains nothing worth keeping, remove the directory and try again", .0.display())]
-    Corrupt(PathBuf),
     #[error("kubeopencode already runs on {}{}: stop it with `kubeopencode down --state-dir {}`", dir.display(), process(*pid), dir.display())]
     Running {
         dir: PathBuf,
@@ -58,6 +66,8 @@ pub enum Error {
         "process {pid} did not exit within {seconds} s: its Pods may still be terminating; `kill -9 {pid}` stops it at once"
     )]
     StillRunning { pid: i32, seconds: u64 },
+    #[error("{} belongs to user {owner}, who could read the Secrets in it: choose another directory with --state-dir, or take it over with `chown -R`", dir.display())]
+    OtherOwner { dir: PathBuf, owner: u32 },
     #[error("{what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
 }
@@ -82,14 +92,15 @@ pub struct StateDir {
 impl StateDir {
     /// Locks a directory, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("cannot create", path))?;
+        fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path).map_err(io_error("cannot create", path))?;
         let path = fs::canonicalize(path).map_err(io_error("cannot find", path))?;
-        match read_marker(&path)? {
-            Some(FORMAT) => {}
-            Some(format) => return Err(Error::Newer { dir: path, format }),
-            None if is_unused(&path)? => {}
-            None => return Err(Error::NotOurs(path)),
-        }
+        let marked = match read_marker(&path)? {
+            Marker::Format(FORMAT) => true,
+            Marker::Format(format) => return Err(Error::Newer { dir: path, format }),
+            marker if is_usable(&path, marker)? => false,
+            Marker::Damaged | Marker::Absent => return Err(Error::NotOurs(path)),
+        };
+        make_private(&path)?;
         let mut lock = open_lock(&path, true)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -99,9 +110,9 @@ impl StateDir {
         let noted =
             lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{}", std::process::id()));
         noted.map_err(io_error("cannot write", &path.join(LOCK)))?;
-        let marker = path.join(MARKER);
-        fs::write(&marker, json!({ "format": FORMAT }).to_string() + "\n")
-            .map_err(io_error("cannot write", &marker))?;
+        if !marked {
+            write_marker(&path).map_err(io_error("cannot write", &path.join(MARKER)))?;
+        }
         Ok(Self { path, _lock: lock })
     }
 
@@ -153,10 +164,28 @@ pub fn stop(path: &Path, limit: Duration) -> Result<Option<i32>, Error> {
 /// Removes a state directory that is not in use.
 pub fn purge(path: &Path) -> Result<(), Error> {
     let Ok(path) = fs::canonicalize(path) else { return Err(Error::NothingToPurge(path.to_owned())) };
-    if read_marker(&path)?.is_none() {
+    if !is_state_dir(&path) {
         return Err(Error::NothingToPurge(path));
     }
     StateDir::open(&path)?.purge()
+}
+
+/// Takes all access from other users. The files below have other modes, some of them for the users of containers.
+fn make_private(dir: &Path) -> Result<(), Error> {
+    let open = || {
+        let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(dir)?;
+        let found = opened.metadata()?;
+        Ok((opened, found))
+    };
+    let (opened, found) = open().map_err(io_error("cannot open", dir))?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(Error::OtherOwner { dir: dir.to_owned(), owner: found.uid() });
+    }
+    if found.mode() & 0o7777 == PRIVATE {
+        return Ok(());
+    }
+    opened.set_permissions(Permissions::from_mode(PRIVATE)).map_err(io_error("cannot take access from others to", dir))
 }
 
 fn open_lock(dir: &Path, create: bool) -> Result<File, Error> {
@@ -184,26 +213,63 @@ fn has_open(pid: Pid, file: &File) -> bool {
 
 /// Whether a directory is a state directory.
 pub fn is_state_dir(path: &Path) -> bool {
-    read_marker(path).is_ok_and(|marker| marker.is_some())
+    match read_marker(path) {
+        Ok(Marker::Format(_)) => true,
+        Ok(Marker::Damaged) => is_usable(path, Marker::Damaged).unwrap_or(false),
+        Ok(Marker::Absent) | Err(_) => false,
+    }
 }
 
-/// The format of a state directory.
-fn read_marker(dir: &Path) -> Result<Option<u64>, Error> {
+/// The content of the marker file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marker {
+    Absent,
+    /// Empty or torn: earlier versions did not write it atomically.
+    Damaged,
+    Format(u64),
+}
+
+fn read_marker(dir: &Path) -> Result<Marker, Error> {
     let path = dir.join(MARKER);
     match fs::read(&path) {
         Ok(bytes) => {
             let marker: Option<Value> = serde_json::from_slice(&bytes).ok();
-            marker.and_then(|marker| marker["format"].as_u64()).map(Some).ok_or(Error::Corrupt(path))
+            let format = marker.and_then(|marker| marker["format"].as_u64());
+            Ok(format.map_or(Marker::Damaged, Marker::Format))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Marker::Absent),
         Err(error) => Err(io_error("cannot read", &path)(error)),
     }
 }
 
-/// Whether a directory contains nothing but a lock: a first start may have been killed before it wrote the marker.
-fn is_unused(dir: &Path) -> Result<bool, Error> {
+/// Writes the marker. After a crash it is there whole, or not at all.
+fn write_marker(dir: &Path) -> io::Result<()> {
+    let draft = dir.join(DRAFT);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    writeln!(file, "{}", json!({ "format": FORMAT }))?;
+    file.sync_all()?;
+    fs::rename(&draft, dir.join(MARKER))?;
+    File::open(dir)?.sync_all()
+}
+
+/// Whether a directory without a readable marker can be used: it was never used, or is a state directory all the same.
+fn is_usable(dir: &Path, marker: Marker) -> Result<bool, Error> {
+    let entries = entries(dir)?;
+    let has = |wanted: &str| entries.iter().any(|name| name == wanted);
+    let only = |known: &[&str]| entries.iter().all(|name| known.iter().any(|known| name == known));
+    let has_data = has(LOCK) && (has("api") || has("node"));
+    // A first start may have been killed before it wrote the marker.
+    let is_unused = only(&[LOCK, DRAFT]);
+    Ok(match marker {
+        Marker::Absent => is_unused || (has_data && only(&[&[LOCK, DRAFT], &OTHERS[..]].concat())),
+        Marker::Damaged => has_data || only(&[LOCK, DRAFT, MARKER]),
+        Marker::Format(format) => format == FORMAT,
+    })
+}
+
+fn entries(dir: &Path) -> Result<Vec<OsString>, Error> {
     let entries = fs::read_dir(dir).map_err(io_error("cannot list", dir))?;
-    Ok(entries.flatten().all(|entry| entry.file_name() == LOCK))
+    entries.map(|entry| Ok(entry.map_err(io_error("cannot list", dir))?.file_name())).collect()
 }
 
 #[cfg(test)]
@@ -236,6 +302,34 @@ mod tests {
     }
 
     #[test]
+    fn other_users_have_no_access_to_a_directory_that_existed() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("state");
+        let mode = || fs::metadata(&dir).unwrap().mode() & 0o7777;
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        drop(StateDir::open(&dir).unwrap());
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(&dir, Permissions::from_mode(0o1777)).unwrap();
+        drop(StateDir::open(&dir).unwrap());
+        assert_eq!(mode(), 0o700);
+        // Not of a directory that is not ours.
+        fs::set_permissions(temp.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(text(StateDir::open(temp.path())).contains("was not created by kubeopencode"));
+        assert_eq!(fs::metadata(temp.path()).unwrap().mode() & 0o7777, 0o755);
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_not_used() {
+        let temp = tempfile::tempdir().unwrap();
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(temp.path(), Some(65534), None).unwrap();
+            let error = text(StateDir::open(temp.path()));
+            assert!(error.contains("belongs to user 65534") && error.contains("--state-dir"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_state_directory_can_be_removed_unless_it_is_in_use() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("state");
@@ -247,13 +341,60 @@ mod tests {
     }
 
     #[test]
-    fn a_format_of_the_future_or_a_broken_marker_is_named() {
+    fn a_format_of_the_future_is_named() {
         let temp = tempfile::tempdir().unwrap();
-        let marker = temp.path().join(MARKER);
-        fs::write(&marker, r#"{"format": 99}"#).unwrap();
+        fs::write(temp.path().join(MARKER), r#"{"format": 99}"#).unwrap();
         assert!(text(StateDir::open(temp.path())).contains("newer kubeopencode (format 99)"));
-        fs::write(&marker, "{").unwrap();
-        assert!(text(StateDir::open(temp.path())).contains("is corrupt"));
+    }
+
+    #[test]
+    fn a_damaged_marker_is_repaired_and_the_data_stay() {
+        for damaged in [Some(""), Some("{"), Some("\0\0\0"), None] {
+            let temp = tempfile::tempdir().unwrap();
+            let (marker, data) = (temp.path().join(MARKER), temp.path().join("api/objects"));
+            drop(StateDir::open(temp.path()).unwrap());
+            fs::create_dir(temp.path().join("api")).unwrap();
+            fs::write(&data, "years of work").unwrap();
+            match damaged {
+                Some(text) => fs::write(&marker, text).unwrap(),
+                None => fs::remove_file(&marker).unwrap(),
+            }
+            assert_eq!(is_state_dir(temp.path()), damaged.is_some(), "{damaged:?}");
+            drop(StateDir::open(temp.path()).unwrap());
+            assert_eq!(read_marker(temp.path()).unwrap(), Marker::Format(FORMAT), "{damaged:?}");
+            assert!(data.exists() && !temp.path().join(DRAFT).exists());
+        }
+    }
+
+    #[test]
+    fn a_damaged_marker_of_a_start_that_was_killed_is_repaired() {
+        let temp = tempfile::tempdir().unwrap();
+        for name in [LOCK, DRAFT, MARKER] {
+            fs::write(temp.path().join(name), "").unwrap();
+        }
+        drop(StateDir::open(temp.path()).unwrap());
+        assert!(is_state_dir(temp.path()));
+    }
+
+    #[test]
+    fn a_file_with_the_name_of_the_marker_does_not_make_a_directory_ours() {
+        let temp = tempfile::tempdir().unwrap();
+        for name in [MARKER, LOCK, "thesis.txt"] {
+            fs::write(temp.path().join(name), "years of work").unwrap();
+        }
+        assert!(text(StateDir::open(temp.path())).contains("was not created by kubeopencode"));
+        assert!(text(purge(temp.path())).contains("nothing was removed"));
+        assert_eq!(fs::read_to_string(temp.path().join(MARKER)).unwrap(), "years of work");
+    }
+
+    #[test]
+    fn the_marker_is_written_once() {
+        let temp = tempfile::tempdir().unwrap();
+        drop(StateDir::open(temp.path()).unwrap());
+        let inode = || fs::metadata(temp.path().join(MARKER)).map(|found| (found.ino(), found.mtime_nsec())).unwrap();
+        let before = inode();
+        drop(StateDir::open(temp.path()).unwrap());
+        assert_eq!(inode(), before);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct NodeOptions {
     pub images: ImageMap,
     /// Loopback network for Pod addresses, and its prefix length.
     pub network: (Ipv4Addr, u8),
-    /// Further directories of the machine that are hidden from containers.
+    /// Further files and directories of the machine that are hidden from containers, whether or not they exist.
     pub hidden: Vec<PathBuf>,
     /// Whether Pods may use hostPath volumes.
     pub host_paths: bool,
@@ -213,20 +213,22 @@ impl Node {
         let root = fs::canonicalize(&root).map_err(fails(&root))?;
         hidden.push(root.clone());
         memory::unmount_below(&root.join("pods")).map_err(fails(&root))?;
-        let (isolation, runtime) = if let Some(engine) = engine {
-            let engine = engine.of_node(&cgroups::name(&root), &root).await.map_err(fails(&root))?;
-            (Isolation::of_engine(&engine), Runtime::Engine(engine))
-        } else {
-            let (isolation, helper) = isolation::probe(&program, &root).await?;
-            (isolation, Runtime::Processes(helper))
-        };
         let mut addresses = Addresses::new(network.0, network.1);
+        // Before the cgroups of an earlier node are removed: they must be empty.
         for entry in fs::read_dir(root.join("pods")).map_err(fails(&root))?.flatten() {
             if let Some(history) = History::read(&entry.path()) {
                 history.kill_leftovers();
                 addresses.reserve(&history.uid, history.address);
             }
         }
+        let (isolation, runtime) = if let Some(engine) = engine {
+            cgroups::remove_leftovers(&root);
+            let engine = engine.of_node(&cgroups::name(&root), &root).await.map_err(fails(&root))?;
+            (Isolation::of_engine(&engine), Runtime::Engine(engine))
+        } else {
+            let (isolation, helper) = isolation::probe(&program, &root).await?;
+            (isolation, Runtime::Processes(helper))
+        };
         let shared = Arc::new(Shared {
             events: Events::start(client.clone(), "kubelet", &name),
             client: client.clone(),

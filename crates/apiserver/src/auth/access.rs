@@ -6,10 +6,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::User;
+use super::{User, escalation};
 use crate::status_error::StatusError;
 use crate::store::Store;
 
+/// The API group of roles and bindings.
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const ROLES: &str = "roles.rbac.authorization.k8s.io";
 const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
@@ -130,10 +132,11 @@ impl Subject {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct RoleRef {
-    kind: String,
-    name: String,
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RoleRef {
+    pub(crate) api_group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -155,6 +158,8 @@ pub(crate) struct Access {
     version: [u64; 4],
     cluster: Vec<Grant>,
     namespaces: HashMap<String, Vec<Grant>>,
+    /// The rules of Roles by namespace and name, and of ClusterRoles by name.
+    roles: HashMap<(String, String), Arc<Vec<Rule>>>,
 }
 
 impl Access {
@@ -178,15 +183,11 @@ impl Access {
                 })
                 .collect()
         };
-        let (everywhere, local) = (rules(CLUSTER_ROLES), rules(ROLES));
+        let mut roles = rules(ROLES);
+        roles.extend(rules(CLUSTER_ROLES));
         let grant = |binding: Binding| -> Option<(String, Grant)> {
             let namespace = binding.metadata.namespace;
-            let source = if binding.role_ref.kind == "Role" {
-                local.get(&(namespace.clone(), binding.role_ref.name))
-            } else {
-                everywhere.get(&(String::new(), binding.role_ref.name))
-            };
-            let rules = Arc::clone(source?);
+            let rules = Arc::clone(roles.get(&role_key(&binding.role_ref, &namespace))?);
             Some((namespace, Grant { subjects: binding.subjects.unwrap_or_default(), rules }))
         };
         let cluster = parsed::<Binding>(store, CLUSTER_BINDINGS).filter_map(&grant).map(|(_, grant)| grant).collect();
@@ -194,7 +195,18 @@ impl Access {
         for (namespace, grant) in parsed::<Binding>(store, BINDINGS).filter_map(&grant) {
             namespaces.entry(namespace).or_default().push(grant);
         }
-        Self { version, cluster, namespaces }
+        Self { version, cluster, namespaces, roles }
+    }
+
+    /// The rules of the role that a binding in `namespace` refers to.
+    pub(crate) fn role(&self, reference: &RoleRef, namespace: &str) -> Option<&[Rule]> {
+        self.roles.get(&role_key(reference, namespace)).map(|rules| rules.as_slice())
+    }
+
+    /// Returns an error message if `user` lacks some of `rules` in `namespace`.
+    pub(crate) fn may_grant(&self, user: &User, namespace: &str, rules: &[Rule]) -> Result<(), String> {
+        let owned: Vec<&Rule> = self.rules(user, namespace).collect();
+        escalation::missing(&owned, rules).map_or(Ok(()), |missing| Err(escalation::message(user, missing)))
     }
 
     pub(crate) fn allows(&self, user: &User, check: &AccessCheck) -> bool {
@@ -214,6 +226,12 @@ impl Access {
             .filter(move |grant| grant.subjects.iter().any(|subject| subject.is(user, namespace)))
             .flat_map(|grant| grant.rules.iter())
     }
+}
+
+/// Only Roles have a namespace.
+fn role_key(reference: &RoleRef, namespace: &str) -> (String, String) {
+    let namespace = if reference.kind == "Role" { namespace } else { "" };
+    (namespace.to_owned(), reference.name.clone())
 }
 
 fn parsed<'a, T: for<'de> Deserialize<'de> + 'a>(

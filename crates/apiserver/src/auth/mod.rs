@@ -3,10 +3,11 @@
 mod access;
 mod bootstrap;
 mod certificate;
+mod escalation;
 mod pki;
 mod token;
 
-pub(crate) use access::{Access, AccessCheck, Attributes, review};
+pub(crate) use access::{Access, AccessCheck, Attributes, GROUP as RBAC_GROUP, RoleRef, Rule, review};
 pub(crate) use bootstrap::DEFAULT_OBJECTS;
 pub(crate) use certificate::subject;
 pub(crate) use pki::{Pki, PkiError, write as write_private};

@@ -121,6 +121,21 @@ impl Pki {
         Ok(format!("{config:#}\n"))
     }
 
+    /// The TLS configuration of an administrator.
+    #[cfg(test)]
+    pub(crate) fn client_config(&self) -> Result<rustls::ClientConfig, PkiError> {
+        let (certificate, key) = self.issue("kubernetes-admin", MASTERS, &[])?;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.authority.clone())?;
+        let private =
+            PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| rustls::Error::General(error.to_owned()))?;
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        Ok(rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![CertificateDer::from(der(&certificate)), self.authority.clone()], private)?)
+    }
+
     fn issue(&self, user: &str, group: &str, addresses: &[&str]) -> Result<(String, KeyPair), PkiError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(addresses.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())?;

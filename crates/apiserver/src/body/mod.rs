@@ -2,6 +2,7 @@
 
 mod protobuf;
 
+pub(crate) use objects::patch::MAX_DEPTH;
 use objects::schema::{JsonError, Parsed, parse_strict};
 use serde_json::Value;
 
@@ -9,9 +10,6 @@ use crate::status_error::StatusError;
 
 /// Maximum size of a body; kube-apiserver's default.
 pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
-
-/// Maximum nesting depth: more than any real object has, and safe for recursive functions.
-pub(crate) const MAX_DEPTH: usize = 400;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 

@@ -14,6 +14,17 @@ const MAX_CHANGES: usize = 8_192;
 /// Maximum size of the changes in memory per kind.
 const MAX_CHANGE_BYTES: usize = 12 << 20;
 
+/// How much is read at once; always at least one object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Limit {
+    pub(crate) const NONE: Self = Self { count: usize::MAX, bytes: usize::MAX };
+}
+
 /// A stored object.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -173,38 +184,71 @@ impl Collection {
         Ok(())
     }
 
-    /// At most `limit` changes after `revision` to keys that begin with `prefix`, and the revision to continue from.
+    /// Changes after `revision` to keys that begin with `prefix`, as many as fit into `limit`, and the revision to
+    /// continue from.
     pub(super) fn changes_after(
         &self,
         revision: u64,
         prefix: &str,
-        limit: usize,
+        limit: Limit,
     ) -> Result<(Vec<Change>, u64), PastError> {
         self.check(revision)?;
         let first = self.changes.partition_point(|change| change.revision <= revision);
-        let mut found = Vec::new();
+        let (mut found, mut size) = (Vec::new(), 0);
         let mut reached = revision;
         for change in self.changes.range(first..) {
-            if found.len() == limit {
-                return Ok((found, reached));
-            }
-            reached = change.revision;
             if change.key.starts_with(prefix) {
+                size += change.object.len();
+                if found.len() == limit.count || (size > limit.bytes && !found.is_empty()) {
+                    return Ok((found, reached));
+                }
                 found.push(change.clone());
             }
+            reached = change.revision;
         }
         Ok((found, reached))
     }
 
-    /// The objects at `revision`: the present state with all later changes undone.
-    pub(super) fn at(&self, prefix: &str, revision: u64) -> Result<Vec<(Arc<str>, Entry)>, PastError> {
+    /// The objects at `revision` whose keys begin with `prefix` and follow `after`, as many as fit into `limit`, and
+    /// whether there are more: the present state with all later changes undone.
+    pub(super) fn at(
+        &self,
+        prefix: &str,
+        revision: u64,
+        after: Option<&str>,
+        limit: Limit,
+    ) -> Result<(Vec<(Arc<str>, Entry)>, bool), PastError> {
         self.check(revision)?;
+        let follows = |key: &str| key.starts_with(prefix) && after.is_none_or(|after| key > after);
         let first = self.changes.partition_point(|change| change.revision <= revision);
-        let mut past: BTreeMap<&Arc<str>, Option<&Entry>> =
-            self.range(prefix).map(|(key, entry)| (key, Some(entry))).collect();
-        for change in self.changes.range(first..).rev().filter(|change| change.key.starts_with(prefix)) {
+        let mut past: BTreeMap<&Arc<str>, Option<&Entry>> = BTreeMap::new();
+        for change in self.changes.range(first..).rev().filter(|change| follows(&change.key)) {
             past.insert(&change.key, change.before.as_ref());
         }
-        Ok(past.into_iter().filter_map(|(key, entry)| Some((Arc::clone(key), entry?.clone()))).collect())
+        let mut past = past.into_iter().peekable();
+        let start = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        let present = self.objects.range::<str, _>((start, Bound::Unbounded));
+        let mut present = present.take_while(|(key, _)| key.starts_with(prefix)).peekable();
+        let (mut found, mut size) = (Vec::new(), 0);
+        loop {
+            let next = match (present.peek(), past.peek()) {
+                (None, None) => return Ok((found, false)),
+                (Some((key, _)), Some((changed, _))) if key < changed => present.next(),
+                (Some(_), None) => present.next(),
+                (Some((key, _)), Some((changed, _))) => {
+                    if key == changed {
+                        present.next();
+                    }
+                    past.next().and_then(|(key, entry)| Some((key, entry?)))
+                }
+                (None, Some(_)) => past.next().and_then(|(key, entry)| Some((key, entry?))),
+            };
+            let Some((key, entry)) = next else { continue };
+            size += entry.bytes.len();
+            if found.len() == limit.count || (size > limit.bytes && !found.is_empty()) {
+                return Ok((found, true));
+            }
+            found.push((Arc::clone(key), entry.clone()));
+        }
     }
 }

@@ -44,6 +44,11 @@ impl EncodedObject {
         Ok(Self { bytes, gap })
     }
 
+    /// Size without the revision, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The object at `revision`.
     pub(crate) fn at(&self, revision: u64) -> Bytes {
         let number = revision.to_string();

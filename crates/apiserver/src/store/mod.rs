@@ -9,7 +9,7 @@ mod encoded;
 mod watcher;
 mod writer;
 
-pub(crate) use collection::{Change, Entry};
+pub(crate) use collection::{Change, Entry, Limit};
 pub(crate) use disk::DiskError;
 pub(crate) use encoded::EncodedObject;
 pub(crate) use watcher::Watcher;
@@ -149,15 +149,27 @@ impl Store {
 
     /// The same objects at an earlier `revision`.
     pub(crate) fn list_at(&self, kind: &str, prefix: &str, revision: u64) -> Result<Snapshot, PastError> {
+        let (items, _) = self.page_at(kind, prefix, revision, None, Limit::NONE)?;
+        Ok(Snapshot { revision, items })
+    }
+
+    /// Those of them whose keys follow `after`, as many as fit into `limit`, and whether there are more.
+    pub(crate) fn page_at(
+        &self,
+        kind: &str,
+        prefix: &str,
+        revision: u64,
+        after: Option<&str>,
+        limit: Limit,
+    ) -> Result<(Vec<(Arc<str>, Entry)>, bool), PastError> {
         let state = self.read();
         if revision > state.revision {
             return Err(PastError::Future { asked: revision, current: state.revision });
         }
-        let items = match state.collections.get(kind) {
-            Some(objects) => objects.at(prefix, revision)?,
-            None => Vec::new(),
-        };
-        Ok(Snapshot { revision, items })
+        state
+            .collections
+            .get(kind)
+            .map_or_else(|| Ok((Vec::new(), false)), |objects| objects.at(prefix, revision, after, limit))
     }
 
     /// Watches changes after `revision` to objects whose keys begin with `prefix`.

@@ -51,7 +51,7 @@ async fn a_watcher_sees_every_change_after_its_position_in_order() {
     let mut watcher = store.watch("things", "a/", x.revision).unwrap();
     put(&store, "b/x", Expect::Absent, 7).await;
     let second = put(&store, "a/x", Expect::Revision(x.revision), 2).await;
-    let seen = watcher.next().await.unwrap();
+    let seen = watcher.next(Limit::NONE).await.unwrap();
     assert_eq!(seen.len(), 1);
     assert_eq!(number(&seen[0].object), 2);
     assert_eq!(number(&seen[0].before.as_ref().unwrap().bytes), 1);
@@ -66,7 +66,7 @@ async fn a_watcher_that_is_too_far_behind_gets_an_error() {
     for n in 0..9_000 {
         entry = put(&store, "a/x", Expect::Revision(entry.revision), n).await;
     }
-    assert!(matches!(slow.next().await, Err(PastError::TooOld { .. })));
+    assert!(matches!(slow.next(Limit::NONE).await, Err(PastError::TooOld { .. })));
     assert!(store.watch("things", "", 1).is_err());
     assert!(store.watch("things", "", entry.revision).is_ok());
 }
@@ -99,7 +99,7 @@ async fn a_watch_resumes_after_a_restart() {
     store.write("others", "a/y", Expect::Absent, Action::Put(encode(6))).await.unwrap();
     put(&store, "a/y", Expect::Absent, 7).await;
     let seen = async |store: &Store| {
-        let changes = store.watch("things", "", x.revision).unwrap().next().await.unwrap();
+        let changes = store.watch("things", "", x.revision).unwrap().next(Limit::NONE).await.unwrap();
         let before = |change: &Change| change.before.as_ref().map(|entry| (entry.revision, number(&entry.bytes)));
         let all =
             changes.iter().map(|change| (change.revision, number(&change.object), change.removed, before(change)));
@@ -127,7 +127,7 @@ async fn the_history_on_disk_is_bounded() {
     drop(store);
     let store = reopen(directory.path()).await;
     assert!(matches!(store.watch("things", "", first.revision), Err(PastError::TooOld { .. })));
-    let changes = store.watch("things", "", newest.revision - 500).unwrap().next().await.unwrap();
+    let changes = store.watch("things", "", newest.revision - 500).unwrap().next(Limit::NONE).await.unwrap();
     assert_eq!(changes.first().map(|change| change.revision), Some(newest.revision - 499));
     // A large object is not stored twice: the history begins at its change.
     let large = EncodedObject::new(&json!({"metadata": {"name": "x"}, "n": 1, "text": "x".repeat(40_000)})).unwrap();
@@ -137,7 +137,7 @@ async fn the_history_on_disk_is_bounded() {
     drop(store);
     let store = reopen(directory.path()).await;
     assert!(matches!(store.watch("things", "", large.revision), Err(PastError::TooOld { .. })));
-    assert_eq!(store.watch("things", "", small.revision).unwrap().next().await.unwrap().len(), 1);
+    assert_eq!(store.watch("things", "", small.revision).unwrap().next(Limit::NONE).await.unwrap().len(), 1);
 }
 
 /// The writer thread releases the lock a moment after the last handle is dropped.
@@ -158,4 +158,42 @@ fn a_file_that_is_no_database_is_reported_with_its_name() {
     let error = Store::open(directory.path()).err().unwrap().to_string();
     assert!(error.contains("objects.db"), "{error}");
     assert!(error.contains("move the file away"), "{error}");
+}
+
+#[tokio::test]
+async fn pages_of_the_past_are_small_and_complete() {
+    let store = Store::in_memory().unwrap();
+    let mut last = None;
+    for (n, key) in [(0, "a/b"), (1, "a/d"), (2, "a/f"), (3, "b/a")] {
+        last = Some(put(&store, key, Expect::Absent, n).await);
+    }
+    let revision = last.unwrap().revision;
+    let current = |key: &str| Expect::Revision(store.get("things", key).unwrap().revision);
+    put(&store, "a/d", current("a/d"), 10).await;
+    put(&store, "a/d", current("a/d"), 11).await;
+    store.write("things", "a/f", current("a/f"), Action::Remove(encode(2))).await.unwrap();
+    put(&store, "a/c", Expect::Absent, 12).await;
+    let size = store.get("things", "a/b").unwrap().bytes.len();
+    for limit in [Limit { count: 1, bytes: usize::MAX }, Limit { count: 9, bytes: size }, Limit { count: 9, bytes: 1 }]
+    {
+        let (mut found, mut after): (Vec<(String, u64)>, Option<Arc<str>>) = (Vec::new(), None);
+        loop {
+            let (page, more) = store.page_at("things", "a/", revision, after.as_deref(), limit).unwrap();
+            assert_eq!(page.len(), 1, "{limit:?}");
+            found.extend(page.iter().map(|(key, entry)| (key.to_string(), number(&entry.bytes))));
+            after = page.last().map(|(key, _)| Arc::clone(key));
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(found, [("a/b".to_owned(), 0), ("a/d".to_owned(), 1), ("a/f".to_owned(), 2)]);
+    }
+    let mut watcher = store.watch("things", "a/", revision).unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let changes = watcher.next(Limit { count: 9, bytes: 1 }).await.unwrap();
+        assert_eq!(changes.len(), 1);
+        seen.extend(changes.iter().map(|change| number(&change.object)));
+    }
+    assert_eq!(seen, [10, 11, 2, 12]);
 }

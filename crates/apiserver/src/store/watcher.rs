@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Change, PastError, Store};
-
-/// Maximum number of changes per batch.
-const BATCH: usize = 256;
+use super::{Change, Limit, PastError, Store};
 
 /// A position in the history of a kind.
 ///
@@ -31,11 +28,11 @@ impl Watcher {
         Self { store, kind: Arc::from(kind), prefix: Arc::from(prefix), position, announcements }
     }
 
-    /// The next changes; waits until there are some.
-    pub(crate) async fn next(&mut self) -> Result<Vec<Change>, PastError> {
+    /// The next changes, as many as fit into `limit`; waits until there are some.
+    pub(crate) async fn next(&mut self, limit: Limit) -> Result<Vec<Change>, PastError> {
         loop {
             self.announcements.borrow_and_update();
-            let changes = self.take()?;
+            let changes = self.take(limit)?;
             if !changes.is_empty() {
                 return Ok(changes);
             }
@@ -46,10 +43,10 @@ impl Watcher {
         }
     }
 
-    fn take(&mut self) -> Result<Vec<Change>, PastError> {
+    fn take(&mut self, limit: Limit) -> Result<Vec<Change>, PastError> {
         let state = self.store.read();
         let Some(history) = state.collections.get(&self.kind) else { return Ok(Vec::new()) };
-        let (changes, reached) = history.changes_after(self.position, &self.prefix, BATCH)?;
+        let (changes, reached) = history.changes_after(self.position, &self.prefix, limit)?;
         self.position = reached;
         Ok(changes)
     }

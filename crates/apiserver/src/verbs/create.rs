@@ -79,6 +79,7 @@ impl Request {
         }
         self.complete_new(&mut object)?;
         remove_empty(&mut object);
+        self.check_escalation(&object, None)?;
         self.validate_new(&object)?;
         self.check_namespace(metadata::text(&object, "name"))?;
         let advice = metadata::finalizer_warnings(&self.resource, &object, None);

@@ -16,7 +16,7 @@ use crate::body;
 use crate::http::{self as responses, ApiResponse};
 use crate::kinds::{DEFINITIONS, custom};
 use crate::status_error::{Cause, StatusError};
-use crate::store::{Action, EncodedObject, Entry, Expect, WriteError};
+use crate::store::{Action, EncodedObject, Entry, Expect, Limit, WriteError};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -424,7 +424,7 @@ async fn delete_instances(api: &Arc<Api>, definition: &str) {
             break;
         }
         // An instance still has finalizers; wait for the next change.
-        if watcher.next().await.is_err() {
+        if watcher.next(Limit::NONE).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }
     }

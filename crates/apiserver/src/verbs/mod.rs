@@ -3,6 +3,7 @@
 mod admission;
 mod create;
 mod delete;
+mod escalation;
 mod list;
 mod metadata;
 mod patch;
@@ -32,6 +33,9 @@ use crate::kinds::{Registry, Resource};
 use crate::request::Query;
 use crate::status_error::{Cause, StatusError};
 use crate::store::{Entry, WriteError};
+
+/// Size of body and stored object from which a write runs off the async workers, in bytes: about a millisecond.
+const HEAVY: usize = 64 * 1024;
 
 /// A request to a kind.
 #[derive(Clone)]
@@ -89,7 +93,25 @@ impl Request {
         }
     }
 
-    pub(crate) async fn answer(self, verb: &str, call: Call) -> Result<ApiResponse, StatusError> {
+    pub(crate) async fn answer(self, verb: &'static str, call: Call) -> Result<ApiResponse, StatusError> {
+        if !self.is_heavy(verb, call.body.len()) {
+            return self.perform(verb, call).await;
+        }
+        // The queue is fair, and one core stays free for small requests.
+        let _turn = Arc::clone(&self.api.heavy).acquire_owned().await.map_err(StatusError::internal)?;
+        off_worker(self.perform(verb, call)).await?
+    }
+
+    /// Whether a write takes so long that other requests would wait for its async worker.
+    fn is_heavy(&self, verb: &str, body: usize) -> bool {
+        let stored = || match verb {
+            "patch" => self.stored().map_or(0, |entry| entry.bytes.len()),
+            _ => 0,
+        };
+        matches!(verb, "create" | "update" | "patch") && body + stored() > HEAVY
+    }
+
+    async fn perform(self, verb: &str, call: Call) -> Result<ApiResponse, StatusError> {
         match (&*self.subresource, verb) {
             ("log", _) => return self.log().await,
             ("exec" | "attach" | "portforward", _) => return self.stream(call),
@@ -205,6 +227,59 @@ impl Request {
     }
 }
 
+/// Runs `work` on a thread that may block. The work ends even if its client does not wait for it.
+async fn off_worker<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, StatusError> {
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(work)).await.map_err(StatusError::internal)
+}
+
 fn unsupported(parameter: &str, message: String) -> Cause {
     Cause { reason: "FieldValueNotSupported".to_owned(), message, field: parameter.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Options;
+
+    /// A request to the Role `big`, with a rule of `size` bytes.
+    async fn request(size: usize) -> Request {
+        let api = Api::open(Options::default()).await.unwrap();
+        let registry = api.registry();
+        let resource = Arc::clone(registry.of_kind("rbac.authorization.k8s.io/v1", "Role").unwrap());
+        let mut request = Request::internal(&api, &registry, resource);
+        request.namespace = "default".to_owned();
+        let role = json!({"metadata": {"name": "big"}, "rules": [rule(size)]});
+        request.create(role.to_string().as_bytes()).await.unwrap();
+        request.name = "big".to_owned();
+        request
+    }
+
+    fn rule(size: usize) -> Value {
+        json!({"verbs": ["get"], "apiGroups": [""], "resources": ["x".repeat(size)]})
+    }
+
+    #[tokio::test]
+    async fn a_large_write_does_not_hold_an_async_worker() {
+        let here = std::thread::current().id();
+        assert_ne!(off_worker(async { std::thread::current().id() }).await.unwrap(), here);
+        let small = request(10).await;
+        assert!(!small.is_heavy("patch", 1000));
+        assert!(small.is_heavy("update", HEAVY + 1));
+        assert!(!small.is_heavy("get", HEAVY + 1));
+        // A small patch of a large object is as expensive.
+        assert!(request(HEAVY).await.is_heavy("patch", 10));
+    }
+
+    #[tokio::test]
+    async fn patches_do_not_make_an_object_larger_than_a_body() {
+        let mut request = request(2 * 1024 * 1024).await;
+        request.content_type = Some("application/json-patch+json".to_owned());
+        let patch = |size: usize| json!([{"op": "add", "path": "/rules/-", "value": rule(size)}]).to_string();
+        let refused = request.patch(patch(2 * 1024 * 1024).as_bytes()).await.unwrap_err();
+        assert_eq!((refused.code().as_u16(), refused.is("RequestEntityTooLarge")), (413, true));
+        assert!(request.patch(patch(100).as_bytes()).await.is_ok());
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::create::remove_empty;
 use super::{Request, Written, metadata};
+use crate::body::MAX_BODY;
 use crate::http::ApiResponse;
 use crate::status_error::{Cause, StatusError};
 use crate::store::{Action, Entry, Expect, WriteError};
@@ -98,6 +99,7 @@ impl Request {
         self.restore_immutable(old, &mut new);
         self.complete_change(&mut new, old)?;
         remove_empty(&mut new);
+        self.check_escalation(&new, Some(old))?;
         self.count_generation(old, &mut new);
         self.validate_change(&new, old)?;
         warnings.extend(metadata::finalizer_warnings(&self.resource, &new, Some(old)));
@@ -108,8 +110,16 @@ impl Request {
         }
         let ends = is_finished(&new);
         // Watchers get a deleted object in its last stored state.
-        let action =
-            if ends { Action::Remove(self.resource.encode(old)?) } else { Action::Put(self.resource.encode(&new)?) };
+        let action = if ends {
+            Action::Remove(self.resource.encode(old)?)
+        } else {
+            let encoded = self.resource.encode(&new)?;
+            // Each patch is small enough; many of them must not make an object that no client can write back.
+            if encoded.len() > MAX_BODY && encoded.len() > entry.bytes.len() {
+                return Err(StatusError::too_large(MAX_BODY));
+            }
+            Action::Put(encoded)
+        };
         let key = self.resource.key(&self.namespace, &self.name);
         let outcome =
             self.api.store.write(&self.resource.storage_key, &key, Expect::Revision(entry.revision), action).await;

@@ -1,6 +1,7 @@
 //! `watch`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,17 +14,23 @@ use super::Request;
 use super::list::Selection;
 use crate::http::{self as responses, ApiResponse, Representation};
 use crate::status_error::{Cause, StatusError};
-use crate::store::{Change, PastError, Watcher};
+use crate::store::{Change, Limit, PastError, Watcher};
 
 /// Interval of bookmarks, if requested.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// Default lifetime of a watch: between this and twice this.
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(30);
 
+/// How much is read from the store at once, and so how many bytes a watch holds that its client does not read. The rest
+/// stays in the history of the store; a client that is slower than that lists again.
+const BATCH: Limit = Limit { count: 256, bytes: 256 * 1024 };
+
 struct Watch {
     request: Request,
     selection: Selection,
     columns: Columns,
+    /// The objects that are still to be sent as they were when the watch began.
+    initial: Option<Initial>,
     watcher: Watcher,
     /// Encoded events to be sent.
     ready: VecDeque<Bytes>,
@@ -34,29 +41,29 @@ struct Watch {
     over: bool,
 }
 
+struct Initial {
+    prefix: String,
+    revision: u64,
+    /// The key of the last object that was read.
+    after: Option<Arc<str>>,
+    /// Whether a bookmark follows.
+    bookmark: bool,
+}
+
 impl Request {
     pub(super) async fn watch(self) -> Result<ApiResponse, StatusError> {
         let initial = self.initial_events()?;
         let selection = self.selection()?;
         let asked = self.asked_revision()?;
         let prefix = self.prefix(&selection);
-        let mut start = Vec::new();
-        let revision = match asked {
+        let (revision, shows_present) = match asked {
             // Without a revision the watch begins with synthetic events for existing objects.
-            None | Some(0) => {
-                let snapshot = self.api.store.list(&self.resource.storage_key, &prefix);
-                if initial != Some(false) {
-                    start = snapshot.items;
-                }
-                snapshot.revision
-            }
+            None | Some(0) => (self.api.store.revision(), initial != Some(false)),
             Some(asked) if initial == Some(true) => {
                 self.wait_for(asked).await?;
-                let snapshot = self.api.store.list(&self.resource.storage_key, &prefix);
-                start = snapshot.items;
-                snapshot.revision
+                (self.api.store.revision(), true)
             }
-            Some(asked) => asked,
+            Some(asked) => (asked, false),
         };
         let life = match self.query.number("timeoutSeconds")? {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
@@ -79,10 +86,12 @@ impl Request {
             }
             Err(error) => return Err(gone(error)),
         };
-        let mut watch = Watch {
+        let bookmark = initial == Some(true) && bookmarks;
+        let watch = Watch {
             request: self,
             selection,
             columns,
+            initial: shows_present.then_some(Initial { prefix, revision, after: None, bookmark }),
             watcher,
             ready: VecDeque::new(),
             started: false,
@@ -91,15 +100,6 @@ impl Request {
             end: now + life,
             over: false,
         };
-        for (_, entry) in start {
-            if watch.selection.matches(&watch.request, &entry.bytes) {
-                watch.push("ADDED", &entry.bytes)?;
-            }
-        }
-        if initial == Some(true) && bookmarks {
-            let event = watch.bookmark(revision, true);
-            watch.ready.push_back(event);
-        }
         let events = stream::unfold(watch, |mut watch| async move {
             let event = watch.next().await?;
             Some((event, watch))
@@ -159,10 +159,16 @@ impl Watch {
             if self.over {
                 return None;
             }
+            if let Some(initial) = self.initial.take() {
+                self.take_initial(initial);
+                // A selector may match none of many objects.
+                tokio::task::yield_now().await;
+                continue;
+            }
             let bookmark_due = self.bookmarks.then_some(self.next_bookmark);
             let wake = bookmark_due.map_or(self.end, |due| due.min(self.end));
             tokio::select! {
-                changes = self.watcher.next() => self.take(changes),
+                changes = self.watcher.next(BATCH) => self.take(changes),
                 () = tokio::time::sleep_until(wake) => self.tick(),
             }
         }
@@ -179,6 +185,30 @@ impl Watch {
             self.ready.push_back(event);
         }
         self.next_bookmark = now + BOOKMARK_INTERVAL;
+    }
+
+    /// Reads the next objects of the initial state, as they were at its revision.
+    fn take_initial(&mut self, initial: Initial) {
+        let Initial { prefix, revision, after, bookmark } = initial;
+        let (store, kind) = (&self.request.api.store, &self.request.resource.storage_key);
+        let (page, more) = match store.page_at(kind, &prefix, revision, after.as_deref(), BATCH) {
+            Ok(page) => page,
+            Err(error) => return self.fail(&gone(error)),
+        };
+        for (_, entry) in &page {
+            if self.selection.matches(&self.request, &entry.bytes)
+                && let Err(error) = self.push("ADDED", &entry.bytes)
+            {
+                return self.fail(&error);
+            }
+        }
+        if more {
+            let after = page.into_iter().last().map(|(key, _)| key);
+            self.initial = Some(Initial { prefix, revision, after, bookmark });
+        } else if bookmark {
+            let event = self.bookmark(revision, true);
+            self.ready.push_back(event);
+        }
     }
 
     fn take(&mut self, changes: Result<Vec<Change>, PastError>) {
@@ -262,4 +292,116 @@ fn event(kind: &str, object: &[u8]) -> Bytes {
     line.put_slice(object);
     line.put_slice(b"}\n");
     line.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::Options;
+    use crate::api::Api;
+    use crate::http::ResponseBody;
+    use crate::request::Query;
+
+    /// Size of the data of an object.
+    const DATA: usize = 100 * 1024;
+    /// Most that a watch hands over at once: a batch, of which the last object may be as large as the whole, and metadata.
+    const MOST: usize = BATCH.bytes + 20 * 1024;
+
+    async fn request() -> Request {
+        let api = Api::open(Options::default()).await.unwrap();
+        let registry = api.registry();
+        let resource = Arc::clone(registry.of_kind("v1", "ConfigMap").unwrap());
+        let mut request = Request::internal(&api, &registry, resource);
+        request.namespace = "default".to_owned();
+        request
+    }
+
+    fn map(name: &str, letter: &str) -> String {
+        json!({"metadata": {"name": name}, "data": {"a": letter.repeat(DATA)}}).to_string()
+    }
+
+    async fn create(request: &Request, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            request.create(map(&name, "x").as_bytes()).await.unwrap();
+        }
+    }
+
+    async fn change(request: &Request, name: &str, letter: &str) {
+        let request = Request { name: name.to_owned(), ..request.clone() };
+        request.update(map(name, letter).as_bytes()).await.unwrap();
+    }
+
+    async fn watch(request: &Request, query: &str) -> ResponseBody {
+        let request = Request { query: Query::parse(Some(query)), ..request.clone() };
+        request.watch().await.unwrap().into_body()
+    }
+
+    /// The next piece of the stream.
+    async fn piece(body: &mut ResponseBody) -> Option<Bytes> {
+        let frame = tokio::time::timeout(Duration::from_mins(1), body.frame()).await.expect("no event");
+        frame.map(|frame| frame.unwrap().into_data().unwrap())
+    }
+
+    /// Reads `count` events in pieces of bounded size, and returns them as `TYPE name letter`.
+    async fn events(body: &mut ResponseBody, count: usize) -> Vec<String> {
+        let mut events = Vec::new();
+        while events.len() < count {
+            let piece = piece(body).await.expect("the watch ended");
+            assert!(piece.len() <= MOST, "{} bytes at once", piece.len());
+            for event in serde_json::Deserializer::from_slice(&piece).into_iter::<Value>() {
+                let event = event.unwrap();
+                let object = &event["object"];
+                let letter = object["data"]["a"].as_str().and_then(|data| data.get(..1)).unwrap_or_default();
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                events.push(format!("{} {} {letter}", text(&event["type"]), text(&object["metadata"]["name"])));
+            }
+        }
+        events
+    }
+
+    #[tokio::test]
+    async fn a_watch_holds_only_the_events_that_its_client_reads_next() {
+        let request = request().await;
+        create(&request, (10..50).map(|n| format!("m{n}"))).await;
+        let mut body = watch(&request, "watch=true").await;
+        let expected: Vec<String> = (10..50).map(|n| format!("ADDED m{n} x")).collect();
+        assert_eq!(events(&mut body, 40).await, expected);
+        for n in 10..40 {
+            change(&request, &format!("m{n}"), "y").await;
+        }
+        let expected: Vec<String> = (10..40).map(|n| format!("MODIFIED m{n} y")).collect();
+        assert_eq!(events(&mut body, 30).await, expected);
+    }
+
+    #[tokio::test]
+    async fn initial_events_show_one_moment_and_changes_follow() {
+        let request = request().await;
+        create(&request, (0..9).map(|n| format!("m{n}"))).await;
+        let query = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        let mut body = watch(&request, query).await;
+        let mut seen = events(&mut body, 1).await;
+        assert!(seen.len() < 8, "{seen:?}");
+        change(&request, "m8", "y").await;
+        create(&request, ["m80".to_owned()]).await;
+        seen.extend(events(&mut body, 12 - seen.len()).await);
+        let mut expected: Vec<String> = (0..9).map(|n| format!("ADDED m{n} x")).collect();
+        expected.extend(["BOOKMARK  ", "MODIFIED m8 y", "ADDED m80 x"].map(str::to_owned));
+        assert_eq!(seen, expected);
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_read_too_slowly_ends_and_its_client_lists_again() {
+        let request = request().await;
+        create(&request, (0..9).map(|n| format!("m{n}"))).await;
+        let mut body = watch(&request, "watch=true").await;
+        assert!(!events(&mut body, 1).await.is_empty());
+        for n in 0..130 {
+            change(&request, "m0", if n % 2 == 0 { "y" } else { "z" }).await;
+        }
+        let last: Value = serde_json::from_slice(&piece(&mut body).await.unwrap()).unwrap();
+        assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        assert!(piece(&mut body).await.is_none());
+    }
 }

@@ -231,6 +231,26 @@ async fn services_get_addresses_of_their_own() {
     let taken = service("d", json!({"clusterIP": one, "ports": ports}));
     let refused = refusal(services.create(&PostParams::default(), &taken).await);
     assert!(refused.1.contains("provided IP is already allocated"), "{}", refused.1);
+    for shown in ["127.0.0.1", "0.0.0.0", "10.96.0.1"] {
+        let outside = service("e", json!({"clusterIP": shown, "ports": ports}));
+        let refused = refusal(services.create(&PostParams::default(), &outside).await);
+        let expected = format!(
+            "Service \"e\" is invalid: spec.clusterIPs: Invalid value: [\"{shown}\"]: failed to allocate IP {shown}: \
+             provided IP is not in the valid range. The range of valid IPs is 127.96.0.0/20"
+        );
+        assert_eq!(refused, (422, expected));
+    }
+    // No detour through a type without an address.
+    let named = |address: &str| json!({"type": "ExternalName", "externalName": "a.example", "clusterIP": address});
+    let refused = refusal(services.create(&PostParams::default(), &service("f", named("127.0.0.1"))).await);
+    assert_eq!((refused.0, refused.1.contains("may not be set for ExternalName services")), (422, true));
+    services.create(&PostParams::default(), &service("f", named(""))).await.unwrap();
+    let patch = json!({"spec": {"type": "ClusterIP", "clusterIP": "127.0.0.1", "ports": ports}});
+    let refused = refusal(services.patch("f", &PatchParams::default(), &Patch::Merge(patch)).await);
+    assert_eq!((refused.0, refused.1.contains("not in the valid range")), (422, true), "{}", refused.1);
+    let patch = Patch::Merge(json!({"spec": {"type": "ExternalName", "externalName": "a.example"}}));
+    let changed = services.patch("b", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(changed.spec.unwrap().cluster_ip, None);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod clients;
 mod durability;
 mod kills;
 mod kubectl;
+mod patches;
 mod rights;
 mod streams;
 mod watching;

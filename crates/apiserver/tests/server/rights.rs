@@ -128,3 +128,129 @@ async fn reviews_answer_for_oneself_and_for_others() {
     let maps: Api<ConfigMap> = Api::namespaced(admin, "default");
     assert!(maps.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
+
+/// Sends a request that is refused, and returns the code and the message.
+async fn refused(client: &Client, request: http::request::Builder, body: &Value) -> (u16, String) {
+    let request = request.body(body.to_string().into_bytes()).unwrap();
+    refusal(client.request::<Value>(request).await)
+}
+
+/// Lets `bot` write roles and bindings of its namespace, with more verbs on them.
+async fn let_write_roles(world: &World, name: &str, verbs: &[&str]) {
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let admin = world.server.client();
+    let resources = ["roles", "rolebindings", "clusterroles"];
+    let rule = json!({"verbs": verbs, "apiGroups": ["rbac.authorization.k8s.io"], "resources": resources});
+    post(&admin, &format!("{rbac}/roles"), json!({"metadata": {"name": name}, "rules": [rule]})).await;
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
+    });
+    post(&admin, &format!("{rbac}/rolebindings"), binding).await;
+}
+
+#[tokio::test]
+async fn a_role_cannot_contain_rights_that_its_author_lacks() {
+    let world = World::start().await;
+    let (client, _) = bot(&world).await;
+    let_write_roles(&world, "writer", &["create", "get", "update", "patch"]).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let role = |name: &str, resource: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}],
+        })
+    };
+    post(&client, roles, role("mine", "pods")).await;
+    let message = |name: &str| {
+        format!(
+            "roles.rbac.authorization.k8s.io \"{name}\" is forbidden: user \"system:serviceaccount:default:bot\" \
+             (groups=[\"system:serviceaccounts\" \"system:serviceaccounts:default\" \"system:authenticated\"]) is \
+             attempting to grant RBAC permissions not currently held:\n\
+             {{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}}"
+        )
+    };
+    let mine = format!("{roles}/mine");
+    let merge = json!({"rules": role("mine", "secrets")["rules"]});
+    for (request, name, body) in [
+        (http::Request::post(roles), "new", role("new", "secrets")),
+        (http::Request::put(format!("{roles}/new")), "new", role("new", "secrets")),
+        (http::Request::put(&mine), "mine", role("mine", "secrets")),
+        (http::Request::patch(&mine).header("content-type", "application/merge-patch+json"), "mine", merge),
+        (
+            http::Request::patch(format!("{mine}?fieldManager=m&force=true"))
+                .header("content-type", "application/apply-patch+yaml"),
+            "mine",
+            role("mine", "secrets"),
+        ),
+        (
+            http::Request::patch(format!("{roles}/new?fieldManager=m"))
+                .header("content-type", "application/apply-patch+yaml"),
+            "new",
+            role("new", "secrets"),
+        ),
+    ] {
+        assert_eq!(refused(&client, request, &body).await, (403, message(name)));
+    }
+    let_write_roles(&world, "escalator", &["escalate"]).await;
+    post(&client, roles, role("new", "secrets")).await;
+}
+
+#[tokio::test]
+async fn a_binding_cannot_grant_rights_that_its_author_lacks() {
+    let world = World::start().await;
+    let (client, _) = bot(&world).await;
+    let_write_roles(&world, "writer", &["create", "get", "update", "patch"]).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let bindings = format!("{rbac}/namespaces/default/rolebindings");
+    let binding = |name: &str, kind: &str, role: &str| {
+        json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"}],
+        })
+    };
+    post(&client, &bindings, binding("fine", "Role", "reader")).await;
+    let admin = binding("admin", "ClusterRole", "cluster-admin");
+    let (code, message) = refused(&client, http::Request::post(&bindings), &admin).await;
+    let expected = "is attempting to grant RBAC permissions not currently held:\n\
+                    {APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}\n{NonResourceURLs:[\"*\"], Verbs:[\"*\"]}";
+    assert!(message.starts_with("rolebindings.rbac.authorization.k8s.io \"admin\" is forbidden: user "), "{message}");
+    assert_eq!((code, message.ends_with(expected)), (403, true), "{message}");
+    let missing = refused(&client, http::Request::post(&bindings), &binding("none", "Role", "none")).await;
+    assert_eq!(missing, (404, "roles.rbac.authorization.k8s.io \"none\" not found".to_owned()));
+    // A binding that someone else created gives no way to add subjects.
+    let own = world.server.client();
+    post(&own, &bindings, admin.clone()).await;
+    let mut more = admin.clone();
+    more["subjects"] = json!([{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}]);
+    assert_eq!(refused(&client, http::Request::put(format!("{bindings}/admin")), &more).await.0, 403);
+    let_write_roles(&world, "binder", &["bind"]).await;
+    let request = http::Request::put(format!("{bindings}/admin")).body(more.to_string().into_bytes()).unwrap();
+    client.request::<Value>(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_an_administrator_writes_a_role_that_collects_rules() {
+    let world = World::start().await;
+    let (client, _) = bot(&world).await;
+    let admin = world.server.client();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let rule = json!({"verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]});
+    post(&admin, roles, json!({"metadata": {"name": "author"}, "rules": [rule]})).await;
+    let binding = json!({
+        "metadata": {"name": "author"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "author"},
+        "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
+    });
+    post(&admin, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await;
+    let collects = json!({
+        "metadata": {"name": "all"},
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+    });
+    let expected = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to \
+                    use the aggregationRule";
+    assert_eq!(refused(&client, http::Request::post(roles), &collects).await, (403, expected.to_owned()));
+    post(&admin, roles, collects).await;
+}

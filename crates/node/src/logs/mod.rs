@@ -2,6 +2,9 @@
 //!
 //! A run of a container writes `<run>-<part>.log`. A full file is followed by the next part, and only the last few
 //! parts are kept. Files are never renamed, so a reader simply continues with the next number.
+//!
+//! `<run>.lost` exists if output of the run could not be written. A reader then gets a message at the end of the log,
+//! without a timestamp, so that an archive never takes the log for complete.
 
 mod line;
 mod read;
@@ -21,7 +24,7 @@ use tokio::{
 
 pub(crate) use line::Source;
 use line::Writing;
-pub(crate) use read::{last_lines, stream};
+pub(crate) use read::{end_of, last_lines, stream};
 
 /// Rotation limits: the defaults of the kubelet's `containerLogMaxSize` and `containerLogMaxFiles`.
 const MAX_FILE_BYTES: u64 = 10 << 20;
@@ -52,6 +55,8 @@ pub(crate) struct Progress {
     run: u32,
     bytes: u64,
     ended: bool,
+    /// Whether output was lost.
+    lost: bool,
 }
 
 /// The log of one container over all its runs.
@@ -64,11 +69,21 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(dir: PathBuf) -> Arc<Self> {
-        Arc::new(Self { dir, full: MAX_FILE_BYTES, progress: watch::Sender::default() })
+        Arc::new(Self::with_size(dir, MAX_FILE_BYTES))
+    }
+
+    /// A log that no run writes to yet. Following what an earlier node left does not wait for more.
+    fn with_size(dir: PathBuf, full: u64) -> Self {
+        Self { dir, full, progress: watch::Sender::new(Progress { ended: true, ..Progress::default() }) }
     }
 
     fn part(&self, run: u32, part: u32) -> PathBuf {
         self.dir.join(format!("{run}-{part}.log"))
+    }
+
+    /// The file that marks a run whose output was lost in part.
+    fn lost(&self, run: u32) -> PathBuf {
+        self.dir.join(format!("{run}.lost"))
     }
 
     /// The part numbers of a run, in order.
@@ -83,11 +98,13 @@ impl Log {
         fs::create_dir_all(&self.dir)?;
         for (old, part) in names(&self.dir).filter(|(old, _)| old + 1 < run) {
             fs::remove_file(self.part(old, part))?;
+            // Usually there is none.
+            let _ = fs::remove_file(self.lost(old));
         }
         let part = self.parts(run).last().map_or(0, |last| last + 1);
         let file = File::options().create_new(true).append(true).open(self.part(run, part))?;
-        self.progress.send_replace(Progress { run, bytes: 0, ended: false });
-        let open = Open { log: Arc::clone(self), run, part, file, size: 0 };
+        self.progress.send_replace(Progress { run, ..Progress::default() });
+        let open = Open { log: Arc::clone(self), run, part, file, size: 0, lost: false };
         Ok(LogWriter(Arc::new(Mutex::new(open))))
     }
 
@@ -116,6 +133,7 @@ struct Open {
     part: u32,
     file: File,
     size: u64,
+    lost: bool,
 }
 
 impl LogWriter {
@@ -169,30 +187,58 @@ impl LogWriter {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = open.write(lines) {
             tracing::warn!(%error, "container output lost");
+            open.lost = true;
+            open.record_loss();
         }
     }
 
     /// Marks the log as complete.
     pub(crate) fn end(&self) {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.record_loss();
         open.log.progress.send_modify(|progress| progress.ended = true);
     }
 }
 
 impl Open {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.size > 0 && self.size + lines.len() as u64 > self.log.full {
-            self.part += 1;
-            self.file = File::options().create_new(true).append(true).open(self.log.part(self.run, self.part))?;
-            self.size = 0;
-            if let Some(old) = self.part.checked_sub(MAX_FILES) {
-                fs::remove_file(self.log.part(self.run, old))?;
-            }
+        let size = self.size + lines.len() as u64;
+        if self.size > 0
+            && size > self.log.full
+            && let Err(error) = self.next_part()
+            // The part grows until the next one can be created, within a limit.
+            && size > self.log.full * 2
+        {
+            return Err(error);
         }
-        self.file.write_all(lines)?;
+        if let Err(error) = self.file.write_all(lines) {
+            // The next line must not be appended to a part of this one. If this fails, only that line is damaged.
+            let _ = self.file.set_len(self.size);
+            return Err(error);
+        }
         self.size += lines.len() as u64;
         self.log.progress.send_modify(|progress| progress.bytes += lines.len() as u64);
         Ok(())
+    }
+
+    fn next_part(&mut self) -> io::Result<()> {
+        let part = self.part + 1;
+        let file = File::options().create_new(true).append(true).open(self.log.part(self.run, part))?;
+        (self.part, self.file, self.size) = (part, file, 0);
+        for old in self.log.parts(self.run).into_iter().filter(|old| old + MAX_FILES <= part) {
+            // Tried again with the next part.
+            let _ = fs::remove_file(self.log.part(self.run, old));
+        }
+        Ok(())
+    }
+
+    /// Records that output was lost: for followers, and on disk for readers after a restart of the node.
+    fn record_loss(&self) {
+        if self.lost {
+            self.log.progress.send_modify(|progress| progress.lost = true);
+            // The disk may be full. It is tried again at the next loss and at the end.
+            let _ = File::create(self.log.lost(self.run));
+        }
     }
 }
 
@@ -212,7 +258,7 @@ mod tests {
     }
 
     fn small(dir: &Path, full: u64) -> Arc<Log> {
-        Arc::new(Log { dir: dir.to_owned(), full, progress: watch::Sender::default() })
+        Arc::new(Log::with_size(dir.to_owned(), full))
     }
 
     #[tokio::test]
@@ -232,6 +278,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_last_lines_are_whole_lines_of_a_long_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = small(dir.path(), MAX_FILE_BYTES);
+        let writer = log.begin(0).unwrap();
+        for number in 0..20_000 {
+            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+        }
+        let shown = last_lines(&log, 0, 80, 2048);
+        assert!(shown.starts_with("line 19920\n") && shown.ends_with("line 19999\n"), "{shown}");
+        let shown = last_lines(&log, 0, usize::MAX, usize::MAX);
+        assert!(shown.lines().all(|line| line.starts_with("line ")), "{shown}");
+    }
+
+    #[test]
+    fn a_file_of_any_size_is_read_from_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "short").unwrap();
+        assert_eq!(end_of(&path, 4096).unwrap(), b"short");
+        // As `truncate -s 4G` makes it. Reading all of it would take 4 GiB of memory.
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let end = end_of(&path, 4096).unwrap();
+        assert!(end.len() == 4096 && end.capacity() < 1 << 20, "{} of {}", end.len(), end.capacity());
+        // A container that writes while the node reads does not make it longer.
+        assert_eq!(end_of(Path::new("/dev/zero"), 4096).unwrap().len(), 4096);
+    }
+
+    #[tokio::test]
     async fn full_parts_are_followed_by_new_ones_and_old_ones_go() {
         let dir = tempfile::tempdir().unwrap();
         let log = small(dir.path(), 200);
@@ -246,6 +321,57 @@ mod tests {
         let tail = shown(&log, 0, LogOptions { tail: Some(7), ..LogOptions::default() }).await;
         assert_eq!(tail.lines().count(), 7);
         assert!(tail.starts_with("line 93\n"), "{tail}");
+    }
+
+    #[tokio::test]
+    async fn no_line_is_lost_while_the_next_part_cannot_be_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, away) = (dir.path().join("log"), dir.path().join("away"));
+        let log = small(&place, 400);
+        let writer = log.begin(0).unwrap();
+        let mut expected = String::new();
+        for number in 0..30 {
+            // No file can be created from the 5th to the 12th line.
+            match number {
+                5 => fs::rename(&place, &away).unwrap(),
+                12 => fs::rename(&away, &place).unwrap(),
+                _ => {}
+            }
+            expected += &format!("line {number}\n");
+            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+        }
+        writer.end();
+        assert_eq!(shown(&log, 0, LogOptions::default()).await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_lost_lines_says_so_at_its_end_also_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, away) = (dir.path().join("log"), dir.path().join("away"));
+        let log = small(&place, 200);
+        let writer = log.begin(0).unwrap();
+        for number in 0..40 {
+            match number {
+                5 => fs::rename(&place, &away).unwrap(),
+                35 => fs::rename(&away, &place).unwrap(),
+                _ => {}
+            }
+            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+        }
+        writer.end();
+        let follow = LogOptions { follow: true, timestamps: true, ..LogOptions::default() };
+        for log in [log, small(&place, 200)] {
+            for options in [LogOptions::default(), follow.clone()] {
+                let said = shown(&log, 0, options).await;
+                assert!(
+                    said.contains("line 4\n") && said.contains("line 39\n") && !said.contains("line 30\n"),
+                    "{said}"
+                );
+                assert!(said.ends_with(read::LOST), "{said}");
+            }
+        }
+        // Without a timestamp it is a message of the node, not output of the container.
+        assert!(read::LOST.split(' ').next().is_some_and(|word| word.parse::<Timestamp>().is_err()));
     }
 
     #[tokio::test]

@@ -1,6 +1,11 @@
 //! Reading and following a log.
 
-use std::{fs, io, sync::Arc};
+use std::{
+    fs,
+    io::{self, Read as _, Seek as _},
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use futures::Stream;
@@ -13,12 +18,16 @@ use tokio::{
 use super::{Log, LogOptions, Progress, line};
 
 const CHUNK: usize = 64 << 10;
+/// The last line of a log that is not complete.
+pub(super) const LOST: &str = "some output of this container was lost: the node could not write it to the log\n";
+/// Bytes that are read for the last lines of a log.
+const END: u64 = 64 << 10;
 
 /// The log of a run; with `follow`, until the container exits.
 pub(crate) fn stream(log: Arc<Log>, run: u32, options: LogOptions) -> impl Stream<Item = io::Result<Bytes>> + Send {
     let left = options.limit_bytes.unwrap_or(u64::MAX);
     let progress = log.progress.subscribe();
-    let reader = Reader { log, run, options, progress, place: None, pending: Vec::new(), left };
+    let reader = Reader { log, run, options, progress, place: None, pending: Vec::new(), left, told: false };
     futures::stream::unfold(Some(reader), async |reader| {
         let mut reader = reader?;
         match reader.next().await {
@@ -37,6 +46,8 @@ struct Reader {
     place: Option<(u32, File)>,
     pending: Vec<u8>,
     left: u64,
+    /// Whether the message about lost output was returned.
+    told: bool,
 }
 
 impl Reader {
@@ -65,9 +76,17 @@ impl Reader {
             } else if let Some(place) = self.next_part().await? {
                 self.place = Some(place);
             } else if over || self.progress.changed().await.is_err() {
-                return Ok(None);
+                return Ok(self.loss());
             }
         }
+    }
+
+    /// The message at the end of a log that lost output, once.
+    fn loss(&mut self) -> Option<Bytes> {
+        let progress = *self.progress.borrow();
+        let lost = (progress.run == self.run && progress.lost) || self.log.lost(self.run).exists();
+        let untold = lost && !std::mem::replace(&mut self.told, true);
+        untold.then(|| Bytes::from_static(LOST.as_bytes()))
     }
 
     /// The first position: in the oldest part, or where the requested tail begins.
@@ -147,12 +166,27 @@ fn start_of_last(text: &[u8], wanted: usize) -> Result<usize, usize> {
     Err(lines)
 }
 
-/// The last lines of a log, limited in lines and bytes.
+/// The last lines of a log, limited in lines and bytes, out of the last [`END`] bytes.
 pub(crate) fn last_lines(log: &Log, run: u32, lines: usize, bytes: usize) -> String {
     let Some(part) = log.parts(run).last().copied() else { return String::new() };
-    let text = fs::read(log.part(run, part)).unwrap_or_default();
+    let mut text = end_of(&log.part(run, part), END).unwrap_or_default();
+    if text.len() as u64 == END {
+        // The first line is probably cut.
+        let cut = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
+        text.drain(..cut);
+    }
     let start = start_of_last(&text, lines).unwrap_or(0);
     let shown: Vec<u8> =
         text[start..].split(|byte| *byte == b'\n').filter_map(line::parse).flat_map(|line| line.show(false)).collect();
     String::from_utf8_lossy(&shown[shown.len().saturating_sub(bytes)..]).into_owned()
+}
+
+/// At most the last `limit` bytes of a file, however long it is: a container decides about the length of its files.
+pub(crate) fn end_of(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(io::SeekFrom::Start(length.saturating_sub(limit)))?;
+    let mut end = Vec::new();
+    file.take(limit).read_to_end(&mut end)?;
+    Ok(end)
 }

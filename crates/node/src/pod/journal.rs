@@ -8,6 +8,7 @@ use std::{
     fs::{self, File},
     io::{self, Write as _},
     net::Ipv4Addr,
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
@@ -65,24 +66,41 @@ impl Process {
 }
 
 #[derive(Debug)]
-pub(crate) struct Journal(File);
+pub(crate) struct Journal {
+    file: File,
+    /// Whether the last line may lack its end, because of a crash or a full disk. The next entry ends it first:
+    /// otherwise both would be one unreadable line.
+    torn: bool,
+}
 
 impl Journal {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        Ok(Self(File::options().create(true).append(true).open(dir.join(FILE))?))
+        let file = File::options().create(true).read(true).append(true).open(dir.join(FILE))?;
+        let mut last = [b'\n'];
+        if let Some(at) = file.metadata()?.len().checked_sub(1) {
+            file.read_exact_at(&mut last, at)?;
+        }
+        Ok(Self { file, torn: last != [b'\n'] })
     }
 
     pub(crate) fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry)?;
+        let mut line = Vec::new();
+        if self.torn {
+            line.push(b'\n');
+        }
+        serde_json::to_writer(&mut line, entry)?;
         line.push(b'\n');
-        self.0.write_all(&line)
+        self.torn = true;
+        self.file.write_all(&line)?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Writes an entry and returns when it is on disk.
     pub(crate) fn write_durably(&mut self, entry: &Entry) -> io::Result<()> {
         self.write(entry)?;
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }
 
@@ -105,13 +123,14 @@ struct Run {
 }
 
 impl History {
-    /// Reads the journal in the directory of a Pod. An incomplete last line is ignored.
+    /// Reads the journal in the directory of a Pod. Incomplete lines are ignored; they may end within a character.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
-        Self::parse(&fs::read_to_string(dir.join(FILE)).ok()?)
+        Self::parse(&fs::read(dir.join(FILE)).ok()?)
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let mut entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+    fn parse(text: &[u8]) -> Option<Self> {
+        let lines = text.split(|byte| *byte == b'\n');
+        let mut entries = lines.filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
         let mut history = entries.find_map(|entry| match entry {
             Entry::Taken { uid, address, at, .. } => {
                 Some(Self { uid, address, taken_at: at, runs: BTreeMap::new(), over: None })
@@ -190,19 +209,12 @@ mod tests {
     use crate::pod::lifecycle::{Role, tests::ended};
 
     fn history(entries: &[Entry]) -> History {
-        let taken = Entry::Taken {
-            namespace: "n".into(),
-            name: "p".into(),
-            uid: "u".into(),
-            address: Ipv4Addr::LOCALHOST,
-            at: Timestamp::UNIX_EPOCH,
-        };
-        let mut text = serde_json::to_string(&taken).unwrap();
+        let mut text = serde_json::to_string(&taken()).unwrap();
         for entry in entries {
             text.push('\n');
             text.push_str(&serde_json::to_string(entry).unwrap());
         }
-        History::parse(&format!("{text}\n{{\"Start\":{{\"conta")).unwrap()
+        History::parse(format!("{text}\n{{\"Start\":{{\"conta").as_bytes()).unwrap()
     }
 
     fn start(container: &str, run: u32) -> Entry {
@@ -211,6 +223,52 @@ mod tests {
 
     fn end(container: &str, run: u32, code: i32) -> Entry {
         Entry::End { container: container.into(), run, ended: ended(code) }
+    }
+
+    fn taken() -> Entry {
+        Entry::Taken {
+            namespace: "n".into(),
+            name: "p".into(),
+            uid: "u".into(),
+            address: Ipv4Addr::LOCALHOST,
+            at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn an_entry_after_a_torn_line_is_read() {
+        let mut told = ended(1);
+        told.message = Some("é".repeat(40));
+        let torn = serde_json::to_vec(&Entry::End { container: "main".into(), run: 0, ended: told }).unwrap();
+        // Wherever the line is torn, also within a character, and also if only its end is missing.
+        for length in 1..=torn.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let mut journal = Journal::open(dir.path()).unwrap();
+            journal.write(&taken()).unwrap();
+            journal.write(&start("main", 0)).unwrap();
+            journal.file.write_all(&torn[..length]).unwrap();
+            let before = History::read(dir.path()).unwrap();
+            let mut journal = Journal::open(dir.path()).unwrap();
+            journal.write_durably(&start("main", 1)).unwrap();
+            let history = History::read(dir.path()).unwrap();
+            assert_eq!(history.runs["main"].number, 1, "torn after {length} bytes");
+            // What a node knew is not forgotten by the next one.
+            assert_eq!(history.runs["main"].before, before.runs["main"].ended, "torn after {length} bytes");
+        }
+    }
+
+    #[test]
+    fn an_entry_after_a_failed_write_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(dir.path()).unwrap();
+        journal.write(&taken()).unwrap();
+        // As a full disk leaves it: a part of the line is written, and the write fails.
+        let writable = std::mem::replace(&mut journal.file, File::open(dir.path().join(FILE)).unwrap());
+        journal.write(&start("main", 0)).unwrap_err();
+        journal.file = writable;
+        journal.file.write_all(b"{\"Start\":{\"conta").unwrap();
+        journal.write(&start("main", 1)).unwrap();
+        assert_eq!(History::read(dir.path()).unwrap().runs["main"].number, 1);
     }
 
     fn slots() -> Vec<Slot> {

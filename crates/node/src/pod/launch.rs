@@ -133,7 +133,7 @@ pub(crate) struct Directories {
     pub(crate) own: PathBuf,
     /// An empty directory that all containers share.
     pub(crate) scratch: PathBuf,
-    /// Directories that are hidden from containers.
+    /// Files and directories that are hidden from containers.
     pub(crate) hidden: Vec<PathBuf>,
 }
 

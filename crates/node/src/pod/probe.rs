@@ -25,7 +25,7 @@ use crate::{
 /// half a second does not wait for the next period.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// Maximum length of a probe's output in an event, in bytes.
-const MAX_OUTPUT: usize = 1024;
+const MAX_OUTPUT: u64 = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -180,14 +180,27 @@ impl Prober {
         let failed = |error: std::io::Error| format!("cannot start the command: {error}");
         let mut child = self.runtime.join(&self.target, command.to_vec(), None).await.map_err(failed)?;
         drop(child.stdin.take());
-        let output = child.wait_with_output().await.map_err(failed)?;
-        if output.status.success() {
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr, status) = tokio::join!(beginning(stdout), beginning(stderr), child.wait());
+        let status = status.map_err(failed)?;
+        if status.success() {
             return Ok(());
         }
-        let output_text = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-        let output_text = String::from_utf8_lossy(&output_text[..output_text.len().min(MAX_OUTPUT)]).trim().to_owned();
-        Err(if output_text.is_empty() { output.status.to_string() } else { output_text })
+        let output = if stderr.is_empty() { stdout } else { stderr };
+        let output = String::from_utf8_lossy(&output).trim().to_owned();
+        Err(if output.is_empty() { status.to_string() } else { output })
     }
+}
+
+/// The first bytes of an output. The rest is read and discarded: a command may print without end.
+async fn beginning(output: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    if let Some(mut output) = output {
+        // A read error ends the output.
+        let _ = (&mut output).take(MAX_OUTPUT).read_to_end(&mut kept).await;
+        let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
+    }
+    kept
 }
 
 /// Connects to an address or, rarely, to a name.
@@ -347,6 +360,21 @@ mod tests {
         );
         let probe: Probe = serde_json::from_value(json!({"tcpSocket": {"port": "other"}})).unwrap();
         assert!(matches!(Action::of_probe(&probe, &container(), Ipv4Addr::LOCALHOST), Action::Unavailable(_)));
+    }
+
+    #[tokio::test]
+    async fn the_output_of_a_command_is_read_to_its_end_but_not_kept() {
+        let (mut writer, reader) = tokio::io::duplex(4096);
+        let (kept, written) = tokio::join!(beginning(Some(reader)), async move {
+            let chunk = [b'x'; 4096];
+            for _ in 0..1000 {
+                writer.write_all(&chunk).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        written.unwrap();
+        assert!(kept == vec![b'x'; 1024] && kept.capacity() < 1 << 14, "{}", kept.capacity());
+        assert_eq!(beginning(Some(b"short".as_slice())).await, b"short");
     }
 
     #[test]

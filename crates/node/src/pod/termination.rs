@@ -1,6 +1,6 @@
 //! Termination of containers, and their terminated state.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::launch::Directories;
 use crate::{
-    logs::{Log, last_lines},
+    logs::{Log, end_of, last_lines},
     pod::{
         lifecycle::Terminated,
         probe::{Action, Prober},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Limit of Kubernetes for a termination message, in bytes.
-const MAX_MESSAGE: usize = 4096;
+const MAX_MESSAGE: u64 = 4096;
 /// Limits for the end of the log as a termination message (FallbackToLogsOnError).
 const LOG_LINES: usize = 80;
 const LOG_BYTES: usize = 2048;
@@ -56,9 +56,8 @@ pub(crate) fn describe(
     directories: &Directories,
     log: &Log,
 ) -> Terminated {
-    let message_file = fs::read(directories.message(&container.name, run)).unwrap_or_default();
-    let message_file = &message_file[message_file.len().saturating_sub(MAX_MESSAGE)..];
-    let mut message = String::from_utf8_lossy(message_file).into_owned();
+    let message_file = end_of(&directories.message(&container.name, run), MAX_MESSAGE).unwrap_or_default();
+    let mut message = String::from_utf8_lossy(&message_file).into_owned();
     let from_log = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
     if message.is_empty() && from_log && code != 0 {
         message = last_lines(log, run, LOG_LINES, LOG_BYTES);

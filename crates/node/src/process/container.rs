@@ -96,10 +96,12 @@ impl Helper {
         let mut child = command.spawn()?;
         // The command holds the terminal, which must not outlive it.
         drop(command);
-        let process = Process { command: args, ..Process::clone(&inside.process) };
+        // The command is confined by the process that starts it.
+        let process = Process { command: args, confined: false, ..Process::clone(&inside.process) };
         let run = Request::Run { process, tty: has_tty }.bytes()?;
-        let ContainerProcess { pid, groups, .. } = inside.clone();
-        let mut request = Request::Join(Join { pid, user_namespace: self.user_namespace, groups }).bytes()?;
+        let ContainerProcess { pid, groups, process } = inside.clone();
+        let join = Join { pid, user_namespace: self.user_namespace, groups, confined: process.confined };
+        let mut request = Request::Join(join).bytes()?;
         request.extend(run);
         if let Some(stdin) = &mut child.stdin {
             stdin.write_all(&request).await?;

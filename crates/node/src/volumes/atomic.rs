@@ -4,8 +4,9 @@
 //! Replacing that one link updates everything, so readers never see a partial update.
 
 use std::{
-    fs, io,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, fchown, symlink},
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -27,12 +28,14 @@ pub(crate) fn write(dir: &Path, files: &Payload, group: Option<u32>) -> io::Resu
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::write(&target, &file.content)?;
+        // Other users may not read it before it has its mode.
+        let mut made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target)?;
+        made.write_all(&file.content)?;
         let mode = if group.is_some() { file.mode | 0o440 } else { file.mode };
-        fs::set_permissions(&target, fs::Permissions::from_mode(mode))?;
         if group.is_some() {
-            chown(&target, None, group)?;
+            fchown(&made, None, group)?;
         }
+        made.set_permissions(fs::Permissions::from_mode(mode))?;
     }
     let old = fs::read_link(dir.join(DATA)).ok();
     let _ = fs::remove_file(dir.join(NEXT));

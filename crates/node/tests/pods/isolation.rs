@@ -1,13 +1,17 @@
 //! Isolation of containers.
 
-use std::{os::unix::process::CommandExt as _, process::Command};
+use std::{
+    os::unix::process::CommandExt as _,
+    process::{Command, ExitCode},
+};
 
+use kubeopencode_node::NodeOptions;
 use serde_json::json;
 use testenv::{cases, runner::Case};
 
 use crate::{
     restart::{Host, wait_for_line},
-    world::{World, exit_code, is_root, once, soon},
+    world::{World, exit_code, is_root, once, processes, soon},
 };
 
 /// A user who owns nothing.
@@ -15,8 +19,11 @@ const NOBODY: u32 = 65534;
 
 pub const CASES: &[Case] = cases![
     a_container_sees_the_machine_read_only_and_nothing_of_the_platform,
+    hidden_files_are_not_visible_whenever_they_are_made,
+    a_private_directory_stays_private_when_a_volume_is_mounted_in_it,
     the_isolation_is_described_in_a_sentence,
     system_calls_that_hardly_any_program_needs_are_refused,
+    a_command_in_a_container_is_confined_before_the_container_sees_it,
     a_node_without_root_runs_pods_in_user_namespaces,
 ];
 
@@ -47,6 +54,63 @@ async fn a_container_sees_the_machine_read_only_and_nothing_of_the_platform() ->
     );
     assert_eq!(&lines[9..], ["via the link", "HOME HOSTNAME PATH PWD "], "{log}");
     std::fs::remove_file("/tmp/kubeopencode-node-case")?;
+    world.end().await
+}
+
+/// A directory that containers see: their /tmp is private. Everyone may read it.
+fn visible() -> anyhow::Result<tempfile::TempDir> {
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    Ok(tempfile::Builder::new().permissions(all).tempdir_in("/var/tmp")?)
+}
+
+async fn hidden_files_are_not_visible_whenever_they_are_made() -> anyhow::Result<()> {
+    let home = visible()?;
+    let path = |name: &str| home.path().join(name);
+    std::fs::create_dir(path(".ssh"))?;
+    std::fs::write(path(".ssh/id"), "key")?;
+    std::fs::write(path(".netrc"), "password")?;
+    std::fs::write(path("notes"), "for everyone")?;
+    let hidden = [".ssh", ".netrc", ".aws", ".config/gh"].map(path).to_vec();
+    let world = World::start(|options| NodeOptions { hidden, ..options }).await?;
+    let shown = home.path().display();
+    let mut spec = once(&format!("ls -A {shown} {shown}/.ssh; exec sleep 600"));
+    spec["terminationGracePeriodSeconds"] = json!(0);
+    spec["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "own", "mountPath": format!("{shown}/.ssh/own")}]);
+    world.create("curious", spec).await?;
+    world.ready("curious").await?;
+    // While the container runs: new directories, and files that replace others, as programs save them.
+    for name in [".aws", ".config/gh"] {
+        std::fs::create_dir_all(path(name))?;
+        std::fs::write(path(name).join("token"), "secret")?;
+    }
+    std::fs::write(path("new"), "another password")?;
+    std::fs::rename(path("new"), path(".netrc"))?;
+    let command = ["sh", "-c", &format!("cd {shown}; find . | sort; cat notes")].map(str::to_owned).to_vec();
+    let mut exec = world.node.exec(&world.namespace, "curious", "main", command, false, false).await?;
+    let mut output = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut exec.stdout, &mut output).await?;
+    assert_eq!(output, ".\n./.ssh\n./.ssh/own\n./notes\nfor everyone");
+    world.end().await
+}
+
+async fn a_private_directory_stays_private_when_a_volume_is_mounted_in_it() -> anyhow::Result<()> {
+    if !is_root() {
+        // Then there is only one user.
+        return Ok(());
+    }
+    let dir = visible()?;
+    let private = dir.path().join("private");
+    std::fs::create_dir(&private)?;
+    std::fs::write(private.join("file"), "readable by everyone who may enter")?;
+    std::fs::set_permissions(&private, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let world = World::new().await?;
+    let mut spec = once(&format!("cat {}/file 2>/dev/null || echo refused", private.display()));
+    spec["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "own", "mountPath": format!("{}/own", private.display())}]);
+    world.create("curious", spec).await?;
+    world.phase("curious", "Succeeded").await?;
+    assert_eq!(world.log("curious", "main").await?, "refused\n");
     world.end().await
 }
 
@@ -81,6 +145,49 @@ async fn system_calls_that_hardly_any_program_needs_are_refused() -> anyhow::Res
     let exec = world.node.exec(&world.namespace, "sleeps", "main", args, false, false).await?;
     assert_eq!(exec.status.await?, 1);
     world.end().await
+}
+
+async fn a_command_in_a_container_is_confined_before_the_container_sees_it() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let mut spec = once("");
+    spec["containers"][0]["command"] = json!(["/server", "watch-processes"]);
+    spec["terminationGracePeriodSeconds"] = json!(0);
+    world.create("watcher", spec).await?;
+    world.ready("watcher").await?;
+    for _ in 0..30 {
+        let words = vec!["true".to_owned()];
+        let exec = world.node.exec(&world.namespace, "watcher", "main", words, false, false).await?;
+        assert_eq!(exec.status.await?, 0);
+    }
+    let words = ["touch", "/tmp/enough"].map(str::to_owned).to_vec();
+    assert_eq!(world.node.exec(&world.namespace, "watcher", "main", words, false, false).await?.status.await?, 0);
+    world.phase("watcher", "Succeeded").await?;
+    let log = world.log("watcher", "main").await?;
+    let seen: u32 = log.trim().strip_prefix("seen ").and_then(|count| count.parse().ok()).unwrap_or_default();
+    assert!(seen > 5, "{log}");
+    world.end().await
+}
+
+/// `watch-processes`: prints every process that appears in the container and is not confined, until `/tmp/enough`
+/// exists; then the number of processes that were seen.
+pub fn watch_processes() -> ExitCode {
+    let mut seen = std::collections::BTreeSet::new();
+    while !std::path::Path::new("/tmp/enough").exists() {
+        for dir in processes() {
+            let status = std::fs::read_to_string(dir.join("status")).unwrap_or_default();
+            let is = |line: &str| status.lines().any(|found| found == line);
+            // A process without a memory of its own has ended.
+            if !status.contains("VmSize") {
+                continue;
+            }
+            seen.insert(dir.clone());
+            if !is("NoNewPrivs:\t1") || !is("Seccomp:\t2") {
+                println!("{} is not confined:\n{status}", dir.display());
+            }
+        }
+    }
+    println!("seen {}", seen.len());
+    ExitCode::SUCCESS
 }
 
 /// Cases run as root where a whole cluster needs it; a user's machine is the other case.

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Some(kubeopencode_node::CONTAINER_ARGUMENT) => ExitCode::from(kubeopencode_node::container_main()),
         Some("serve") => world::serve(&args.collect::<Vec<_>>()),
         Some("serve-tls") => probes::serve_tls(&args.collect::<Vec<_>>()),
+        Some("watch-processes") => isolation::watch_processes(),
         Some("host-a-node") => restart::host(&args.collect::<Vec<_>>()),
         _ => testenv::runner::run(
             [

@@ -1,9 +1,11 @@
 //! JSON Patch (RFC 6902), with the extensions that Kubernetes clients rely on: negative indices count from the end,
 //! `replace` of a missing field adds it, and a missing field equals null in `test`.
 
+use std::io::{self, Write};
+
 use serde_json::{Map, Value};
 
-use super::{MAX_OPERATIONS, PatchError};
+use super::{MAX_COPIED, MAX_DEPTH, MAX_OPERATIONS, MAX_STEPS, PatchError};
 use crate::schema::go_name;
 
 /// Applies all operations of `patch`, or none.
@@ -13,10 +15,101 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
         return Err(PatchError::TooLong(operations.len()));
     }
     let mut object = object.clone();
+    let mut spent = Spent::default();
     for operation in operations {
-        perform(&mut object, &operation).map_err(|detail| PatchError::Inapplicable { detail })?;
+        perform(&mut object, &operation, &mut spent).map_err(|refused| match refused {
+            Refused::TooDeep => PatchError::Malformed(format!("the patched object exceeds {MAX_DEPTH} levels")),
+            Refused::Detail(detail) => PatchError::Inapplicable { detail },
+        })?;
     }
     Ok(object)
+}
+
+enum Refused {
+    TooDeep,
+    /// For logs.
+    Detail(String),
+}
+
+impl From<String> for Refused {
+    fn from(detail: String) -> Self {
+        Self::Detail(detail)
+    }
+}
+
+/// What the operations so far have cost. A copy can double the object, so a small patch could ask for gigabytes.
+#[derive(Default)]
+struct Spent {
+    /// Size of the copies, in bytes of JSON.
+    copied: usize,
+    /// List items and fields that were moved or visited.
+    steps: usize,
+}
+
+impl Spent {
+    /// Measures a copy before it is made.
+    fn copy(&mut self, value: &Value) -> Result<(), String> {
+        let mut size = Size { bytes: self.copied, limit: MAX_COPIED };
+        serde_json::to_writer(&mut size, value)
+            .map_err(|_| format!("the accumulated size increase of copy exceeds the limit {MAX_COPIED}"))?;
+        self.copied = size.bytes;
+        Ok(())
+    }
+
+    fn step(&mut self, count: usize) -> Result<(), String> {
+        self.steps = self.steps.saturating_add(count);
+        if self.steps > MAX_STEPS {
+            return Err(format!("the operations move or visit more than {MAX_STEPS} items"));
+        }
+        Ok(())
+    }
+
+    /// Checks the nesting of the object with `value` at `path`.
+    fn nest(&mut self, path: &str, value: &Value) -> Result<(), Refused> {
+        let above = path.matches('/').count();
+        if above + self.depth(value)? > MAX_DEPTH {
+            return Err(Refused::TooDeep);
+        }
+        Ok(())
+    }
+
+    /// Levels of a value; a scalar has none. The recursion is bounded because no value is deeper than [`MAX_DEPTH`].
+    fn depth(&mut self, value: &Value) -> Result<usize, String> {
+        let mut deepest = 0;
+        match value {
+            Value::Array(items) => {
+                self.step(items.len())?;
+                for item in items {
+                    deepest = deepest.max(self.depth(item)?);
+                }
+            }
+            Value::Object(fields) => {
+                self.step(fields.len())?;
+                for field in fields.values() {
+                    deepest = deepest.max(self.depth(field)?);
+                }
+            }
+            _ => return Ok(0),
+        }
+        Ok(deepest + 1)
+    }
+}
+
+/// Counts the bytes that are written to it, up to a limit.
+struct Size {
+    bytes: usize,
+    limit: usize,
+}
+
+impl Write for Size {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len();
+        if self.bytes > self.limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Operation<'a> {
@@ -58,21 +151,23 @@ fn read(patch: &Value) -> Result<Vec<Operation<'_>>, PatchError> {
     Ok(operations)
 }
 
-fn perform(object: &mut Value, operation: &Operation<'_>) -> Result<(), String> {
+fn perform(object: &mut Value, operation: &Operation<'_>, spent: &mut Spent) -> Result<(), Refused> {
     let path = || operation.path.ok_or_else(|| format!("{} operation failed to decode path", operation.op));
     let from = || operation.from.ok_or_else(|| format!("{} operation failed to decode from", operation.op));
     let value = || operation.value.cloned().unwrap_or(Value::Null);
     match operation.op {
-        "add" => add(object, path()?, value()),
-        "remove" => remove(object, path()?).map(drop),
-        "replace" => replace(object, path()?, value()),
+        "add" => add(object, path()?, value(), spent),
+        "remove" => Ok(remove(object, path()?, spent).map(drop)?),
+        "replace" => replace(object, path()?, value(), spent),
         "move" => {
-            let moved = remove(object, from()?)?;
-            add(object, path()?, moved)
+            let moved = remove(object, from()?, spent)?;
+            add(object, path()?, moved, spent)
         }
         "copy" => {
-            let copied = get(object, from()?)?.cloned().unwrap_or(Value::Null);
-            add(object, path()?, copied)
+            let found = get(object, from()?)?.unwrap_or(&Value::Null);
+            spent.copy(found)?;
+            let copied = found.clone();
+            add(object, path()?, copied, spent)
         }
         "test" => {
             let path = path()?;
@@ -80,10 +175,10 @@ fn perform(object: &mut Value, operation: &Operation<'_>) -> Result<(), String> 
             match (found, operation.value) {
                 (None | Some(Value::Null), Some(Value::Null)) => Ok(()),
                 (Some(found), Some(expected)) if found == expected => Ok(()),
-                _ => Err(format!("testing value {path} failed")),
+                _ => Err(format!("testing value {path} failed").into()),
             }
         }
-        other => Err(format!("Unexpected kind: {other}")),
+        other => Err(format!("Unexpected kind: {other}").into()),
     }
 }
 
@@ -134,7 +229,8 @@ fn get<'a>(object: &'a mut Value, path: &str) -> Result<Option<&'a Value>, Strin
     }
 }
 
-fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(object: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Result<(), Refused> {
+    spent.nest(path, &value)?;
     match place(object, path)? {
         Place::Field(fields, key) => {
             fields.insert(key, value);
@@ -142,28 +238,32 @@ fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
         Place::Item(items, key) if key == "-" => items.push(value),
         Place::Item(items, key) => {
             let index = index(&key, items.len() + 1)?;
+            spent.step(items.len() - index)?;
             items.insert(index, value);
         }
     }
     Ok(())
 }
 
-fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
+fn remove(object: &mut Value, path: &str, spent: &mut Spent) -> Result<Value, String> {
     match place(object, path)? {
         Place::Field(fields, key) => {
+            spent.step(fields.len())?;
             fields.shift_remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}"))
         }
         Place::Item(items, key) => {
             let index = index(&key, items.len())?;
+            spent.step(items.len() - index)?;
             Ok(items.remove(index))
         }
     }
 }
 
-fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn replace(object: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Result<(), Refused> {
+    spent.nest(path, &value)?;
     if path.is_empty() {
         if !value.is_object() && !value.is_array() {
-            return Err("replace operation value must be object or array".to_owned());
+            return Err("replace operation value must be object or array".to_owned().into());
         }
         *object = value;
         return Ok(());
@@ -247,5 +347,51 @@ mod tests {
         let operation = json!({"op": "test", "path": "/a", "value": null});
         check(json!({}), Value::Array(vec![operation.clone(); 10_000]), Ok(json!({})));
         check(json!({}), Value::Array(vec![operation; 10_001]), Err(413));
+    }
+
+    /// `times` copies of `/data` into itself: each doubles the object.
+    fn doubling(times: usize) -> Value {
+        let copy = |n: usize| json!({"op": "copy", "from": "/data", "path": format!("/data/c{n}")});
+        (0..times).map(copy).collect()
+    }
+
+    #[test]
+    fn copies_of_more_than_three_mebibytes_are_refused_before_they_are_made() {
+        let object = json!({"data": {"k": "v".repeat(1000)}});
+        assert!(json_patch(&object, &doubling(10)).is_ok());
+        check(object.clone(), doubling(17), Err(422));
+        check(object, doubling(60), Err(422));
+        // A text has two quotes in JSON.
+        let text = |length: usize| json!({"a": "x".repeat(length - 2)});
+        let copy = json!([{"op": "copy", "from": "/a", "path": "/b"}]);
+        assert!(json_patch(&text(MAX_COPIED), &copy).is_ok());
+        check(text(MAX_COPIED + 1), copy, Err(422));
+        // The copies are added up, also those that are removed again.
+        let pair = [json!({"op": "copy", "from": "/a", "path": "/b"}), json!({"op": "remove", "path": "/b"})];
+        check(text(MAX_COPIED / 2 + 1), pair.iter().cycle().take(4).cloned().collect(), Err(422));
+    }
+
+    #[test]
+    fn no_operation_nests_the_object_deeper_than_a_body_may_be() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+        let path = |levels: usize| "/a".repeat(levels);
+        let add = |levels: usize| json!([{"op": "add", "path": path(levels), "value": {"a": {}}}]);
+        assert!(json_patch(&nested(MAX_DEPTH - 2), &add(MAX_DEPTH - 2)).is_ok());
+        check(nested(MAX_DEPTH - 1), add(MAX_DEPTH - 1), Err(400));
+        // Each copy into the innermost object doubles the depth.
+        let copy = |levels: usize| json!([{"op": "copy", "from": "/a", "path": path(levels)}]);
+        check(nested(300), copy(300), Err(400));
+        let moved = json!([{"op": "add", "path": "/b", "value": {}}, {"op": "move", "from": "/a", "path": "/b/c"}]);
+        assert!(json_patch(&nested(MAX_DEPTH - 1), &moved).is_ok());
+        check(nested(MAX_DEPTH), moved, Err(400));
+        check(json!({}), json!([{"op": "replace", "path": "", "value": nested(MAX_DEPTH + 1)}]), Err(400));
+    }
+
+    #[test]
+    fn operations_that_shift_a_long_list_again_and_again_are_refused() {
+        let object = json!({"list": vec![0; 100_000]});
+        let insert = json!({"op": "add", "path": "/list/0", "value": 1});
+        assert!(json_patch(&object, &Value::Array(vec![insert.clone(); 10])).is_ok());
+        check(object, Value::Array(vec![insert; 2_000]), Err(422));
     }
 }

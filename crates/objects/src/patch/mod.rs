@@ -17,8 +17,8 @@ pub enum PatchError {
     Malformed(String),
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooLong(usize),
-    /// The patch does not apply to this object: a test failed, or a path is missing. kube-apiserver does not report the
-    /// detail.
+    /// The patch does not apply to this object: a test failed, a path is missing, or its copies are too large.
+    /// kube-apiserver does not report the detail.
     #[error("the server rejected our request due to an error in our request")]
     Inapplicable {
         /// For logs.
@@ -29,8 +29,14 @@ pub enum PatchError {
     Unmergeable(String),
 }
 
+/// Maximum nesting of a patched object: more than any real object has, and safe for recursive functions.
+pub const MAX_DEPTH: usize = 400;
 /// Maximum number of operations of a JSON Patch.
 const MAX_OPERATIONS: usize = 10_000;
+/// Maximum size of all copies of a JSON Patch, in bytes of JSON; kube-apiserver's default.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// Maximum number of items that the operations of a JSON Patch move or visit, about a second of work.
+const MAX_STEPS: usize = 100_000_000;
 
 impl PatchError {
     /// The HTTP status.

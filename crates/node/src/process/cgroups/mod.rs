@@ -8,13 +8,14 @@ mod hierarchy;
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal};
 use sha2::{Digest as _, Sha256};
 
 use crate::process::limits::{CPU_PERIOD, Limits};
@@ -24,8 +25,10 @@ use hierarchy::Found;
 const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 /// Prefix of the cgroups of nodes.
 const PREFIX: &str = "kubeopencode-";
-/// Processes leave a cgroup shortly after the exit of their container was seen.
-const TRIES: u32 = 50;
+/// In the directory of a node: the paths of its cgroups, one per line.
+const RECORD: &str = "cgroups";
+/// Processes leave a cgroup shortly after the exit of their container was seen, or after they were killed.
+const TRIES: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Attempts to take the lock of a hierarchy; a node creates its cgroups within milliseconds.
 const TURNS: u32 = 1000;
@@ -55,9 +58,22 @@ pub(crate) struct Enforced {
 impl Cgroups {
     /// Creates the cgroups of the node on this directory. `None` where the machine does not permit it.
     pub(crate) fn open(root: &Path) -> Option<Self> {
+        remove_leftovers(root);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let found = hierarchy::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))?;
-        Self::at(found, &name(root))
+        let made = Self::at(found, &name(root))?;
+        let paths: Vec<String> = made.paths().into_iter().map(|path| path.display().to_string()).collect();
+        if let Err(error) = fs::write(root.join(RECORD), paths.join("\n")) {
+            tracing::warn!(%error, "cannot record the cgroups of the node: they may remain if it is killed");
+        }
+        Some(made)
+    }
+
+    fn paths(&self) -> Vec<&PathBuf> {
+        match &self.version {
+            Version::V1 { memory, cpu, pids } => memory.iter().chain(cpu).chain(pids).collect(),
+            Version::V2(path) => vec![path],
+        }
     }
 
     fn at(found: Found, name: &str) -> Option<Self> {
@@ -147,11 +163,7 @@ impl Cgroups {
 
     /// Removes all cgroups of the node. A cgroup with processes is kept.
     pub(crate) fn remove(&self) {
-        let paths: Vec<&PathBuf> = match &self.version {
-            Version::V1 { memory, cpu, pids } => memory.iter().chain(cpu).chain(pids).collect(),
-            Version::V2(path) => vec![path],
-        };
-        for path in paths {
+        for path in self.paths() {
             let _ = empty(path);
             let _ = remove(path);
         }
@@ -188,7 +200,7 @@ fn settings_v2(limits: &Limits, group: &Path, enforced: Enforced) -> Vec<Setting
         settings.push((group.join("memory.oom.group"), "1".to_owned(), false));
     }
     if enforced.cpu {
-        settings.push((group.join("cpu.severity"), limits.cpu_weight().to_string(), false));
+        settings.push((group.join("cpu.weight"), limits.cpu_weight().to_string(), false));
         if let Some(quota) = limits.cpu_quota() {
             settings.push((group.join("cpu.max"), format!("{quota} {CPU_PERIOD}"), true));
         }
@@ -249,14 +261,49 @@ fn with_turn<T>(hierarchy: &Path, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Removes the cgroups that a killed node on this directory recorded. With cgroup v2 they are below the cgroup from which
+/// that node was started, where this one may not look.
+pub(crate) fn remove_leftovers(root: &Path) {
+    let record = fs::read_to_string(root.join(RECORD)).unwrap_or_default();
+    let name = name(root);
+    for group in record.lines().map(Path::new).filter(|group| group.file_name() == Some(name.as_ref())) {
+        with_turn(group.parent().unwrap_or(group), || sweep_group(group));
+    }
+}
+
 /// Removes the cgroups of killed nodes.
 fn sweep(hierarchy: &Path) {
     for entry in fs::read_dir(hierarchy).into_iter().flatten().flatten() {
-        let group = entry.path();
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) && lock(&group).is_some() {
-            // A cgroup with processes is kept.
-            let _ = empty(&group).and_then(|()| fs::remove_dir(&group));
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            sweep_group(&entry.path());
         }
+    }
+}
+
+/// Removes the cgroup of a node unless that node runs. Its processes, which end with their node, are killed: they may be
+/// about to end, and until then the cgroup could neither be removed nor used.
+fn sweep_group(group: &Path) {
+    if lock(group).is_none() {
+        return;
+    }
+    for container in children(group) {
+        kill_all(&container);
+    }
+    if let Err(error) = empty(group).and_then(|()| fs::remove_dir(group)) {
+        tracing::warn!(group = %group.display(), %error, "cannot remove the cgroup of a killed node");
+    }
+}
+
+fn kill_all(group: &Path) {
+    // Only cgroup v2 has this file.
+    let at_once = File::options().write(true).open(group.join("cgroup.kill"));
+    if at_once.and_then(|mut file| file.write_all(b"1")).is_ok() {
+        return;
+    }
+    let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for pid in processes.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+        // It may be gone already.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
@@ -300,12 +347,13 @@ fn create_empty(group: &Path) -> io::Result<()> {
 }
 
 fn empty(group: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(group)?.flatten() {
-        if entry.file_type()?.is_dir() {
-            remove(&entry.path())?;
-        }
-    }
-    Ok(())
+    children(group).iter().try_for_each(|child| remove(child))
+}
+
+/// The cgroups of containers in the cgroup of a node.
+fn children(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
 fn remove(group: &Path) -> io::Result<()> {
@@ -321,6 +369,8 @@ fn remove(group: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use serde_json::json;
 
     use super::*;
@@ -343,7 +393,7 @@ mod tests {
         assert_eq!(
             shown(settings_v2(&limits(), Path::new("/g"), all)),
             "/g/memory.max=67108864; /g/memory.swap.max=0 if it can be; /g/memory.oom.group=1 if it can be; \
-             /g/cpu.severity=20 if it can be; /g/cpu.max=50000 100000; /g/pids.max=16384"
+             /g/cpu.weight=20 if it can be; /g/cpu.max=50000 100000; /g/pids.max=16384"
         );
         assert_eq!(shown(settings_v2(&limits(), Path::new("/g"), Enforced::default())), "");
     }
@@ -372,6 +422,60 @@ mod tests {
         drop(lives);
         sweep(dir.path());
         assert!(!left("kubeopencode-lives"));
+    }
+
+    /// The hierarchy of a machine on which this test may create cgroups.
+    fn real_hierarchy() -> Option<PathBuf> {
+        let hierarchy = PathBuf::from("/sys/fs/cgroup/pids");
+        let probe = hierarchy.join(format!("probe-{}", std::process::id()));
+        fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).ok().map(|()| hierarchy)
+    }
+
+    #[test]
+    fn processes_and_groups_of_a_node_that_was_killed_are_gone_after_the_next_start() {
+        let Some(hierarchy) = real_hierarchy() else { return };
+        let name = format!("{PREFIX}case-{}", std::process::id());
+        let start =
+            || Cgroups::at(Found::V1 { memory: None, cpu: None, pids: Some(hierarchy.clone()) }, &name).unwrap();
+        let killed = start();
+        let mut running: Vec<_> = (0..3)
+            .map(|number| {
+                let group = killed.make(&format!("run-{number}"), &Limits::none()).unwrap();
+                let mut sleep = std::process::Command::new("sleep");
+                // Without our output: if the case fails, a process that stays must not keep it open.
+                let process = sleep.arg("60").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                fs::write(group.paths[0].join("cgroup.procs"), process.id().to_string()).unwrap();
+                process
+            })
+            .collect();
+        drop(killed);
+        // A zombie has left its cgroup.
+        let next = start();
+        assert_eq!(children(&hierarchy.join(&name)), [PathBuf::new(); 0]);
+        for process in &mut running {
+            use std::os::unix::process::ExitStatusExt as _;
+            assert_eq!(process.wait().unwrap().signal(), Some(9));
+        }
+        next.remove();
+        assert!(!hierarchy.join(&name).exists());
+    }
+
+    #[test]
+    fn groups_that_a_killed_node_recorded_are_removed_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, elsewhere) = (dir.path().join("node"), dir.path().join("session-2.scope"));
+        let ours = elsewhere.join(name(&root));
+        fs::create_dir_all(ours.join("run")).unwrap();
+        let others = elsewhere.join("of-somebody-else");
+        fs::create_dir_all(&others).unwrap();
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join(RECORD), format!("{}\n{}", others.display(), ours.display())).unwrap();
+        let lives = lock(&ours).unwrap();
+        remove_leftovers(&root);
+        assert!(ours.join("run").exists());
+        drop(lives);
+        remove_leftovers(&root);
+        assert!(!ours.exists() && others.exists());
     }
 
     #[test]

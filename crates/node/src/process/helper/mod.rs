@@ -7,7 +7,7 @@
 //!   kills the container when the node is gone, for whatever reason.
 //! - `Init` is the first process of the container: it builds the root file system, drops all privileges and executes
 //!   the container's command. All of its descendants die with it.
-//! - `Join` enters the namespaces of a running container and starts `Run` there, for `exec` and probes.
+//! - `Join` enters the namespaces of a running container, confines itself and starts `Run` there, for `exec` and probes.
 //!
 //! Requests contain the values of Secrets. They are sent through a pipe, never as arguments or files.
 
@@ -30,7 +30,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, Signal},
+    process::{DumpableBehavior, Pid, PidfdFlags, Signal},
     thread::{CapabilitySet, CapabilitySets, Gid, ThreadNameSpaceType, Uid, UnshareFlags},
 };
 
@@ -297,6 +297,8 @@ fn enter(join: &Join) -> u8 {
 }
 
 fn start_inside(join: &Join) -> io::Result<Child> {
+    // In a user namespace, the processes of the container have the same user, and could trace this one.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     join_groups(&join.groups, 0)?;
     let program = File::open("/proc/self/exe")?;
     let pid = i32::try_from(join.pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
@@ -309,6 +311,11 @@ fn start_inside(join: &Join) -> io::Result<Child> {
         namespaces |= ThreadNameSpaceType::USER;
     }
     rustix::thread::move_into_thread_name_spaces(container.as_fd(), namespaces)?;
+    // Before `Run` exists, which the container sees from its first instruction on, and could trace until it is confined.
+    rustix::thread::set_no_new_privs(true)?;
+    if join.confined {
+        seccomp::refuse()?;
+    }
     let mut command = again(&program);
     // The rest of standard input belongs to the command: first its request, then its input.
     command.stdin(Stdio::inherit()).spawn()
@@ -316,6 +323,8 @@ fn start_inside(join: &Join) -> io::Result<Child> {
 
 fn run(process: &Process, tty: bool) -> u8 {
     let terminal = || -> io::Result<()> {
+        // Until the command is executed, as in `Join`.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         rustix::process::setsid()?;
         if tty {
             rustix::stdio::dup2_stdin(rustix::stdio::stdout())?;

@@ -71,7 +71,7 @@ pub(crate) struct Root {
     /// An empty directory of the machine to build it in. Containers can share it: no mount is visible to another.
     pub(crate) scratch: PathBuf,
     pub(crate) mounts: Vec<Mount>,
-    /// Directories of the machine that appear empty.
+    /// Files and directories of the machine that are left out, whether or not they exist.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
@@ -95,6 +95,8 @@ pub(crate) struct Join {
     /// Whether the container has a user namespace.
     pub(crate) user_namespace: bool,
     pub(crate) groups: Vec<PathBuf>,
+    /// Whether rarely used system calls are blocked.
+    pub(crate) confined: bool,
 }
 
 impl Request {
@@ -172,7 +174,9 @@ mod tests {
     #[test]
     fn an_order_is_read_without_touching_what_follows() {
         let (reader, mut writer) = io::pipe().unwrap();
-        Request::Join(Join { pid: 7, user_namespace: true, groups: Vec::new() }).write(&mut writer).unwrap();
+        Request::Join(Join { pid: 7, user_namespace: true, groups: Vec::new(), confined: true })
+            .write(&mut writer)
+            .unwrap();
         writer.write_all(b"for the command").unwrap();
         drop(writer);
         let Request::Join(join) = Request::read(reader.as_fd()).unwrap() else { panic!("another order") };

@@ -5,7 +5,10 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
-        unix::{ffi::OsStrExt as _, fs::symlink},
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -13,7 +16,8 @@ use std::{
 use rustix::{
     fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, StatxAttributes, StatxFlags},
     mount::{
-        MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_remount,
+        MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_move,
+        mount_remount,
     },
 };
 
@@ -47,12 +51,15 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Entries that a root user could use to change the whole machine, even without capabilities.
 const READ_ONLY_PROC: [&str; 4] = ["bus", "irq", "sys", "sysrq-trigger"];
 
+/// Where a volume is mounted before it is moved to its place; not a name that a container could ask for.
+const STAGED: &str = "..kubeopencode-staged";
+
 /// Builds the root file system in this process's mount namespace and pivots into it.
 pub(super) fn enter(root: &Root) -> Result<(), Error> {
     let slash = Path::new("/");
     let propagation = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change(slash, propagation).map_err(fails("make mounts private at", slash))?;
-    // Open volumes before everything becomes read-only and hidden.
+    // Open volumes before everything becomes read-only.
     let mounts = settled(&root.mounts);
     let sources: Vec<OwnedFd> = mounts.iter().map(open_source).collect::<Result<_, _>>()?;
     freeze()?;
@@ -63,16 +70,14 @@ pub(super) fn enter(root: &Root) -> Result<(), Error> {
     mount("container", scratch, "tmpfs", flags, options).map_err(fails("mount a file system at", scratch))?;
     let top = open_directory(scratch)?;
     let targets: Vec<PathBuf> = mounts.iter().map(|mount| mount.target.clone()).collect();
-    for step in root_plan::steps(&targets, &Real) {
+    let hidden: Vec<PathBuf> = root.hidden.iter().map(|path| root_plan::settle(path, &Real)).collect();
+    for step in root_plan::steps(&targets, &hidden, &Real) {
         take(&step, scratch)?;
     }
     own(scratch)?;
     resolver(scratch)?;
     for (mount, source) in mounts.iter().zip(&sources) {
-        put(mount, source, &top)?;
-    }
-    for path in &root.hidden {
-        hide(path, scratch)?;
+        put(mount, source, &top, scratch)?;
     }
     move_into(scratch)
 }
@@ -187,7 +192,10 @@ fn inside(scratch: &Path, path: &Path) -> PathBuf {
 
 fn take(step: &Step, scratch: &Path) -> Result<(), Error> {
     match step {
-        Step::Make(path) => fs::create_dir_all(inside(scratch, path)).map_err(fails("make", path)),
+        Step::Make(path) => {
+            let target = inside(scratch, path);
+            fs::create_dir(&target).and_then(|()| copy_access(path, &target)).map_err(fails("make", path))
+        }
         Step::Link(path, to) => symlink(to, inside(scratch, path)).map_err(fails("link", path)),
         Step::BindDirectory(path) => {
             let target = inside(scratch, path);
@@ -200,6 +208,20 @@ fn take(step: &Step, scratch: &Path) -> Result<(), Error> {
             bind_if_allowed(path, &target)
         }
     }
+}
+
+/// Gives a directory the owner and mode of another one: the entries of a private directory stay private.
+fn copy_access(from: &Path, to: &Path) -> io::Result<()> {
+    let found = fs::metadata(from)?;
+    let mode = found.mode() & 0o7777;
+    let mode = match chown(to, Some(found.uid()), Some(found.gid())) {
+        Ok(()) => mode,
+        // In a user namespace, only the user of the node exists. Of other users' directories it is in the group, or
+        // neither owner nor in the group.
+        Err(_) if fs::metadata(to)?.uid() == found.uid() => mode,
+        Err(_) => (((mode >> 3) | mode) & 0o7) * 0o111,
+    };
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))
 }
 
 /// Bind-mounts a path of the machine. A directory without permission stays empty.
@@ -263,30 +285,32 @@ fn resolver(scratch: &Path) -> Result<(), Error> {
     make().map_err(fails("bind", &path))
 }
 
-fn put(mount: &Mount, source: &OwnedFd, top: impl AsFd) -> Result<(), Error> {
+/// Mounts a volume. It gets its access before it is at its place: a place below another volume can be replaced by the
+/// containers that share that volume, and the access of what they put there must not change.
+fn put(mount: &Mount, source: &OwnedFd, top: impl AsFd, scratch: &Path) -> Result<(), Error> {
     let target = mount.target.as_path();
     let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(source).map_err(fails("open", target))?.st_mode);
     let leaf = if kind.is_dir() { Leaf::Directory } else { Leaf::File };
-    let place = in_root::open_or_make(top.as_fd(), target, leaf, Mode::from_raw_mode(0o755));
+    let place = in_root::open_or_make(top, target, leaf, Mode::from_raw_mode(0o755));
     let place = place.map_err(fails("create a mount point at", target))?;
-    mount_bind_recursive(by_descriptor(source), by_descriptor(&place)).map_err(fails("bind the volume at", target))?;
-    // The descriptor still refers to the covered directory; the path refers to the volume.
-    let mounted = in_root::open(top, target).map_err(fails("open the volume at", target))?;
-    remount(&by_descriptor(&mounted), mount.read_only).map_err(fails("set the access of the volume at", target))
+    let staged = scratch.join(STAGED);
+    let stage = || match leaf {
+        Leaf::Directory => fs::create_dir(&staged),
+        Leaf::File => fs::File::create_new(&staged).map(drop),
+    };
+    stage().map_err(fails("create a mount point for", target))?;
+    mount_bind_recursive(by_descriptor(source), &staged).map_err(fails("bind the volume at", target))?;
+    remount(&staged, mount.read_only).map_err(fails("set the access of the volume at", target))?;
+    mount_move(&staged, by_descriptor(&place)).map_err(fails("move the volume to", target))?;
+    let remove = || match leaf {
+        Leaf::Directory => fs::remove_dir(&staged),
+        Leaf::File => fs::remove_file(&staged),
+    };
+    remove().map_err(fails("remove the mount point for", target))
 }
 
 fn by_descriptor(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-}
-
-/// Covers a directory of the machine with an empty one.
-fn hide(path: &Path, scratch: &Path) -> Result<(), Error> {
-    let target = inside(scratch, &root_plan::settle(path, &Real));
-    if !target.is_dir() {
-        return Ok(());
-    }
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
-    mount("hidden", &target, "tmpfs", flags, Some(c"size=4k,mode=0555")).map_err(fails("hide", path))
 }
 
 fn move_into(scratch: &Path) -> Result<(), Error> {
@@ -332,6 +356,23 @@ impl Machine for Real {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_is_taken_apart_stays_as_private_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        for path in [&from, &to] {
+            fs::create_dir(path).unwrap();
+        }
+        let owner = rustix::process::geteuid().is_root().then_some(1234);
+        chown(&from, owner, owner).unwrap();
+        for mode in [0o700, 0o1777, 0o2750] {
+            fs::set_permissions(&from, fs::Permissions::from_mode(mode)).unwrap();
+            copy_access(&from, &to).unwrap();
+            let shown = |path| fs::metadata(path).map(|found| (found.mode(), found.uid(), found.gid())).unwrap();
+            assert_eq!(shown(&to), shown(&from));
+        }
+    }
 
     #[test]
     fn mount_points_with_spaces_are_read() {

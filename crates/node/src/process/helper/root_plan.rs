@@ -3,6 +3,9 @@
 //! The root is an empty file system into which the machine's directories are bind-mounted. A mount point that the
 //! machine does not have cannot be created in a read-only directory, so that directory and its parents become
 //! directories of the root, and their entries are bind-mounted one by one.
+//!
+//! The same is done with the directory of a path that is hidden: the path itself is left out. Nothing that is created or
+//! replaced there later becomes visible, as it would behind a mount that covers the path.
 
 use std::{
     collections::BTreeSet,
@@ -33,6 +36,7 @@ pub(super) trait Machine {
 /// A step of building the root. Paths are those of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
+    /// Create a directory with owner and mode of the machine's.
     Make(PathBuf),
     Link(PathBuf, PathBuf),
     /// Bind-mount the machine's directory, or file, at this path.
@@ -40,15 +44,19 @@ pub(super) enum Step {
     BindFile(PathBuf),
 }
 
-/// The steps after which each of `targets` exists or can be created.
-pub(super) fn steps(targets: &[PathBuf], machine: &dyn Machine) -> Vec<Step> {
+/// The steps after which each of `targets` exists or can be created, and none of `hidden` exists.
+pub(super) fn steps(targets: &[PathBuf], hidden: &[PathBuf], machine: &dyn Machine) -> Vec<Step> {
+    let is_own = |path: &Path| OWN.iter().any(|own| path.starts_with(own));
+    let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
+    let missing = targets.iter().filter(|target| {
+        let below_another = targets.iter().any(|other| other != *target && target.starts_with(other));
+        !below_another && machine.find(target).is_none()
+    });
     let mut mirrored: BTreeSet<PathBuf> = [PathBuf::from("/")].into();
-    for target in targets {
-        let below_another = targets.iter().any(|other| other != target && target.starts_with(other));
-        if !below_another && !OWN.iter().any(|own| target.starts_with(own)) && machine.find(target).is_none() {
-            let there = target.ancestors().skip(1).find(|path| machine.find(path) == Some(Found::Directory));
-            mirrored.extend(there.into_iter().flat_map(Path::ancestors).map(Path::to_path_buf));
-        }
+    for path in missing.chain(hidden).filter(|path| !is_own(path)) {
+        let there = path.ancestors().skip(1).find(|path| machine.find(path) == Some(Found::Directory));
+        let all = there.into_iter().flat_map(Path::ancestors).filter(|path| !is_hidden(path));
+        mirrored.extend(all.map(Path::to_path_buf));
     }
     let mut steps = Vec::new();
     for directory in &mirrored {
@@ -56,7 +64,7 @@ pub(super) fn steps(targets: &[PathBuf], machine: &dyn Machine) -> Vec<Step> {
             steps.push(Step::Make(directory.clone()));
         }
         for (path, found) in machine.list(directory) {
-            if mirrored.contains(&path) || OWN.iter().any(|own| path == Path::new(own)) {
+            if mirrored.contains(&path) || is_hidden(&path) || OWN.iter().any(|own| path == Path::new(own)) {
                 continue;
             }
             steps.push(match found {
@@ -136,8 +144,13 @@ mod tests {
 
     #[track_caller]
     fn check(targets: &[&str], expected: &str) {
-        let targets: Vec<PathBuf> = targets.iter().map(PathBuf::from).collect();
-        let shown: Vec<String> = steps(&targets, &tree())
+        check_hidden(targets, &[], expected);
+    }
+
+    #[track_caller]
+    fn check_hidden(targets: &[&str], hidden: &[&str], expected: &str) {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let shown: Vec<String> = steps(&paths(targets), &paths(hidden), &tree())
             .iter()
             .map(|step| match step {
                 Step::Make(path) => format!("+{}", path.display()),
@@ -154,6 +167,22 @@ mod tests {
         check(&["/etc/ssl/mine"], "/bin->usr/bin /usr /var +/etc /etc/hosts +/etc/ssl");
         check(&["/usr/bin/new", "/usr/bin/new/below"], "/bin->usr/bin /etc /var +/usr +/usr/bin");
         check(&["/workspace", "/workspace/etc/deep"], "/bin->usr/bin /etc /usr /var");
+    }
+
+    #[test]
+    fn a_hidden_path_is_left_out_also_if_it_does_not_exist_yet() {
+        check_hidden(&[], &["/etc/hosts"], "/bin->usr/bin /usr /var +/etc /etc/ssl");
+        check_hidden(&[], &["/etc/ssl"], "/bin->usr/bin /usr /var +/etc /etc/hosts");
+        check_hidden(&[], &["/etc/later"], "/bin->usr/bin /usr /var +/etc /etc/hosts /etc/ssl");
+        check_hidden(&[], &["/etc/ssl/later/key"], "/bin->usr/bin /usr /var +/etc /etc/hosts +/etc/ssl");
+        check_hidden(&[], &["/tmp/x", "/run/x", "/bin"], "/etc /usr /var");
+    }
+
+    #[test]
+    fn a_volume_in_a_hidden_directory_shows_nothing_else_of_it() {
+        check_hidden(&["/etc/ssl/mine"], &["/etc/ssl"], "/bin->usr/bin /usr /var +/etc /etc/hosts");
+        check_hidden(&["/etc/ssl"], &["/etc/ssl"], "/bin->usr/bin /usr /var +/etc /etc/hosts");
+        check_hidden(&[], &["/etc", "/etc/ssl"], "/bin->usr/bin /usr /var");
     }
 
     #[test]
