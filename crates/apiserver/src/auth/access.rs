@@ -175,7 +175,7 @@ impl Access {
 
     pub(crate) fn read(store: &Store) -> Self {
         let version = Self::version(store);
-        let rules = |storage_key: &str| -> HashMap<(String, String), Arc<Vec<Rule>>> {
+        let read = |storage_key: &str| -> HashMap<(String, String), Arc<Vec<Rule>>> {
             parsed::<Role>(store, storage_key)
                 .map(|role| {
                     let key = (role.metadata.namespace, role.metadata.name);
@@ -183,8 +183,8 @@ impl Access {
                 })
                 .collect()
         };
-        let mut roles = rules(ROLES);
-        roles.extend(rules(CLUSTER_ROLES));
+        let mut roles = read(ROLES);
+        roles.extend(read(CLUSTER_ROLES));
         let grant = |binding: Binding| -> Option<(String, Grant)> {
             let namespace = binding.metadata.namespace;
             let rules = Arc::clone(roles.get(&role_key(&binding.role_ref, &namespace))?);

@@ -25,6 +25,13 @@ impl Limit {
     pub(crate) const NONE: Self = Self { count: usize::MAX, bytes: usize::MAX };
 }
 
+/// Some of the objects at a revision, ordered by key.
+pub(crate) struct Page {
+    pub(crate) items: Vec<(Arc<str>, Entry)>,
+    /// Whether others follow.
+    pub(crate) more: bool,
+}
+
 /// A stored object.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -209,15 +216,9 @@ impl Collection {
         Ok((found, reached))
     }
 
-    /// The objects at `revision` whose keys begin with `prefix` and follow `after`, as many as fit into `limit`, and
-    /// whether there are more: the present state with all later changes undone.
-    pub(super) fn at(
-        &self,
-        prefix: &str,
-        revision: u64,
-        after: Option<&str>,
-        limit: Limit,
-    ) -> Result<(Vec<(Arc<str>, Entry)>, bool), PastError> {
+    /// The objects at `revision` whose keys begin with `prefix` and follow `after`, as many as fit into `limit`: the
+    /// present state with all later changes undone.
+    pub(super) fn at(&self, prefix: &str, revision: u64, after: Option<&str>, limit: Limit) -> Result<Page, PastError> {
         self.check(revision)?;
         let follows = |key: &str| key.starts_with(prefix) && after.is_none_or(|after| key > after);
         let first = self.changes.partition_point(|change| change.revision <= revision);
@@ -232,7 +233,7 @@ impl Collection {
         let (mut found, mut size) = (Vec::new(), 0);
         loop {
             let next = match (present.peek(), past.peek()) {
-                (None, None) => return Ok((found, false)),
+                (None, None) => return Ok(Page { items: found, more: false }),
                 (Some((key, _)), Some((changed, _))) if key < changed => present.next(),
                 (Some(_), None) => present.next(),
                 (Some((key, _)), Some((changed, _))) => {
@@ -246,7 +247,7 @@ impl Collection {
             let Some((key, entry)) = next else { continue };
             size += entry.bytes.len();
             if found.len() == limit.count || (size > limit.bytes && !found.is_empty()) {
-                return Ok((found, true));
+                return Ok(Page { items: found, more: true });
             }
             found.push((Arc::clone(key), entry.clone()));
         }

@@ -9,7 +9,7 @@ mod encoded;
 mod watcher;
 mod writer;
 
-pub(crate) use collection::{Change, Entry, Limit};
+pub(crate) use collection::{Change, Entry, Limit, Page};
 pub(crate) use disk::DiskError;
 pub(crate) use encoded::EncodedObject;
 pub(crate) use watcher::Watcher;
@@ -149,11 +149,11 @@ impl Store {
 
     /// The same objects at an earlier `revision`.
     pub(crate) fn list_at(&self, kind: &str, prefix: &str, revision: u64) -> Result<Snapshot, PastError> {
-        let (items, _) = self.page_at(kind, prefix, revision, None, Limit::NONE)?;
+        let Page { items, .. } = self.page_at(kind, prefix, revision, None, Limit::NONE)?;
         Ok(Snapshot { revision, items })
     }
 
-    /// Those of them whose keys follow `after`, as many as fit into `limit`, and whether there are more.
+    /// Those of them whose keys follow `after`, as many as fit into `limit`.
     pub(crate) fn page_at(
         &self,
         kind: &str,
@@ -161,15 +161,15 @@ impl Store {
         revision: u64,
         after: Option<&str>,
         limit: Limit,
-    ) -> Result<(Vec<(Arc<str>, Entry)>, bool), PastError> {
+    ) -> Result<Page, PastError> {
         let state = self.read();
         if revision > state.revision {
             return Err(PastError::Future { asked: revision, current: state.revision });
         }
-        state
-            .collections
-            .get(kind)
-            .map_or_else(|| Ok((Vec::new(), false)), |objects| objects.at(prefix, revision, after, limit))
+        state.collections.get(kind).map_or_else(
+            || Ok(Page { items: Vec::new(), more: false }),
+            |objects| objects.at(prefix, revision, after, limit),
+        )
     }
 
     /// Watches changes after `revision` to objects whose keys begin with `prefix`.

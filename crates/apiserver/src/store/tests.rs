@@ -178,7 +178,7 @@ async fn pages_of_the_past_are_small_and_complete() {
     {
         let (mut found, mut after): (Vec<(String, u64)>, Option<Arc<str>>) = (Vec::new(), None);
         loop {
-            let (page, more) = store.page_at("things", "a/", revision, after.as_deref(), limit).unwrap();
+            let Page { items: page, more } = store.page_at("things", "a/", revision, after.as_deref(), limit).unwrap();
             assert_eq!(page.len(), 1, "{limit:?}");
             found.extend(page.iter().map(|(key, entry)| (key.to_string(), number(&entry.bytes))));
             after = page.last().map(|(key, _)| Arc::clone(key));

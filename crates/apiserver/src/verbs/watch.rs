@@ -191,19 +191,19 @@ impl Watch {
     fn take_initial(&mut self, initial: Initial) {
         let Initial { prefix, revision, after, bookmark } = initial;
         let (store, kind) = (&self.request.api.store, &self.request.resource.storage_key);
-        let (page, more) = match store.page_at(kind, &prefix, revision, after.as_deref(), BATCH) {
+        let page = match store.page_at(kind, &prefix, revision, after.as_deref(), BATCH) {
             Ok(page) => page,
             Err(error) => return self.fail(&gone(error)),
         };
-        for (_, entry) in &page {
+        for (_, entry) in &page.items {
             if self.selection.matches(&self.request, &entry.bytes)
                 && let Err(error) = self.push("ADDED", &entry.bytes)
             {
                 return self.fail(&error);
             }
         }
-        if more {
-            let after = page.into_iter().last().map(|(key, _)| key);
+        if page.more {
+            let after = page.items.into_iter().last().map(|(key, _)| key);
             self.initial = Some(Initial { prefix, revision, after, bookmark });
         } else if bookmark {
             let event = self.bookmark(revision, true);

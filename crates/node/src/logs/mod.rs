@@ -282,11 +282,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = small(dir.path(), MAX_FILE_BYTES);
         let writer = log.begin(0).unwrap();
-        for number in 0..20_000 {
+        for number in 0..5000 {
             writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
         }
         let shown = last_lines(&log, 0, 80, 2048);
-        assert!(shown.starts_with("line 19920\n") && shown.ends_with("line 19999\n"), "{shown}");
+        assert!(shown.starts_with("line 4920\n") && shown.ends_with("line 4999\n"), "{shown}");
         let shown = last_lines(&log, 0, usize::MAX, usize::MAX);
         assert!(shown.lines().all(|line| line.starts_with("line ")), "{shown}");
     }

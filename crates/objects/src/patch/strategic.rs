@@ -231,15 +231,12 @@ fn merge_lists(original: Vec<Value>, patch: Vec<Value>, schema: Option<&Schema>,
     let mut places = positions(&merged, Some(key));
     for change in &patch {
         let wanted = change.get(key).ok_or_else(|| no_merge_key(change, key))?.to_string();
-        let place = places.get(&wanted).copied();
-        match (place.and_then(|place| merged.get_mut(place)), change) {
-            (Some(Value::Object(current)), Value::Object(change)) => {
-                *current = merge_objects(std::mem::take(current), change.clone(), schema.items.as_deref())?;
-            }
-            _ => {
-                places.entry(wanted).or_insert(merged.len());
-                merged.push(change.clone());
-            }
+        let current = places.get(&wanted).and_then(|place| merged.get_mut(*place));
+        if let (Some(Value::Object(current)), Value::Object(change)) = (current, change) {
+            *current = merge_objects(std::mem::take(current), change.clone(), schema.items.as_deref())?;
+        } else {
+            places.entry(wanted).or_insert(merged.len());
+            merged.push(change.clone());
         }
     }
     in_order(merged, &patch, &original, Some(key))

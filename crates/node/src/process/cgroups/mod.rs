@@ -27,11 +27,14 @@ const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 const PREFIX: &str = "kubeopencode-";
 /// In the directory of a node: the paths of its cgroups, one per line.
 const RECORD: &str = "cgroups";
-/// Processes leave a cgroup shortly after the exit of their container was seen, or after they were killed.
-const TRIES: u32 = 250;
+/// Processes leave a cgroup shortly after the exit of their container was seen.
+const TRIES: u32 = 50;
+/// Processes that were killed may have to wait for a processor first.
+const KILLED_TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Attempts to take the lock of a hierarchy; a node creates its cgroups within milliseconds.
-const TURNS: u32 = 1000;
+/// Attempts to take the lock of a hierarchy. A node creates its cgroups within milliseconds, unless the machine is busy or
+/// processes of a killed node have to be waited for.
+const TURNS: u32 = 5000;
 
 /// The node's own cgroups, the parents of those of containers. Each is locked while this value or a clone lives, so
 /// that other nodes can recognize the cgroups of a killed node.
@@ -165,7 +168,7 @@ impl Cgroups {
     pub(crate) fn remove(&self) {
         for path in self.paths() {
             let _ = empty(path);
-            let _ = remove(path);
+            let _ = remove(path, TRIES);
         }
     }
 }
@@ -231,7 +234,7 @@ impl Cgroup {
     pub(crate) fn remove(&self) {
         for path in &self.paths {
             // The rest is removed with the node's own cgroup.
-            let _ = remove(path);
+            let _ = remove(path, TRIES);
         }
     }
 }
@@ -289,7 +292,8 @@ fn sweep_group(group: &Path) {
     for container in children(group) {
         kill_all(&container);
     }
-    if let Err(error) = empty(group).and_then(|()| fs::remove_dir(group)) {
+    let emptied = children(group).iter().try_for_each(|child| remove(child, KILLED_TRIES));
+    if let Err(error) = emptied.and_then(|()| fs::remove_dir(group)) {
         tracing::warn!(group = %group.display(), %error, "cannot remove the cgroup of a killed node");
     }
 }
@@ -329,7 +333,7 @@ fn delegated(group: &Path) -> io::Result<PathBuf> {
     if given.split_whitespace().any(|word| word == "memory") && joinable(parent) {
         return Ok(group.to_owned());
     }
-    let _ = remove(group);
+    let _ = remove(group, TRIES);
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -347,7 +351,7 @@ fn create_empty(group: &Path) -> io::Result<()> {
 }
 
 fn empty(group: &Path) -> io::Result<()> {
-    children(group).iter().try_for_each(|child| remove(child))
+    children(group).iter().try_for_each(|child| remove(child, TRIES))
 }
 
 /// The cgroups of containers in the cgroup of a node.
@@ -356,8 +360,8 @@ fn children(group: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-fn remove(group: &Path) -> io::Result<()> {
-    for _ in 1..TRIES {
+fn remove(group: &Path, tries: u32) -> io::Result<()> {
+    for _ in 1..tries {
         match fs::remove_dir(group) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(PAUSE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -449,6 +453,13 @@ mod tests {
             })
             .collect();
         drop(killed);
+        // Another case that starts a process holds the lock for a moment.
+        for _ in 0..KILLED_TRIES {
+            if lock(&hierarchy.join(&name)).is_some() {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
         // A zombie has left its cgroup.
         let next = start();
         assert_eq!(children(&hierarchy.join(&name)), [PathBuf::new(); 0]);
