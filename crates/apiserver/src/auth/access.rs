@@ -187,8 +187,8 @@ impl Access {
         roles.extend(read(CLUSTER_ROLES));
         let grant = |binding: Binding| -> Option<(String, Grant)> {
             let namespace = binding.metadata.namespace;
-            let rules = Arc::clone(roles.get(&role_key(&binding.role_ref, &namespace))?);
-            Some((namespace, Grant { subjects: binding.subjects.unwrap_or_default(), rules }))
+            let granted = Arc::clone(roles.get(&role_key(&binding.role_ref, &namespace))?);
+            Some((namespace, Grant { subjects: binding.subjects.unwrap_or_default(), rules: granted }))
         };
         let cluster = parsed::<Binding>(store, CLUSTER_BINDINGS).filter_map(&grant).map(|(_, grant)| grant).collect();
         let mut namespaces: HashMap<String, Vec<Grant>> = HashMap::new();

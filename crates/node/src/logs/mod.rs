@@ -337,8 +337,9 @@ mod tests {
                 12 => fs::rename(&away, &place).unwrap(),
                 _ => {}
             }
-            expected += &format!("line {number}\n");
-            writer.clone().copy(Source::Stdout, format!("line {number}\n").as_bytes()).await;
+            let line = format!("line {number}\n");
+            expected.push_str(&line);
+            writer.clone().copy(Source::Stdout, line.as_bytes()).await;
         }
         writer.end();
         assert_eq!(shown(&log, 0, LogOptions::default()).await, expected);

@@ -29,13 +29,13 @@ pub(crate) fn write(dir: &Path, files: &Payload, group: Option<u32>) -> io::Resu
             fs::create_dir_all(parent)?;
         }
         // Other users may not read it before it has its mode.
-        let mut made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target)?;
-        made.write_all(&file.content)?;
+        let mut draft = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target)?;
+        draft.write_all(&file.content)?;
         let mode = if group.is_some() { file.mode | 0o440 } else { file.mode };
         if group.is_some() {
-            fchown(&made, None, group)?;
+            fchown(&draft, None, group)?;
         }
-        made.set_permissions(fs::Permissions::from_mode(mode))?;
+        draft.set_permissions(fs::Permissions::from_mode(mode))?;
     }
     let old = fs::read_link(dir.join(DATA)).ok();
     let _ = fs::remove_file(dir.join(NEXT));

@@ -311,8 +311,8 @@ fn a_task_on_a_template_tells_where_each_setting_comes_from() {
       SETTING                    VALUE                  FROM
       agent.executorImage        box:2                  AgentTemplate 'base'
       agent.serviceAccountName   robot                  AgentTemplate 'base'
-      target                     AgentTemplate 'base'   the Task
       startupTimeout             10m                    AgentTemplate 'base'
+      target                     AgentTemplate 'base'   the Task
     ");
 }
 

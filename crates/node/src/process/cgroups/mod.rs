@@ -462,7 +462,7 @@ mod tests {
         }
         // A zombie has left its cgroup.
         let next = start();
-        assert_eq!(children(&hierarchy.join(&name)), [PathBuf::new(); 0]);
+        assert!(children(&hierarchy.join(&name)).is_empty());
         for process in &mut running {
             use std::os::unix::process::ExitStatusExt as _;
             assert_eq!(process.wait().unwrap().signal(), Some(9));

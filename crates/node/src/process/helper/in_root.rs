@@ -53,13 +53,13 @@ pub(super) fn open_or_make(root: impl AsFd, path: &Path, leaf: Leaf, mode: Mode)
             Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
-        let made = if leaf == Leaf::File && index + 1 == names.len() {
+        let created = if leaf == Leaf::File && index + 1 == names.len() {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(parent, *name, flags, Mode::from_raw_mode(0o644)).map(drop).map_err(io::Error::from)
         } else {
             make_directory(&parent, name, mode)
         };
-        match made {
+        match created {
             // A link without a target, or created by another container since.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => other?,
@@ -73,7 +73,7 @@ pub(super) fn open_or_make(root: impl AsFd, path: &Path, leaf: Leaf, mode: Mode)
 fn make_directory(parent: impl AsFd, name: &OsStr, mode: Mode) -> io::Result<()> {
     let parent = parent.as_fd();
     // A thread with a umask of its own: the node has others.
-    let made = thread::scope(|scope| {
+    let created = thread::scope(|scope| {
         let make = || -> io::Result<()> {
             #[expect(deprecated, reason = "its danger is unsharing the table of files, which stays shared here")]
             rustix::thread::unshare(UnshareFlags::FS)?;
@@ -82,7 +82,7 @@ fn make_directory(parent: impl AsFd, name: &OsStr, mode: Mode) -> io::Result<()>
         };
         thread::Builder::new().spawn_scoped(scope, make).map(thread::ScopedJoinHandle::join)
     })?;
-    made.unwrap_or_else(|_| Err(io::Error::other("cannot create a directory: its thread failed")))
+    created.unwrap_or_else(|_| Err(io::Error::other("cannot create a directory: its thread failed")))
 }
 
 #[cfg(test)]
