@@ -105,7 +105,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
         };
         if let Some(made) = made {
             shared.telemetry.events.normal(&*cron, "TaskCreated", format!("created Task '{}'", made.name_any()));
-            shared.learn_task(made);
+            shared.insert_written_task(made);
         }
     }
     write_status_of(shared, key, &cron, &status).await?;

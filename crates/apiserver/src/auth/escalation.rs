@@ -1,4 +1,4 @@
-//! Which rights of a role its author lacks: nobody grants more than they have.
+//! The rights of a role that its author lacks: a user grants at most their own rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -224,7 +224,7 @@ impl Shared {
     }
 
     /// Puts a Task that was just written into the cache, ahead of the watch.
-    pub fn learn_task(&self, mut task: Task) {
+    pub fn insert_written_task(&self, mut task: Task) {
         task::slim(&mut task);
         self.cache.tasks.insert_written(task);
     }

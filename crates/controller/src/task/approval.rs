@@ -105,7 +105,7 @@ async fn report(shared: &Shared, task: &Task, asked: &[Asked]) -> Result<(), Err
     let version = task.resource_version();
     match shared.write_status::<Task>(&Key::of(task), &before, &after, version.as_deref()).await {
         Ok(Some(written)) => {
-            shared.learn_task(written);
+            shared.insert_written_task(written);
             if let Some(message) = waits {
                 shared.telemetry.events.normal(
                     task,

@@ -157,7 +157,7 @@ async fn requeue(shared: &Shared, task: &Task, epoch: i64, ending: &Ending, agai
     if let Some(written) = written.inspect_err(|_| record::recheck(shared, task))? {
         shared.records.logs.forget(task, epoch);
         shared.telemetry.events.warning(task, ending.reason, after.message.unwrap_or_default());
-        shared.learn_task(written);
+        shared.insert_written_task(written);
         shared.observe_task(&key);
     }
     Ok(Next::At(instant(again)))
@@ -180,7 +180,7 @@ async fn write(
     let after = if ran { &record::keep(shared, task, epoch, after, now()).await } else { &after };
     failpoint::reach("run-recorded");
     match shared.write_status::<Task>(&key, before, after, version.as_deref()).await {
-        Ok(Some(written)) => shared.learn_task(written),
+        Ok(Some(written)) => shared.insert_written_task(written),
         Ok(None) => {}
         // The cached Task is out of date (409) or deleted (404): the watch delivers what is left to do.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {

@@ -329,7 +329,7 @@ async fn report_start(shared: &Shared, task: &Task, pod: &Pod, progress: &Progre
     milestones::note(&mut after, task.metadata.generation, now());
     (after.reason, after.message) = (None, None);
     if let Some(written) = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
-        shared.learn_task(written);
+        shared.insert_written_task(written);
     }
     Ok(())
 }
@@ -341,7 +341,7 @@ async fn report_trouble(shared: &Shared, task: &Task, reason: &str, message: &st
     after.reason = Some(reason.into());
     after.message = Some(message.into());
     if let Some(written) = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
-        shared.learn_task(written);
+        shared.insert_written_task(written);
         shared.telemetry.events.warning(task, reason, message);
     }
     Ok(())

@@ -164,7 +164,7 @@ async fn report_queued(shared: &Shared, task: &Task, queued: &Queued) -> Result<
     if let Some(written) =
         shared.write_status::<Task>(&key, &before, &after, task.resource_version().as_deref()).await?
     {
-        shared.learn_task(written);
+        shared.insert_written_task(written);
     }
     Ok(Next::Wait)
 }
