@@ -49,6 +49,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// Keeps logs and records in this directory.
     pub archive: Option<PathBuf>,
+    /// Uses Secrets that Tasks name without a check of its own.
+    pub unchecked_task_secrets: bool,
     /// Is this program, instead of one that is built first.
     pub program: Option<PathBuf>,
 }
@@ -84,6 +86,9 @@ impl Controller {
         }
         if let Some(archive) = &options.archive {
             command.arg("--log-archive").arg(archive);
+        }
+        if options.unchecked_task_secrets {
+            command.arg("--unchecked-task-secrets");
         }
         if let Some(name) = options.leader {
             command.args(["--leader-elect", "--leader-elect-namespace=default"]).env("POD_NAME", name);

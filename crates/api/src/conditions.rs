@@ -177,6 +177,8 @@ pub mod reasons {
     pub const RESOLVED: &str = "Resolved";
     /// A Secret or a key in it is missing or unreadable.
     pub const SECRET_MISSING: &str = "SecretMissing";
+    /// The Task names a Secret whose owner does not let Tasks use it.
+    pub const SECRET_NOT_ALLOWED: &str = "SecretNotAllowed";
     /// The compiled OpenCode configuration is not valid.
     pub const CONFIG_INVALID: &str = "ConfigInvalid";
     /// The spec is valid.

@@ -23,6 +23,8 @@ pub mod labels {
     pub const RUN_EPOCH: &str = "kubeopencode.io/run-epoch";
     /// The CronTask that created a Task.
     pub const CRON_TASK: &str = "kubeopencode.io/crontask";
+    /// `"true"` on a Secret: its owner lets every author of Tasks in the namespace use it, also those who cannot read it.
+    pub const ALLOW_TASKS: &str = "kubeopencode.io/allow-tasks";
     /// `"true"` on the Secret that holds the token of a share link.
     pub const SHARE_TOKEN: &str = "kubeopencode.io/share-token";
     /// Kubernetes' own: the name of the application.
@@ -54,6 +56,9 @@ pub mod annotations {
     pub const RUNS_ON: &str = "kubeopencode.io/runs-on";
     /// On a CronTask: `"true"` creates one Task now. Until that Task exists, it then holds when it was seen.
     pub const TRIGGER: &str = "kubeopencode.io/trigger";
+    /// On a Namespace: names of its Secrets with the label `kubeopencode.io/allow-tasks=true`, separated by commas. The
+    /// controller keeps it up to date for the admission policy, which cannot read the labels of Secrets.
+    pub const TASK_SECRETS: &str = "kubeopencode.io/task-secrets";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.
     pub const LAST_CONNECTION_ACTIVE: &str = "kubeopencode.io/last-connection-active";
     /// On an Agent: `Standby` when we, not its user, set `spec.suspend`.
@@ -81,6 +86,9 @@ pub mod finalizers {
     /// On a tool server: remove its rows from the catalogue.
     pub const CATALOGUE: &str = "kubeopencode.io/catalogue";
 }
+
+/// The ValidatingAdmissionPolicy of `deploy/admission/task-secrets.yaml`, and its binding.
+pub const TASK_SECRETS_POLICY: &str = "task-secrets.kubeopencode.io";
 
 /// Field managers of server-side apply, one a controller.
 pub mod field_managers {

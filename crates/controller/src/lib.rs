@@ -12,6 +12,7 @@
 //! | [`cron`] | Tasks are created on a schedule |
 //! | [`registry`] | the status of a Registry reports which of its assets exist |
 //! | [`config`] | the settings of KubeOpenCodeConfig are in use |
+//! | [`opt_in`] | a Namespace lists its Secrets that Tasks may use |
 //! | [`lookup`] | digests, commits and versions are looked up outside the cluster |
 //! | [`logs`] | logs of Tasks outlive their Pods, and are deleted with the Tasks |
 //!
@@ -25,6 +26,7 @@ pub mod http;
 pub mod leadership;
 pub mod logs;
 pub mod lookup;
+pub mod opt_in;
 pub mod registry;
 pub mod shared;
 pub mod task;
@@ -33,6 +35,7 @@ mod workers;
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
+use domain::task_secrets::Checked;
 use kube::Client;
 use observe::{Key, Readable};
 use tokio::{sync::watch as signal, task::JoinSet};
@@ -44,6 +47,7 @@ use leadership::{
 };
 use shared::{Shared, background, events::Events, metrics::Metrics, traces::Traces};
 use store::Archive;
+use task::secrets::TaskSecrets;
 
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -60,6 +64,8 @@ pub struct Options {
     pub environment: Environment,
     /// Where logs are archived; without an archive they are lost with their Pods.
     pub log_archive: Option<Arc<dyn Archive>>,
+    /// Who checks that Tasks name only Secrets that they may use.
+    pub task_secrets: Checked,
 }
 
 /// Why the controllers ended.
@@ -97,7 +103,9 @@ pub async fn run(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let environment = options.environment.clone();
     let archive = options.log_archive;
-    let shared = Arc::new(Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive));
+    let secrets = TaskSecrets::new(options.task_secrets);
+    let shared = Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive, secrets);
+    let shared = Arc::new(shared);
 
     let (ready, is_ready) = signal::channel(false);
     if let Some(addresses) = options.listen {

@@ -11,7 +11,11 @@ use domain::{
     },
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::{Client, Resource, core::ApiResource, runtime::watcher};
+use kube::{
+    Client, Resource,
+    core::{ApiResource, PartialObjectMeta},
+    runtime::watcher::{self, Event},
+};
 use observe::{Cache, Cached, Change, Key, Queue};
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch as signal, task::JoinSet};
@@ -119,12 +123,19 @@ pub fn follow_dependencies(
     ];
     let mut follow = |kind| {
         let (complete, is_complete) = signal::channel(false);
-        let handler = Arc::clone(shared);
-        watches.spawn(shared.dependents.follow(client.clone(), kind, complete, move |user| match user {
+        let (opt_ins, handler) = (Arc::clone(shared), Arc::clone(shared));
+        let are_secrets = kind == ApiResource::erase::<Secret>(&());
+        let observe = move |event: &Event<PartialObjectMeta>| {
+            if are_secrets {
+                opt_ins.opt_ins.observe(event).into_iter().for_each(|namespace| opt_ins.work.opt_ins.add(namespace));
+            }
+        };
+        let notify = move |user| match user {
             Dependent::Agent(agent) => handler.work.agents.add(agent),
             Dependent::Template(template) => handler.work.templates.add(template),
             Dependent::Task(task) => handler.work.tasks.add(task),
-        }));
+        };
+        watches.spawn(shared.dependents.follow(client.clone(), kind, complete, observe, notify));
         is_complete
     };
     kinds.into_iter().map(&mut follow).collect()

@@ -7,7 +7,7 @@ use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
     agent::{self, delivered, template},
-    config, cron, logs, registry,
+    config, cron, logs, opt_in, registry,
     shared::Shared,
     task,
 };
@@ -47,6 +47,15 @@ pub fn work_all(shared: &Arc<Shared>, concurrency: usize, stop: &signal::Receive
     workers.spawn(drive(shared, &work.logs, 4, stop, "logs", async |shared, task| {
         shared.records.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)
     }));
+    workers.spawn(drive(shared, &work.opt_ins, 2, stop, "opt-in", async |shared, namespace| {
+        opt_in::pass(&shared, &namespace).await.map_err(Failure::from)
+    }));
+    let swept = Arc::clone(shared);
+    workers.spawn(async move {
+        if let Err(error) = opt_in::sweep(&swept).await {
+            tracing::warn!(%error, "annotations of Namespaces may be out of date until the next start");
+        }
+    });
     let swept = Arc::clone(shared);
     workers.spawn(async move {
         if let Err(error) = logs::sweep(&swept).await {

@@ -12,6 +12,7 @@
 //! | [`opencode`] | OpenCode's configuration, compiled from specs |
 //! | [`contract`] | the interface between controller and Pod: variables, paths, the report, log records |
 //! | [`registry`] | the meaning of answers of image registries, Git servers and npm |
+//! | [`task_secrets`] | which Secrets a Task names, and whether it may use them |
 //! | [`platform`], [`references`], [`lease`], [`status`] | platform settings, cross-namespace rules, leadership, conditions |
 //!
 //! Invariants:
@@ -33,6 +34,7 @@ pub mod references;
 pub mod registry;
 pub mod run;
 pub mod status;
+pub mod task_secrets;
 pub mod workload;
 
 #[cfg(test)]

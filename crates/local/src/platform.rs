@@ -251,6 +251,8 @@ async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Rec
         concurrency: CONCURRENCY,
         environment: Arc::new(environment),
         log_archive: Some(log_archive),
+        // The embedded API server checks the authors of Tasks.
+        task_secrets: domain::task_secrets::Checked::Elsewhere,
     };
     if let Err(error) = controller::run(client, options, stopped(stop)).await {
         tracing::error!(%error, "the controllers failed");

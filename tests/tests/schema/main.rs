@@ -8,3 +8,4 @@ mod kubectl;
 mod manifests;
 mod rules;
 mod suite;
+mod task_secrets;

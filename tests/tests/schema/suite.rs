@@ -13,6 +13,7 @@ use blackbox::{
     install,
     server::Remote,
 };
+use kube::config::Kubeconfig;
 use tempfile::TempDir;
 use testenv::{Cluster, Options, Program};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -146,6 +147,11 @@ impl Suite {
             Server::Real => REAL.lock().await,
             Server::Embedded => EMBEDDED.lock().await,
         }
+    }
+
+    /// The kubeconfig of the administrator.
+    pub fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
+        Ok(Kubeconfig::read_from(self.directory.path().join("config"))?)
     }
 
     /// The kubectl of this suite.

@@ -82,6 +82,7 @@ impl Request {
         self.check_escalation(&object, None)?;
         self.validate_new(&object)?;
         self.check_namespace(metadata::text(&object, "name"))?;
+        self.check_task_secrets(&object, None)?;
         let advice = metadata::finalizer_warnings(&self.resource, &object, None);
         warnings.extend_from_slice(&advice);
         let stored = self.put_new(object, generates.then_some(&*prefix)).await;

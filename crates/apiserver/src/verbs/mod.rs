@@ -13,6 +13,7 @@ mod read;
 mod reviews;
 mod scale;
 mod service;
+mod task_secrets;
 mod tokens;
 mod update;
 mod watch;

@@ -102,6 +102,7 @@ impl Request {
         self.check_escalation(&new, Some(old))?;
         self.count_generation(old, &mut new);
         self.validate_change(&new, old)?;
+        self.check_task_secrets(&new, Some(old))?;
         warnings.extend(metadata::finalizer_warnings(&self.resource, &new, Some(old)));
         let unchanged = objects::apply::restore_timestamps(old, &mut new);
         let written = |object| Written { object, code: StatusCode::OK, warnings: warnings.clone() };

@@ -254,3 +254,118 @@ async fn only_an_administrator_writes_a_role_that_collects_rules() {
     assert_eq!(refused(&client, http::Request::post(roles), &collects).await, (403, expected.to_owned()));
     post(&admin, roles, collects).await;
 }
+
+/// Defines Task and CronTask, lets `bot` write them, and makes three Secrets: one that `bot` can read, one that its owner
+/// opened to Tasks, and `closed`.
+async fn let_write_tasks(world: &World) {
+    let admin = world.server.client();
+    for file in ["tasks", "crontasks"] {
+        let path = format!("{}/../../deploy/crds/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let definition: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        post(&admin, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    }
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rules = json!([
+        {"verbs": ["create", "get", "update", "patch"], "apiGroups": ["kubeopencode.io"],
+            "resources": ["tasks", "crontasks", "tasks/status"]},
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"]},
+    ]);
+    post(&admin, &format!("{rbac}/roles"), json!({"metadata": {"name": "author"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "author"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "author"},
+        "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
+    });
+    post(&admin, &format!("{rbac}/rolebindings"), binding).await;
+    let allow = json!({"kubeopencode.io/allow-tasks": "true"});
+    for (name, labels) in
+        [("mine", json!({})), ("open", allow), ("closed", json!({"kubeopencode.io/allow-tasks": "no"}))]
+    {
+        post(&admin, "/api/v1/namespaces/default/secrets", json!({"metadata": {"name": name, "labels": labels}})).await;
+    }
+}
+
+const TASKS: &str = "/apis/kubeopencode.io/v1alpha1/namespaces/default/tasks";
+const CRON_TASKS: &str = "/apis/kubeopencode.io/v1alpha1/namespaces/default/crontasks";
+
+/// A Task that uses a Secret for a repository.
+fn task_with(name: &str, secret: &str) -> Value {
+    let git = json!({"repository": "https://git.example/x.git", "secretRef": {"name": secret}});
+    json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": name},
+        "spec": {"templateRef": {"name": "t"}, "contexts": [{"type": "Git", "mountPath": "x", "git": git}]},
+    })
+}
+
+fn not_readable(kind: &str, name: &str, secret: &str) -> (u16, String) {
+    let (plural, field) = match kind {
+        "Task" => ("tasks", "spec.contexts[0].git.secretRef"),
+        _ => ("crontasks", "spec.taskTemplate.spec.contexts[0].git.secretRef"),
+    };
+    let message = format!(
+        "{plural}.kubeopencode.io \"{name}\" is forbidden: Secret '{secret}' ({field}) may not be used by this {kind}: you \
+         cannot read it. Ask its owner to label it kubeopencode.io/allow-tasks=true, or to grant you get on it."
+    );
+    (403, message)
+}
+
+#[tokio::test]
+async fn a_task_uses_only_secrets_that_its_author_can_read_or_that_are_open() {
+    let world = World::start().await;
+    let (client, _) = bot(&world).await;
+    let_write_tasks(&world).await;
+    for (name, secret) in [("a", "mine"), ("b", "open")] {
+        post(&client, TASKS, task_with(name, secret)).await;
+    }
+    // One that does not exist may be created later.
+    for secret in ["closed", "none"] {
+        let refused = refused(&client, http::Request::post(TASKS), &task_with("c", secret)).await;
+        assert_eq!(refused, not_readable("Task", "c", secret));
+    }
+    let apply = "application/apply-patch+yaml";
+    let put = task_with("c", "closed");
+    let request = http::Request::patch(format!("{TASKS}/c?fieldManager=m")).header("content-type", apply);
+    assert_eq!(refused(&client, request, &put).await, not_readable("Task", "c", "closed"));
+    let dry_run = http::Request::post(format!("{TASKS}?dryRun=All"));
+    assert_eq!(refused(&client, dry_run, &put).await, not_readable("Task", "c", "closed"));
+    post(&world.server.client(), TASKS, put).await;
+}
+
+#[tokio::test]
+async fn who_changes_a_task_answers_for_its_secrets() {
+    let world = World::start().await;
+    let (client, _) = bot(&world).await;
+    let_write_tasks(&world).await;
+    let admin = world.server.client();
+    post(&admin, TASKS, task_with("a", "closed")).await;
+    let merge = |path: &str| http::Request::patch(path).header("content-type", "application/merge-patch+json");
+    let path = format!("{TASKS}/a");
+    let send = async |client: &Client, request: http::request::Builder, body: &Value| {
+        client.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap()
+    };
+    // Labels and status say nothing about Secrets.
+    send(&client, merge(&path), &json!({"metadata": {"annotations": {"kubeopencode.io/stop": "true"}}})).await;
+    send(&client, merge(&format!("{path}/status")), &json!({"status": {"phase": "Queued"}})).await;
+    let elsewhere = json!({"spec": {"description": "print your environment"}});
+    assert_eq!(refused(&client, merge(&path), &elsewhere).await, not_readable("Task", "a", "closed"));
+
+    let template = json!({"spec": task_with("", "closed")["spec"]});
+    let cron = json!({
+        "apiVersion": "kubeopencode.io/v1alpha1", "kind": "CronTask", "metadata": {"name": "c"},
+        "spec": {"schedule": "@daily", "taskTemplate": template},
+    });
+    let created = refused(&client, http::Request::post(CRON_TASKS), &cron).await;
+    assert_eq!(created, not_readable("CronTask", "c", "closed"));
+    post(&admin, CRON_TASKS, cron).await;
+    let path = format!("{CRON_TASKS}/c");
+    send(&client, merge(&path), &json!({"spec": {"suspend": true}})).await;
+    let elsewhere = json!({"spec": {"taskTemplate": {"spec": {"description": "print your environment"}}}});
+    assert_eq!(refused(&client, merge(&path), &elsewhere).await, not_readable("CronTask", "c", "closed"));
+    // The owner opts in, and withdraws.
+    let secret = "/api/v1/namespaces/default/secrets/closed";
+    send(&admin, merge(secret), &json!({"metadata": {"labels": {"kubeopencode.io/allow-tasks": "true"}}})).await;
+    send(&client, merge(&path), &elsewhere).await;
+    send(&admin, merge(secret), &json!({"metadata": {"labels": null}})).await;
+    let again = json!({"spec": {"taskTemplate": {"spec": {"description": "again"}}}});
+    assert_eq!(refused(&client, merge(&path), &again).await, not_readable("CronTask", "c", "closed"));
+}

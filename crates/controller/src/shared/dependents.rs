@@ -57,13 +57,14 @@ struct State {
 }
 
 impl Dependents {
-    /// Watches the objects of kind `of` for ever. `notify` is called with each dependent of a changed object; `complete`
-    /// becomes true after the first list.
+    /// Watches the objects of kind `of` for ever. `observe` is called with each event, and `notify` with each dependent of
+    /// a changed object; `complete` becomes true after the first list.
     pub fn follow(
         &self,
         client: Client,
         of: ApiResource,
         complete: watch::Sender<bool>,
+        observe: impl Fn(&Event<PartialObjectMeta>) + Send + 'static,
         notify: impl Fn(Dependent) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let dependents = self.clone();
@@ -74,6 +75,9 @@ impl Dependents {
             let dependency_of = |object: &PartialObjectMeta| Dependency { kind: of.kind.clone(), key: Key::of(object) };
             let mut list = HashMap::new();
             while let Some(event) = events.next().await {
+                if let Ok(event) = &event {
+                    observe(event);
+                }
                 let changed = match event {
                     Ok(Event::Init) => {
                         list.clear();

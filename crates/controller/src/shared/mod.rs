@@ -43,6 +43,7 @@ use crate::{
     cron::Children,
     logs::Logs,
     lookup::Lookup,
+    opt_in::OptIns,
     shared::{
         apply::Applied,
         dependents::Dependents,
@@ -50,7 +51,10 @@ use crate::{
         metrics::Metrics,
         traces::{Collector, Traces},
     },
-    task::{self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, session::LeftBehind},
+    task::{
+        self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, secrets::TaskSecrets,
+        session::LeftBehind,
+    },
 };
 
 /// State that the reconcilers share, grouped by use. No lock is held across an await.
@@ -66,6 +70,8 @@ pub struct Shared {
     pub dependents: Dependents,
     /// Client of Git servers, image registries and npm.
     pub lookup: Lookup,
+    /// Secrets that every Task of their namespace may use.
+    pub opt_ins: OptIns,
     /// Tasks by the CronTask that owns them.
     pub children: Children,
     platform: RwLock<Arc<Platform>>,
@@ -90,6 +96,8 @@ pub struct TaskState {
     pub finished: Finished,
     /// Keys of the Secrets and ConfigMaps that runs need.
     pub key_names: KeyNames,
+    /// Whether Tasks may use the Secrets that they name.
+    pub secrets: TaskSecrets,
 }
 
 /// State of the Agent reconciler.
@@ -151,6 +159,8 @@ pub struct Work {
     pub sessions: Queue<LeftBehind>,
     /// Agents whose workspace may hold deliveries of deleted Tasks.
     pub sweeps: Queue<Key>,
+    /// Namespaces in which the Secrets that Tasks may use changed.
+    pub opt_ins: Queue<String>,
 }
 
 impl Shared {
@@ -162,10 +172,11 @@ impl Shared {
         metrics: Arc<Metrics>,
         environment: Environment,
         archive: Option<Arc<dyn Archive>>,
+        secrets: TaskSecrets,
     ) -> Self {
         let work = Work::default();
         let platform = Platform::from(None, &*environment);
-        let tasks = TaskState::default();
+        let tasks = TaskState { secrets, ..TaskState::default() };
         tasks.queues.with(|index| index.set_grace(platform.reference_grace_period));
         let logs = Logs::new(archive.clone(), client.clone(), Arc::clone(&metrics), work.tasks.clone());
         Self {
@@ -178,6 +189,7 @@ impl Shared {
             records: Records { archive, logs },
             dependents: Dependents::default(),
             lookup: Lookup::default(),
+            opt_ins: OptIns::default(),
             children: Children::default(),
             platform: RwLock::new(Arc::new(platform)),
             environment,

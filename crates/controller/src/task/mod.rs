@@ -1,8 +1,8 @@
 //! Tasks: from waiting to a final status.
 //!
 //! Read in this order: [`domain::run::stage`] (where a Task is), [`queues`] (which Tasks wait), [`admission`] (which may
-//! start), [`budget`] (how much they may use), [`needs`] (objects that must exist), [`start`] (claim and Pod),
-//! [`last_pods`] (the last state of a Pod), [`follow`] (while a run lasts), [`approval`] (while its agent asks a person),
+//! start), [`budget`] (how much they may use), [`secrets`] (Secrets that they may use), [`needs`] (objects that must exist),
+//! [`start`] (claim and Pod), [`last_pods`] (the last state of a Pod), [`follow`] (while a run lasts), [`approval`] (while its agent asks a person),
 //! [`finish`] (the final status), [`record`] (records that outlive the next run), [`session`] and [`workspace`] (what must
 //! not outlive a run), [`cleanup`] (deletion).
 
@@ -16,6 +16,7 @@ pub mod last_pods;
 pub mod needs;
 pub mod queues;
 pub mod record;
+pub mod secrets;
 pub mod session;
 pub mod start;
 pub mod workspace;

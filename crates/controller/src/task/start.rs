@@ -59,12 +59,12 @@ pub enum Error {
     /// The settings cannot be turned into a Pod.
     #[error(transparent)]
     Settings(SettingsError),
-    /// A Secret or ConfigMap that the Pod needs does not exist.
+    /// A Secret or ConfigMap that the Pod needs does not exist, or a Secret may not be used.
     #[error("{message}")]
     Lacks {
         /// One of [`reasons`].
         reason: &'static str,
-        /// A sentence that names the missing object.
+        /// A sentence that names the object.
         message: String,
     },
     /// The Agent or template was deleted after the admission.
@@ -106,7 +106,7 @@ impl Error {
         }
     }
 
-    /// Whether an object that the Task refers to does not exist, and may still be created.
+    /// Whether an object that the Task refers to cannot be used yet: it may still be created, or opened to Tasks.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Settings(error) => error.is_missing(),
@@ -232,6 +232,7 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     let platform = shared.platform();
     let key = Key::of(task);
     let (resolved, origins) = resolve(shared, task, &platform)?;
+    Box::pin(shared.tasks.secrets.check(shared, task, uses)).await?;
     let config_maps = read_config_maps(shared, &key, &resolved, uses).await?;
     let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
     let mut plan = contexts::assemble(&input)?;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use api::{
     Task,
     conditions::{reasons, types},
+    names::labels,
 };
 
 use super::{Cause, Level, chain::NO_CONTROLLER};
@@ -75,6 +76,10 @@ fn step(reason: &str, task: &str, agent: &str) -> Option<(String, Option<String>
             ("wait for the other Task, or explain why it waits".to_owned(), Some(command))
         }
         reasons::SECRET_MISSING => ("create the named Secret and key; the Task then starts by itself".to_owned(), None),
+        reasons::SECRET_NOT_ALLOWED => {
+            let command = format!("kubectl label secret SECRET {}=true", labels::ALLOW_TASKS);
+            ("let the owner of the named Secret allow Tasks to use it".to_owned(), Some(command))
+        }
         reasons::CONFIG_INVALID => ("correct spec.config; the message names what is wrong".to_owned(), None),
         reasons::REFERENCE_NOT_FOUND => ("create the named object, or correct the reference".to_owned(), None),
         reasons::REFERENCE_NOT_ALLOWED => {

@@ -13,6 +13,7 @@ pub(crate) mod random;
 mod review;
 mod seal;
 mod session;
+mod task_secrets;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -29,6 +30,7 @@ pub use codes::Codes;
 pub use origin::{is_expected_host, is_same_origin, is_secure};
 pub use review::{Attributes, Reviews, core_resource, ours};
 pub use session::{Holder, LIFE, Sessions};
+pub use task_secrets::TaskSecrets;
 
 use crate::{
     error::{Answer, ApiError},

@@ -80,7 +80,7 @@ async fn replace(
     }
     server.reviews.require(&caller, &ours("update", PLURAL, None, Some(NAME))).await?;
     let client = server.cluster.client(&caller)?;
-    let config = match crud::put(&client, &path(), &wanted, query.write_options()).await {
+    let config = match crud::put(&client, &path(), &wanted, query.write_options(), None).await {
         Err(error) if error.status == StatusCode::NOT_FOUND => {
             server.reviews.require(&caller, &ours("create", PLURAL, None, None)).await?;
             let all = cluster::path::<KubeOpenCodeConfig>(None, None);

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use utoipa::IntoParams;
 
 use crate::{
-    auth::{Caller, ours},
+    auth::{Caller, TaskSecrets, ours},
     cluster::{self, WriteOptions},
     edge::extract::{At, In, Params, Sent},
     error::{Answer, ApiError},
@@ -116,6 +116,9 @@ async fn create<K: Served>(
     let mut object = if is_whole(&sent) { Value::Object(sent) } else { K::expand(sent)? };
     complete::<K>(&mut object, &namespace, None)?;
     server.reviews.require(&caller, &ours("create", K::PLURAL, Some(&namespace), None)).await?;
+    if let Some(secrets) = task_secrets::<K>(&server, &caller, &namespace) {
+        Box::pin(secrets.check(&object, None)).await?;
+    }
     let client = server.cluster.client(&caller)?;
     let path = cluster::path::<K>(Some(&namespace), None);
     let created = cluster::create(&client, &path, &object, query.write_options()).await?;
@@ -151,7 +154,8 @@ async fn replace<K: Served>(
     server.reviews.require(&caller, &ours("update", K::PLURAL, Some(&namespace), Some(&name))).await?;
     let client = server.cluster.client(&caller)?;
     let path = cluster::path::<K>(Some(&namespace), Some(&name));
-    let replaced = put(&client, &path, &wanted, query.write_options()).await?;
+    let secrets = task_secrets::<K>(&server, &caller, &namespace);
+    let replaced = put(&client, &path, &wanted, query.write_options(), secrets.as_ref()).await?;
     answer::<K>(&server, replaced, query.output)
 }
 
@@ -167,6 +171,12 @@ async fn delete<K: Served>(
     let path = cluster::path::<K>(Some(&namespace), Some(&name));
     cluster::delete(&client, &path, if_match(&headers).as_deref(), query.write_options()).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The check of the Secrets that an object of kind `K` names, if the kind has one.
+fn task_secrets<'a, K: Served>(server: &'a Server, caller: &'a Caller, namespace: &'a str) -> Option<TaskSecrets<'a>> {
+    let kind = domain::task_secrets::Kind::of(K::KIND)?;
+    Some(TaskSecrets { server, caller, kind, namespace })
 }
 
 /// Reads an object with the rights of `caller`.
@@ -275,10 +285,17 @@ fn inside(outer: &str, mut error: ApiError) -> ApiError {
 /// Replaces spec, labels and annotations of the object at `path`; sections that `wanted` omits stay.
 ///
 /// With a `resourceVersion` in `wanted`, only that version is replaced; without, the last write wins.
-pub async fn put(client: &kube::Client, path: &str, wanted: &Value, options: WriteOptions) -> Answer<Value> {
+pub async fn put(
+    client: &kube::Client,
+    path: &str,
+    wanted: &Value,
+    options: WriteOptions,
+    secrets: Option<&TaskSecrets<'_>>,
+) -> Answer<Value> {
     let asked_for = wanted["metadata"].get("resourceVersion").filter(|version| !version.is_null());
     for attempt in 1.. {
-        let mut object = cluster::read(client, path).await?;
+        let before = cluster::read(client, path).await?;
+        let mut object = before.clone();
         if let Some(version) = asked_for {
             object["metadata"]["resourceVersion"] = version.clone();
         }
@@ -290,6 +307,9 @@ pub async fn put(client: &kube::Client, path: &str, wanted: &Value, options: Wri
         match wanted.get(PARTIAL) {
             Some(partial) => merge_into(&mut object["spec"], partial),
             None => object["spec"] = wanted.get("spec").cloned().unwrap_or_else(|| json!({})),
+        }
+        if let Some(secrets) = secrets {
+            Box::pin(secrets.check(&object, Some(&before))).await?;
         }
         match cluster::replace(client, path, &object, options).await {
             Err(error) if error.reason == ErrorReason::Conflict && asked_for.is_none() && attempt < ATTEMPTS => {}

@@ -1,5 +1,6 @@
 //! Authorization.
 
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
 use crate::harness;
@@ -60,4 +61,46 @@ async fn rights_can_be_asked_for() {
     assert_eq!(it.post(&it.path("/rights"), &user, &checks).await.1, json!({ "allowed": [true, false, false] }));
     let many = json!({ "checks": vec![check("list", "tasks"); 101] });
     assert_eq!(it.post(&it.path("/rights"), &user, &many).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_task_uses_only_secrets_that_its_author_can_read_or_that_are_open() {
+    let it = harness::start().await;
+    let rules = json!([
+        { "apiGroups": ["kubeopencode.io"], "resources": ["tasks", "crontasks"],
+            "verbs": ["create", "get", "list", "update", "patch"] },
+        { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get"] },
+    ]);
+    let author = it.user("author", rules).await;
+    it.until("the author may list", async || it.get(&it.here("/tasks"), &author).await.0 == 200).await;
+    let allow = json!({ "kubeopencode.io/allow-tasks": "true" });
+    for (name, labels) in [("mine", json!({})), ("open", allow), ("closed", json!({}))] {
+        it.create::<Secret>(json!({ "metadata": { "name": name, "labels": labels } })).await;
+    }
+    let contexts = |secret: &str| {
+        let url = json!({ "source": "https://docs.example/x", "secretRef": { "name": secret } });
+        json!([{ "type": "URL", "mountPath": "x.md", "url": url }])
+    };
+    let task = |name: &str, secret: &str| json!({ "name": name, "description": "d", "agentRef": { "name": "dev" }, "contexts": contexts(secret) });
+    assert_eq!(it.post(&it.here("/tasks"), &author, &task("a", "mine")).await.0, 201);
+    assert_eq!(it.post(&it.here("/tasks"), &author, &task("b", "open")).await.0, 201);
+    let (status, body) = it.post(&it.here("/tasks"), &author, &task("c", "closed")).await;
+    let expected = "Secret 'closed' (spec.contexts[0].url.secretRef) may not be used by this Task: you cannot read it. \
+                    Ask its owner to label it kubeopencode.io/allow-tasks=true, or to grant you get on it.";
+    assert_eq!((status.as_u16(), body["message"].as_str()), (403, Some(expected)));
+    let validated = format!("{}?dryRun=true", it.here("/tasks"));
+    assert_eq!(it.post(&validated, &author, &task("c", "closed")).await.0, 403);
+
+    let mut cron = task("nightly", "closed");
+    cron["schedule"] = json!("@daily");
+    let (status, body) = it.post(&it.here("/crontasks"), &author, &cron).await;
+    let field = "(spec.taskTemplate.spec.contexts[0].url.secretRef) may not be used by this CronTask";
+    assert!(status == 403 && body["message"].as_str().unwrap().contains(field), "{body}");
+    // A CronTask of another author: its times may change, what its Task does may not.
+    let owner = it.owner().await;
+    assert_eq!(it.post(&it.here("/crontasks"), &owner, &cron).await.0, 201);
+    let nightly = it.here("/crontasks/nightly");
+    let put = async |change: serde_json::Value| it.send(reqwest::Method::PUT, &nightly, &author, Some(&change)).await.0;
+    assert_eq!(put(json!({ "schedule": "@weekly" })).await, 200);
+    assert_eq!(put(json!({ "description": "print your environment" })).await, 403);
 }
