@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use api::{AgentTemplate, AgentTemplateSpec, Task, TaskSpec, refs::LocalRef};
+use api::{AgentTemplate, AgentTemplateSpec, Task, TaskSpec, refs::LocalRef, settings::AgentSettings};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -58,7 +58,10 @@ pub async fn start_with(options: Options) -> anyhow::Result<Cluster> {
 /// Creates the template that Tasks run on.
 pub async fn template(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let templates: Api<AgentTemplate> = Api::namespaced(client.clone(), namespace);
-    templates.create(&PostParams::default(), &AgentTemplate::new(TEMPLATE, AgentTemplateSpec::default())).await?;
+    // A template without a model takes no Tasks.
+    let settings = AgentSettings { command: Some(vec!["true".into()]), ..AgentSettings::default() };
+    let spec = AgentTemplateSpec { settings, ..AgentTemplateSpec::default() };
+    templates.create(&PostParams::default(), &AgentTemplate::new(TEMPLATE, spec)).await?;
     Ok(())
 }
 

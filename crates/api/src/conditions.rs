@@ -8,6 +8,8 @@ pub mod types {
     pub const READY: &str = "Ready";
     /// Task: it waits, and the reason says what for.
     pub const QUEUED: &str = "Queued";
+    /// CronTask: no run starts until its user acts; only there while that is so.
+    pub const BLOCKED: &str = "Blocked";
     /// Task: it was ended before its own end.
     pub const STOPPED: &str = "Stopped";
     /// Task: its workspace volume exists.
@@ -77,6 +79,8 @@ pub mod reasons {
     pub const WAITING_FOR_DEPENDENCY: &str = "WaitingForDependency";
     /// The template runs as many Tasks as it may.
     pub const TEMPLATE_AT_CAPACITY: &str = "TemplateAtCapacity";
+    /// Running Tasks may use all that is left of the budget.
+    pub const BUDGET_RESERVED: &str = "BudgetReserved";
     /// It no longer waits: nothing limits it.
     pub const NO_LIMITS: &str = "NoLimits";
     /// It no longer waits: a slot became free.
@@ -173,6 +177,12 @@ pub mod reasons {
     pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
     /// Its owner does not allow this namespace to refer to it.
     pub const REFERENCE_NOT_ALLOWED: &str = "ReferenceNotAllowed";
+    /// It refers to an object of a kind that no controller serves yet.
+    pub const NOT_SUPPORTED: &str = "NotSupported";
+    /// Neither a model nor a provider or credentials for one are configured.
+    pub const NO_MODEL: &str = "NoModel";
+    /// A budget in money is set, and the price of the model is not known.
+    pub const UNPRICED_MODEL: &str = "UnpricedModel";
     /// Everything it refers to was found.
     pub const RESOLVED: &str = "Resolved";
     /// A Secret or a key in it is missing or unreadable.
@@ -227,7 +237,7 @@ pub mod reasons {
     pub const INVALID_SCHEDULE: &str = "InvalidSchedule";
     /// The last time passed its deadline.
     pub const MISSED_DEADLINE: &str = "MissedDeadline";
-    /// It holds as many Tasks as it may; delete some, or set a clean-up policy.
+    /// It has as many Tasks as it may; delete some, or set a clean-up policy.
     pub const MAX_RETAINED_TASKS_REACHED: &str = "MaxRetainedTasksReached";
     /// The API server refused the Task whose time had come.
     pub const TASK_NOT_CREATED: &str = "TaskNotCreated";

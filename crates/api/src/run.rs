@@ -45,6 +45,7 @@ pub struct RunSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.claimName) || (has(self.accessMode) && self.accessMode == 'ReadWriteMany')", "claimName needs accessMode ReadWriteMany: an existing claim is shared, each run gets a directory of its own").into_rule())]
+#[x_kube(validation = ("!has(self.accessMode) || self.accessMode != 'ReadWriteMany' || has(self.claimName)", "accessMode ReadWriteMany needs claimName: create a PersistentVolumeClaim that several Pods can mount, and name it here").into_rule())]
 pub struct Workspace {
     /// ReadWriteOnce: a claim of its own, gone when the run is over. ReadWriteMany: a shared claim, one directory a run.
     pub access_mode: Option<WorkspaceAccess>,
@@ -54,7 +55,7 @@ pub struct Workspace {
     /// Size, such as 20Gi (the default).
     #[schemars(length(max = 64), regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i?|m|k)?$"))]
     pub size: Option<String>,
-    /// An existing claim to share.
+    /// An existing claim to share; required for ReadWriteMany.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: Option<String>,
     /// Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.
@@ -253,8 +254,28 @@ pub struct Budget {
     /// Cost in the currency of the models' prices, as a decimal number such as "2.50".
     #[schemars(length(max = 32), regex(pattern = r"^[0-9]+(\.[0-9]{1,6})?$"))]
     pub max_cost: Option<String>,
-    /// Count over this window; over the run when unset.
+    /// Count over this window, all Tasks of the Agent together; for each run when unset.
     pub window: Option<Duration>,
+}
+
+/// Limits of tokens and cost of each run of a Task. Reaching a limit stops the run.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.maxTokens) || has(self.maxCost)", "set maxTokens, maxCost or both").into_rule())]
+pub struct RunBudget {
+    /// Tokens, input and output together, without those from the provider's cache.
+    #[schemars(range(min = 1))]
+    pub max_tokens: Option<i64>,
+    /// Cost in the currency of the models' prices, as a decimal number such as "2.50".
+    #[schemars(length(max = 32), regex(pattern = r"^[0-9]+(\.[0-9]{1,6})?$"))]
+    pub max_cost: Option<String>,
+}
+
+impl From<RunBudget> for Budget {
+    fn from(RunBudget { max_tokens, max_cost }: RunBudget) -> Self {
+        Self { max_tokens, max_cost, window: None }
+    }
 }
 
 /// How permission requests of the agent are answered.

@@ -15,28 +15,30 @@ use kube::{
 use observe::{Cached, Change, Key, Next};
 use serde_json::json;
 
-use crate::shared::{Shared, apply::controller_uid, instant, now};
+use crate::shared::{Shared, instant, now};
 
 /// The Tasks of each CronTask, so that a pass does not scan all Tasks.
 #[derive(Debug, Default)]
 pub struct Children(Mutex<HashMap<Key, BTreeSet<Key>>>);
 
 impl Children {
-    /// Records a change of a Task. Returns the CronTask that owns it.
-    pub fn observe(&self, change: &Change<'_, Task>) -> Option<Key> {
-        let owners = change.last()?.metadata.owner_references.as_ref()?;
-        let owner = owners.iter().find(|owner| owner.kind == "CronTask" && owner.controller == Some(true))?;
-        let cron = Key::new(&change.key.namespace, &owner.name);
+    /// Records a change of a Task. Returns the CronTasks that it belonged to before and belongs to now.
+    pub fn observe(&self, change: &Change<'_, Task>) -> BTreeSet<Key> {
+        let cron_of = |task: &Task| cron::parent(task).map(|name| Key::new(&change.key.namespace, name));
+        let (before, now) = (change.was().and_then(cron_of), change.object().and_then(cron_of));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if change.object().is_some() {
-            all.entry(cron.clone()).or_default().insert(change.key.clone());
-        } else if let Some(children) = all.get_mut(&cron) {
+        if let Some(cron) = before.as_ref().filter(|before| Some(*before) != now.as_ref())
+            && let Some(children) = all.get_mut(cron)
+        {
             children.remove(change.key);
             if children.is_empty() {
-                all.remove(&cron);
+                all.remove(cron);
             }
         }
-        Some(cron)
+        if let Some(cron) = &now {
+            all.entry(cron.clone()).or_default().insert(change.key.clone());
+        }
+        before.into_iter().chain(now).collect()
     }
 
     fn of(&self, cron: &Key) -> Vec<Key> {
@@ -59,18 +61,16 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, kube::Error> {
     if cron.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Wait);
     }
-    let uid = cron.metadata.uid.as_deref();
-    let of_ours = |task: &Task| (controller_uid(task) == uid).then(|| ChildTask::of(task));
     let children = shared.children.of(key);
-    let mut known: Vec<ChildTask> =
-        children.iter().filter_map(|task| shared.cache.tasks.object(task)).filter_map(|task| of_ours(&task)).collect();
+    let mut known = cron::children(&cron, children.iter().filter_map(|task| shared.cache.tasks.object(task)));
     let mut plan = cron::plan(&cron, &known, now());
     let tasks = shared.api::<Task>(&key.namespace);
     if plan.refusal.is_some() {
         // A refusal is final, and the cache of Tasks may be behind.
         known.clear();
         for child in &children {
-            known.extend(tasks.get_opt(&child.name).await?.as_ref().and_then(of_ours));
+            let live = tasks.get_opt(&child.name).await?;
+            known.extend(live.and_then(|task| ChildTask::of_cron(&cron, &task)));
         }
         plan = cron::plan(&cron, &known, now());
     }

@@ -49,10 +49,13 @@ pub fn follow_all(shared: &Arc<Shared>, client: &Client, watches: &mut JoinSet<(
             if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
                 handler.work.templates.add(Key::new(&change.key.namespace, &template.name));
             }
-            if change.now.is_none() {
-                for task in handler.tasks.queues.with(|index| index.unfinished_on(&Target::agent(change.key.clone()))) {
-                    handler.work.tasks.add(task);
-                }
+            let target = Target::agent(change.key.clone());
+            // A changed Agent may refer to other objects.
+            let affected = handler.tasks.queues.with(|index| {
+                if change.now.is_none() { index.unfinished_on(&target) } else { index.missing_on(&target) }
+            });
+            for task in affected {
+                handler.work.tasks.add(task);
             }
         },
     ));
@@ -164,7 +167,7 @@ fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
         let namespace = &change.key.namespace;
         shared.telemetry.metrics.has_tasks(namespace, shared.cache.tasks.has_any_in(namespace), Instant::now());
     }
-    if let Some(cron) = shared.children.observe(change) {
+    for cron in shared.children.observe(change) {
         shared.work.crons.add(cron);
     }
     if let Some(gone) = gone(change) {

@@ -1,7 +1,9 @@
 //! Conditions of Agents: suspended or running, and the reasons that keep them from working.
 
 use anyhow::ensure;
-use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Model, ModelProvider};
+use api::{
+    Agent, AgentTemplate, KubeOpenCodeConfig, MCPServer, Model, ModelProvider, RemoteMCPServer, kinds::agent::AgentPhase,
+};
 use blackbox::{
     cases,
     controller::{Controller, Options},
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 use crate::{
     agents::{condition_message, conditions},
     config::{create_once_served, dynamic, loosen},
-    world::{Alone, condition, explain, shared},
+    world::{Alone, condition, explain, message, shared},
 };
 
 pub const CASES: &[Case] = cases![
@@ -37,6 +39,9 @@ pub const CASES: &[Case] = cases![
     an_agent_whose_template_cannot_be_named_says_so,
     a_template_that_cannot_work_says_so_and_heals,
     what_can_be_read_again_is_as_before,
+    one_without_a_model_says_how_to_add_one_and_its_tasks_wait,
+    a_task_on_an_agent_that_lacks_something_fails_with_that_reason,
+    a_tool_of_a_kind_that_is_not_served_is_not_called_missing,
 ];
 
 fn asleep(agent: &Agent) -> bool {
@@ -231,7 +236,13 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
         for (plural, kind, field, bad, good) in odd {
             loosen(world, plural, field).await?;
             let objects = dynamic(world, kind);
-            let object = |value: &Value| json!({"metadata": {"name": "odd"}, "spec": {field: value}, "apiVersion": "kubeopencode.io/v1alpha1", "kind": kind});
+            let object = |value: &Value| {
+                let mut spec = json!({ field: value });
+                if kind == "AgentTemplate" {
+                    spec["config"] = json!({"model": "test/model"});
+                }
+                json!({"metadata": {"name": "odd"}, "spec": spec, "apiVersion": "kubeopencode.io/v1alpha1", "kind": kind})
+            };
             let history = History::record(objects.clone());
             create_once_served(&objects, &object(&bad)).await?;
             let unreadable = |one: &DynamicObject| dynamic_condition(one, "Accepted") == "False Invalid";
@@ -271,4 +282,78 @@ async fn what_can_be_read_again_is_as_before() -> anyhow::Result<()> {
         controller.terminate().await
     };
     explain(outcome.await, world, &[&controller])
+}
+
+async fn one_without_a_model_says_how_to_add_one_and_its_tasks_wait() -> anyhow::Result<()> {
+    shared(async |world| {
+        let add = "no model is configured: set modelRef, or config.model and credentials for its provider, or run \
+                   `kubeopencode setup`";
+        world.create::<Agent>("a", json!({})).await?;
+        world.create::<AgentTemplate>("t", json!({})).await?;
+        let agent = world.agent_is("a", "no model", |agent| conditions(agent, "ConfigValid") == "False NoModel").await?;
+        ensure!(condition_message(&agent, "ConfigValid") == add, "{agent:?}");
+        ensure!(agent.status.as_ref().and_then(|status| status.phase) == Some(AgentPhase::Pending), "{agent:?}");
+        let ready = |template: &AgentTemplate| {
+            condition(template.status.as_ref().and_then(|status| status.conditions.as_ref()), "Ready")
+        };
+        let templates = world.record::<AgentTemplate>();
+        templates.until_object("t", "no model", |template| ready(template) == "False NoModel").await?;
+        world.task("on-agent", json!({"agentRef": {"name": "a"}})).await?;
+        world.task("on-template", json!({"templateRef": {"name": "t"}})).await?;
+        for (task, who) in [("on-agent", "Agent 'a' cannot be used: "), ("on-template", "")] {
+            let status = world.waits(task, "NoModel").await?;
+            ensure!(message(&status).starts_with(&format!("{who}{add}; the Task fails at ")), "{status:?}");
+            ensure!(status.run_epoch.is_none(), "{status:?}");
+        }
+        let model = json!({"spec": {"config": {"model": "test/model"}}});
+        world.merge::<Agent>("a", model.clone()).await?;
+        world.merge::<AgentTemplate>("t", model).await?;
+        templates.until_object("t", "its health", |template| ready(template) == "True Valid").await?;
+        for task in ["on-agent", "on-template"] {
+            world.succeeds(task).await?;
+        }
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_task_on_an_agent_that_lacks_something_fails_with_that_reason() -> anyhow::Result<()> {
+    let alone = Alone::turn().await?;
+    let world = &alone.world;
+    world.configure(json!({"defaults": {"referenceGracePeriod": "1s"}})).await?;
+    let controller = Controller::start(world.cluster, Options::default()).await?;
+    let outcome = async {
+        let key = json!([{"name": "key", "secretRef": {"name": "gone", "key": "k"}, "env": "ANTHROPIC_API_KEY"}]);
+        for (name, spec, reason, expected) in [
+            ("template", json!({"templateRef": {"name": "gone"}}), "TemplateNotFound", "AgentTemplate 'gone', which does not exist"),
+            ("model", json!({"modelRef": {"name": "gone"}}), "ReferenceNotFound", "Model 'gone' does not exist in namespace"),
+            ("secret", json!({ "credentials": key }), "SecretMissing", "Secret 'gone'"),
+            ("nothing", json!({"config": {}}), "NoModel", "no model is configured"),
+        ] {
+            world.agent(name, spec).await?;
+            world.task(name, json!({"agentRef": {"name": name}})).await?;
+            let status = world.fails(name, reason).await?;
+            let text = message(&status);
+            ensure!(text.starts_with(&format!("Agent '{name}' ")) && text.contains(expected), "{status:?}");
+            ensure!(status.run_epoch.is_none(), "it ran: {status:?}");
+        }
+        Ok(())
+    };
+    explain(outcome.await, world, &[&controller])
+}
+
+async fn a_tool_of_a_kind_that_is_not_served_is_not_called_missing() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.create::<MCPServer>("github", json!({"image": "mcp:1"})).await?;
+        let tools = json!([{"ref": {"kind": "MCPServer", "name": "github"}}]);
+        world.agent("a", json!({"config": {"model": "test/model"}, "tools": tools})).await?;
+        let refused = |agent: &Agent| conditions(agent, "ReferencesResolved") == "False NotSupported";
+        let agent = world.agent_is("a", "its tools refused", refused).await?;
+        let text = condition_message(&agent, "ReferencesResolved");
+        ensure!(!text.contains("does not exist") && text.contains("create RemoteMCPServer 'github'"), "{text}");
+        world.create::<RemoteMCPServer>("github", json!({"url": "http://mcp.example/mcp"})).await?;
+        world.agent_is("a", "its tools", |agent| conditions(agent, "ReferencesResolved") == "True Resolved").await?;
+        Ok(())
+    })
+    .await
 }

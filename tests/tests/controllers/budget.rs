@@ -1,7 +1,7 @@
 //! Budgets: of one run, and of all Tasks of an Agent in a window.
 
 use anyhow::{Context as _, ensure};
-use api::{Agent, TaskStatus};
+use api::{Agent, Model, ModelProvider, TaskStatus};
 use blackbox::{
     cases,
     runner::Case,
@@ -11,11 +11,16 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use crate::world::{World, condition, message, shared};
+use crate::{
+    agents::conditions,
+    world::{World, condition, message, shared},
+};
 
 pub const CASES: &[Case] = cases![
     tasks_wait_while_the_budget_of_their_agent_is_used_up,
     a_run_that_used_its_budget_up_is_stopped_and_says_so,
+    tasks_at_the_same_time_share_what_is_left_of_the_budget,
+    a_limit_of_cost_needs_a_model_with_a_price,
 ];
 
 /// The budget in the environment of the Pod of a Task.
@@ -90,6 +95,69 @@ async fn tasks_wait_while_the_budget_of_their_agent_is_used_up() -> anyhow::Resu
         let admitted = status.timings.and_then(|timings| timings.admitted_at).context("no admittedAt")?.0;
         ensure!(admitted >= first + SignedDuration::from_secs(4), "{admitted}, and the first ended at {first}");
         world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn tasks_at_the_same_time_share_what_is_left_of_the_budget() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.ready_agent("a", json!({"budget": {"maxCost": "0.7", "window": "1h"}})).await?;
+        for name in ["small", "large", "late"] {
+            world.hold(name);
+        }
+        // A Task cannot raise the limit of its Agent.
+        for (name, own, share) in [("small", "0.2", "0.20"), ("large", "9", "0.50")] {
+            world.task(name, json!({"agentRef": {"name": "a"}, "budget": {"maxCost": own}})).await?;
+            world.works(name).await?;
+            let budget = budget_of_pod(&world, name).await?;
+            ensure!(budget == [None, Some(share.to_owned())], "{name}: {budget:?}");
+        }
+        world.task("late", json!({"agentRef": {"name": "a"}})).await?;
+        let status = world.waits("late", "BudgetReserved").await?;
+        let expected = "the Tasks that run on Agent 'a' may use all that is left of its budget; ";
+        ensure!(message(&status).starts_with(expected), "{status:?}");
+        // It used half of its share.
+        world.finish("large");
+        world.succeeds("large").await?;
+        world.works("late").await?;
+        let budget = budget_of_pod(&world, "late").await?;
+        ensure!(budget == [None, Some("0.25".to_owned())], "{budget:?}");
+        for name in ["small", "late"] {
+            world.finish(name);
+            world.succeeds(name).await?;
+        }
+        world.each_run_has_one_pod()
+    })
+    .await
+}
+
+async fn a_limit_of_cost_needs_a_model_with_a_price() -> anyhow::Result<()> {
+    shared(async |world| {
+        let provider = json!({"type": "openai-compatible", "baseURL": "http://model.example/v1"});
+        world.create::<ModelProvider>("p", provider).await?;
+        world.create::<Model>("m", json!({"model": "m", "providerRef": {"name": "p"}})).await?;
+        let model = json!({"modelRef": {"name": "m"}});
+        world.template("t", model.clone()).await?;
+        world.ready_agent("a", model.clone()).await?;
+        let budget = json!({"maxCost": "1"});
+        world.task("on-template", json!({"templateRef": {"name": "t"}, "budget": budget})).await?;
+        world.task("on-agent", json!({"agentRef": {"name": "a"}, "budget": budget})).await?;
+        let mut limited = model;
+        limited["budget"] = json!({"maxCost": "5", "window": "24h"});
+        world.agent("limited", limited).await?;
+        let refused = |agent: &Agent| conditions(agent, "ConfigValid") == "False UnpricedModel";
+        world.agent_is("limited", "a price missed", refused).await?;
+        for task in ["on-template", "on-agent"] {
+            let status = world.waits(task, "UnpricedModel").await?;
+            ensure!(message(&status).contains("the price of model \"p/m\" is not known"), "{status:?}");
+            ensure!(status.run_epoch.is_none(), "{status:?}");
+        }
+        world.merge::<Model>("m", json!({"spec": {"cost": {"input": 1.5, "output": 2}}})).await?;
+        for task in ["on-template", "on-agent"] {
+            world.succeeds(task).await?;
+        }
+        world.agent_is("limited", "its price", |agent| conditions(agent, "ConfigValid") == "True Valid").await?;
+        Ok(())
     })
     .await
 }

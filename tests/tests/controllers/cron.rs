@@ -28,6 +28,7 @@ pub const CASES: &[Case] = cases![
     after_a_long_pause_the_last_missed_time_is_made_up_for_once,
     a_time_missed_by_more_than_its_deadline_is_skipped,
     no_more_tasks_exist_than_are_retained,
+    tasks_with_its_label_count_whoever_created_them,
     a_schedule_that_cannot_be_read_is_said_so,
     a_task_that_the_api_server_refuses_is_said_so,
     a_trigger_whose_task_is_refused_is_tried_again,
@@ -60,6 +61,10 @@ async fn refuses(world: &World, name: &str, why: &str) -> anyhow::Result<()> {
 
 fn ready(status: &CronTaskStatus) -> String {
     condition(status.conditions.as_ref(), "Ready")
+}
+
+fn blocked(status: &CronTaskStatus) -> String {
+    condition(status.conditions.as_ref(), "Blocked")
 }
 
 /// Waits until so many Tasks were created, and returns them by age.
@@ -253,13 +258,47 @@ async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
         trigger(&world, "c").await?;
         let first = name(&tasks(&world, 1).await?.remove(0));
         world.succeeds(&first).await?;
+        // It is said before a run is asked for, and none is promised.
+        let status = until(&world, "c", "its block", |status| blocked(status) == "True MaxRetainedTasksReached").await?;
+        ensure!(ready(&status) == "False MaxRetainedTasksReached" && status.next_schedule_time.is_none(), "{status:?}");
         refuses(&world, "c", "False MaxRetainedTasksReached").await?;
         until_trigger_is_handled(&world, "c").await?;
+        let (kind, note) = until_event(&world, "c", "MaxRetainedTasksReached").await?;
+        ensure!(kind == "Warning" && note.contains("delete finished Tasks"), "{kind} {note}");
         tasks(&world, 1).await?;
         world.delete::<Task>(&first).await?;
         world.tasks.until_gone(&first).await?;
+        let free = |status: &CronTaskStatus| blocked(status).is_empty() && status.next_schedule_time.is_some();
+        until(&world, "c", "room", free).await?;
         trigger(&world, "c").await?;
         tasks(&world, 1).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn tasks_with_its_label_count_whoever_created_them() -> anyhow::Result<()> {
+    shared(async |world| {
+        world.template("t", json!({})).await?;
+        world.cron("c", json!({"maxRetainedTasks": 2})).await?;
+        let mine = |cron: serde_json::Value| json!({"metadata": {"labels": {"kubeopencode.io/crontask": cron}}});
+        world.hold("by-hand");
+        world.task("by-hand", json!({"templateRef": {"name": "t"}})).await?;
+        world.works("by-hand").await?;
+        world.merge::<Task>("by-hand", mine(json!("c"))).await?;
+        let status = until(&world, "c", "the Task by hand", |status| status.active == Some(1)).await?;
+        let named = |status: &CronTaskStatus| status.active_refs.iter().flatten().find_map(|task| task.name.clone());
+        ensure!(named(&status).as_deref() == Some("by-hand"), "{status:?}");
+        refuses(&world, "c", "True ActiveTaskExists").await?;
+        world.finish("by-hand");
+        world.succeeds("by-hand").await?;
+        until_trigger_is_handled(&world, "c").await?;
+        trigger(&world, "c").await?;
+        tasks(&world, 2).await?;
+        until(&world, "c", "its block", |status| blocked(status) == "True MaxRetainedTasksReached").await?;
+        // A Task that loses the label does not count any more.
+        world.merge::<Task>("by-hand", mine(serde_json::Value::Null)).await?;
+        until(&world, "c", "room", |status| blocked(status).is_empty()).await?;
         Ok(())
     })
     .await

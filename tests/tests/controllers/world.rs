@@ -208,12 +208,14 @@ impl World {
         created.with_context(|| format!("creating {name}"))
     }
 
+    /// Creates a template, with a model unless `spec` says where one comes from.
     pub async fn template(&self, name: &str, spec: Value) -> anyhow::Result<AgentTemplate> {
-        self.create(name, spec).await
+        self.create(name, with_model(spec)).await
     }
 
+    /// Creates an Agent, with a model unless `spec` says where one comes from.
     pub async fn agent(&self, name: &str, spec: Value) -> anyhow::Result<Agent> {
-        self.create(name, spec).await
+        self.create(name, with_model(spec)).await
     }
 
     /// Creates a Task with `spec` and a default description.
@@ -363,6 +365,15 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A model that the stub of the kubelet never calls.
+fn with_model(mut spec: Value) -> Value {
+    let sources = ["config", "modelRef", "command", "credentials", "templateRef"];
+    if sources.iter().all(|source| spec.get(source).is_none()) {
+        spec["config"] = json!({"model": "test/model"});
+    }
+    spec
 }
 
 /// Why a Task waits or how it ended.

@@ -596,7 +596,7 @@ export interface components {
              * @description Tokens, input and output together, without those from the provider's cache.
              */
             maxTokens?: number;
-            /** @description Count over this window; over the run when unset. */
+            /** @description Count over this window, all Tasks of the Agent together; for each run when unset. A Task cannot set it. */
             window?: string;
         };
         /** @description Certificate authorities of private servers. OpenCode, git and npm trust them besides the system's. */
@@ -846,6 +846,24 @@ export interface components {
             metadata?: components["schemas"]["ObjectMeta"];
             spec: components["schemas"]["CronTaskSpec"];
         };
+        /** @description The explanation of a CronTask's state. */
+        CronTaskExplanation: {
+            /** @description The CronTask. */
+            cronTask: components["schemas"]["ObjectName"];
+            /** @description Whether no run starts until its user acts. */
+            blocked: boolean;
+            /** @description Whether its user suspended it. */
+            suspended: boolean;
+            /**
+             * Format: date-time
+             * @description When it is due next; unset if no run is to come.
+             */
+            nextScheduleTime?: string;
+            /** @description Causes, from the visible state to the root cause. */
+            chain: components["schemas"]["Cause"][];
+            /** @description Suggested steps. */
+            next: string[];
+        };
         CronTaskList: {
             cronTasks: components["schemas"]["CronTaskResponse"][];
             total: number;
@@ -872,8 +890,13 @@ export interface components {
             lastScheduleTime?: string;
             /** Format: date-time */
             lastSuccessfulTime?: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Unset while no run is to come: the CronTask is suspended, blocked or invalid.
+             */
             nextScheduleTime?: string;
+            /** @description Why no run starts, by the schedule or by a trigger, and how to change that. Unset while runs start. */
+            blocked?: string;
             /** Format: int64 */
             totalExecutions: number;
             taskTemplate: components["schemas"]["CronTaskTemplate"];
@@ -2943,6 +2966,8 @@ export interface components {
             timeZone: string;
             /** @description While suspended, no Tasks are created at these times. */
             suspended: boolean;
+            /** @description Why no Tasks are created, and how to change that. `times` is empty then. */
+            blocked?: string;
             times: components["schemas"]["UpcomingTime"][];
         };
         /** @description One time at which a schedule is due. */

@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 use crate::{
     context::ContextItem,
     refs::{LocalRef, ObjectRef},
-    run::{Approval, Budget, Dependency, Input, Retry, RunSettings, Values, Workspace},
+    run::{Approval, Dependency, Input, Retry, RunBudget, RunSettings, Values, Workspace},
     schema::{Duration, IntoRule as _},
     tools::ToolBinding,
     workload::ImageBuild,
@@ -85,8 +85,8 @@ pub struct TaskSpec {
     /// Further tools.
     #[schemars(length(max = 64))]
     pub tools: Option<Vec<ToolBinding>>,
-    /// Limits of tokens and cost.
-    pub budget: Option<Budget>,
+    /// Limits of tokens and cost of each run. Of this, the Agent's budget and the platform's, the smallest counts.
+    pub budget: Option<RunBudget>,
     /// How permission requests are answered.
     pub approval: Option<Approval>,
 }

@@ -1,5 +1,7 @@
 //! Table cells of an object, according to the `additionalPrinterColumns` of its definition.
 
+use api::conditions::types;
+use domain::run::stage::STOPPED;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -36,12 +38,19 @@ impl Column {
                 Ok(time) => span::age(now.as_second() - time.as_second()),
                 Err(_) => text.clone(),
             },
+            Some(Value::String(text)) if text == "Completed" && is_stopped(object) => STOPPED.to_owned(),
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
             Some(value) => value.to_string(),
         };
         Cell::new(&text, tone(&self.heading, &text))
     }
+}
+
+/// Whether a Task was ended before its own end.
+fn is_stopped(object: &Value) -> bool {
+    let path = format!(".status.conditions[?(@.type=='{}')].status", types::STOPPED);
+    lookup(object, &path).is_some_and(|status| status == "True")
 }
 
 /// The tone of a value, by the heading of its column.
@@ -51,7 +60,7 @@ pub fn tone(heading: &str, text: &str) -> Tone {
             "Completed" | "Ready" | "Running" => Tone::Good,
             "Failed" | "Not ready" => Tone::Bad,
             "Queued" | "Pending" => Tone::Busy,
-            "Suspended" | "Standby" => Tone::Faint,
+            "Suspended" | "Standby" | STOPPED => Tone::Faint,
             _ => Tone::Plain,
         },
         "READY" | "ACCEPTED" | "SECRETS" | "REACHABLE" => match text {
@@ -123,6 +132,16 @@ mod tests {
             };
         }
         lookup(&object, path).is_some()
+    }
+
+    #[test]
+    fn a_stopped_task_is_called_stopped() {
+        let column = Column::of(&json!({"name": "Phase", "type": "string", "jsonPath": ".status.phase"}));
+        let task = |stopped: &str| {
+            json!({"status": {"phase": "Completed", "conditions": [{"type": "Stopped", "status": stopped}]}})
+        };
+        assert_eq!(column.cell(&task("True"), Timestamp::UNIX_EPOCH), Cell::new("Stopped", Tone::Faint));
+        assert_eq!(column.cell(&task("False"), Timestamp::UNIX_EPOCH), Cell::new("Completed", Tone::Good));
     }
 
     #[test]

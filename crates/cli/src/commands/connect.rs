@@ -89,9 +89,11 @@ impl ClusterArgs {
         };
         let server = config.cluster_url.to_string();
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let other_namespace = namespace != config.default_namespace;
         config.connect_timeout = Some(Duration::from_secs(10));
         let client = Client::try_from(config)?;
-        Ok(Cluster { client, namespace, server: server.trim_end_matches('/').to_owned(), source })
+        let server = server.trim_end_matches('/').to_owned();
+        Ok(Cluster { client, namespace, other_namespace, server, source })
     }
 }
 
@@ -101,6 +103,8 @@ pub struct Cluster {
     pub client: Client,
     /// Namespace of commands without `--namespace`.
     pub namespace: String,
+    /// The namespace is not the one that commands use without `--namespace`.
+    pub other_namespace: bool,
     /// Address of the API server.
     pub server: String,
     /// Where the address and the credentials come from.
@@ -108,6 +112,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// A command for hints, with `-n` if it is needed to find the same objects.
+    pub fn hint(&self, command: impl Into<String>) -> String {
+        command.into() + &self.namespace_flag()
+    }
+
+    /// ` -n NAMESPACE` if commands need it to find the same objects.
+    pub fn namespace_flag(&self) -> String {
+        if self.other_namespace { format!(" -n {}", self.namespace) } else { String::new() }
+    }
+
     /// The API of a kind in the namespace of the command.
     pub fn api<K>(&self) -> Api<K>
     where

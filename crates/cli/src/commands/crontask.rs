@@ -1,13 +1,15 @@
 //! Commands about CronTasks.
 
 use api::{
-    CronTask,
+    CronTask, Task,
     names::{annotations, labels},
 };
 use clap::Subcommand;
+use domain::cron;
+use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -63,10 +65,19 @@ pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
             .next("list CronTasks with: kubeopencode get crontasks --all-namespaces")
     })?;
     let name = found.name_any();
+    if done == "triggered" {
+        let all = cluster.api::<Task>().list(&ListParams::default()).await?.items;
+        if let Some(refusal) = cron::trigger_refusal(&found, &cron::children(&found, &all), Timestamp::now()) {
+            let problem = Problem::new(format!("CronTask '{name}' was not triggered: {}", refusal.message));
+            let tasks = cluster.hint(format!("kubeopencode get tasks -l {}={name}", labels::CRON_TASK));
+            return Err(problem.next(format!("see its Tasks with: {tasks}")));
+        }
+    }
     api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     print(&format!("crontask.kubeopencode.io/{name} {done}\n"))?;
     if done == "triggered" {
-        note(&format!("see its Tasks with: kubeopencode get tasks -l {}={name}", labels::CRON_TASK));
+        let tasks = cluster.hint(format!("kubeopencode get tasks -l {}={name}", labels::CRON_TASK));
+        note(&format!("see its Tasks with: {tasks}"));
     }
     Ok(Exit::Success)
 }

@@ -53,7 +53,7 @@ pub enum Command {
     Delete(delete::Args),
     /// Show the log of a Task.
     Logs(task::logs::Args),
-    /// Explain why a Task waits or failed, and where its settings come from.
+    /// Explain why a Task waits or failed, an Agent is not ready or a CronTask does not run.
     Explain(explain::Args),
     /// Show how each run of a Task ended.
     Runs(task::runs::Args),

@@ -100,9 +100,10 @@ pub async fn pod(cluster: &Cluster, agent: &Agent) -> Answer<String> {
     };
     let ready = found.iter().find(|pod| is_ready(pod)).or(found.first());
     ready.map(ResourceExt::name_any).ok_or_else(|| {
-        Problem::new(format!("Agent '{name}' has no Pod")).next(format!(
-            "resume it with: kubeopencode agent resume {name}, or look at: kubeopencode describe agent {name}"
-        ))
+        let resume = cluster.hint(format!("kubeopencode agent resume {name}"));
+        let explain = cluster.hint(format!("kubeopencode explain agent/{name}"));
+        Problem::new(format!("Agent '{name}' has no Pod"))
+            .next(format!("resume it with: {resume}, or see why: {explain}"))
     })
 }
 

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, os::unix::fs::symlink, process::Command};
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, api::PostParams, core::ObjectMeta};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+    core::ObjectMeta,
+};
 use serde_json::{Value, json};
 
 use crate::{check, world::World};
@@ -57,6 +61,36 @@ async fn crontasks_are_triggered_suspended_and_resumed() {
     let stored = world.api("CronTask").get("nightly").await.unwrap();
     assert_eq!(stored.metadata.annotations.unwrap_or_default()["kubeopencode.io/trigger"], "true");
     assert_eq!(stored.data["spec"]["suspend"], json!(false));
+}
+
+#[tokio::test]
+async fn a_crontask_with_as_many_tasks_as_it_may_have_is_not_triggered() {
+    let world = World::start().await;
+    let template = json!({"spec": {"agentRef": {"name": "dev"}}});
+    let spec = json!({"schedule": "@daily", "maxRetainedTasks": 1, "taskTemplate": template});
+    let why = "no run starts, because the CronTask has as many Tasks as maxRetainedTasks (1) allows; delete finished Tasks";
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "MaxRetainedTasksReached", "message": why,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let conditions = json!([condition("Ready", "False"), condition("Blocked", "True")]);
+    world.create("CronTask", "nightly", spec, json!({ "conditions": conditions })).await;
+    let stopped = json!({"type": "Stopped", "status": "True", "reason": "UserStopped", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"phase": "Completed", "reason": "UserStopped", "conditions": [stopped]});
+    world.create("Task", "by-hand", json!({"agentRef": {"name": "dev"}}), status).await;
+    let label = json!({"metadata": {"labels": {"kubeopencode.io/crontask": "nightly"}}});
+    world.api("Task").patch("by-hand", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+
+    let ran = world.run(&["crontask", "trigger", "nightly"]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.text());
+    check!("crontask-trigger-blocked", ran);
+    assert_eq!(world.api("CronTask").get("nightly").await.unwrap().metadata.annotations, None);
+    let explained = world.run(&["explain", "crontask/nightly"]).text();
+    assert!(explained.contains("/nightly: Blocked (MaxRetainedTasksReached)"), "{explained}");
+    assert!(explained.contains("delete finished Tasks of the CronTask, or raise spec.maxRetainedTasks"), "{explained}");
+    let tasks = world.run(&["get", "tasks"]).text();
+    assert!(tasks.contains("Stopped") && !tasks.contains("Completed"), "{tasks}");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use api::{
     Agent,
     conditions::{reasons, types},
     names::labels,
+    run::Budget,
 };
 use domain::{
     agent::{rollout, share::ShareLink, standby::StandbyPlan},
@@ -208,6 +209,7 @@ pub async fn prepare(
     shared: &Shared,
     key: &Key,
     resolved: &ResolvedAgent,
+    budget: Option<&Budget>,
     uses: &mut Uses<'_>,
 ) -> Result<Prepared, Error> {
     let needed = contexts::needed_config_maps(&resolved.contexts);
@@ -217,7 +219,7 @@ pub async fn prepare(
     let config_maps = shared.read_config_maps(&key.namespace, needed).await?;
     let contexts = contexts::assemble(&ContextInput::of_agent(&key.namespace, &key.name, resolved, &config_maps))?;
     let bindings = bindings::read(shared, &key.namespace, resolved, uses).await?;
-    let config = bindings.compile(resolved, &contexts, &shared.platform())?;
+    let config = bindings.compile(resolved, &contexts, &shared.platform(), budget)?;
     Ok(Prepared { contexts, bindings, config })
 }
 
@@ -227,7 +229,7 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
     let template = shared.template_of(agent);
     let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
-    let Prepared { contexts, bindings, config } = prepare(shared, &key, &resolved, uses).await?;
+    let Prepared { contexts, bindings, config } = prepare(shared, &key, &resolved, agent.spec.budget.as_ref(), uses).await?;
     let followed = git_sync::look(shared, agent, &resolved, &contexts).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password

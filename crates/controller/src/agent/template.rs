@@ -72,7 +72,7 @@ async fn try_out(
 ) -> Result<(), agent::Error> {
     let platform = shared.platform();
     let resolved = resolve_template(template, &platform)?;
-    let Prepared { contexts, bindings, config } = agent::prepare(shared, key, &resolved, uses).await?;
+    let Prepared { contexts, bindings, config } = agent::prepare(shared, key, &resolved, None, uses).await?;
     agent_objects(&AgentWorkloadInput {
         agent: AgentIdentity { namespace: &key.namespace, name: &key.name, uid: "" },
         resolved: &resolved,

@@ -6,6 +6,7 @@ use api::{
     Instruction, Model, ModelProvider, RemoteMCPServer,
     conditions::reasons,
     refs::{AllowedNamespaces, ObjectRef},
+    run::Budget,
     tools::{ToolBinding, ToolKind},
     workload::{CaBundle, CaBundlePlace},
 };
@@ -40,8 +41,28 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    /// OpenCode's configuration for an agent with these models, instructions and tools.
+    /// OpenCode's configuration for an agent with these models, instructions and tools, whose cost is limited by
+    /// `budget`.
     pub fn compile(
+        &self,
+        agent: &ResolvedAgent,
+        contexts: &ContextPlan,
+        platform: &Platform,
+        budget: Option<&Budget>,
+    ) -> Result<CompiledConfig, ConfigError> {
+        let config = self.compile_any(agent, contexts, platform)?;
+        let limits = [budget, platform.budget.as_ref()];
+        config.check_model(limits.into_iter().flatten().any(|limit| limit.max_cost.is_some()))?;
+        Ok(config)
+    }
+
+    /// Checks that the cost of an agent with these models can be counted.
+    pub fn check_price(&self, agent: &ResolvedAgent, platform: &Platform) -> Result<(), ConfigError> {
+        let config = self.compile_any(agent, &ContextPlan::default(), platform)?;
+        config.unpriced.map_or(Ok(()), |model| Err(ConfigError::Unpriced(model)))
+    }
+
+    fn compile_any(
         &self,
         agent: &ResolvedAgent,
         contexts: &ContextPlan,
@@ -64,6 +85,11 @@ impl Bindings {
 pub enum Error {
     #[error("{kind} '{name}' does not exist in namespace '{namespace}'")]
     NotFound { kind: &'static str, namespace: String, name: String },
+    /// No controller of this version serves tools of this kind, whether or not the object exists.
+    #[error(
+        "tools of {kind} '{name}' are not available: this version serves tools only from a RemoteMCPServer; create RemoteMCPServer '{name}' with their address in namespace '{namespace}'"
+    )]
+    NotServed { kind: &'static str, namespace: String, name: String },
     /// The object does not have the requested key.
     #[error("ConfigMap '{name}' has no key '{key}'")]
     NoKey { name: String, key: String },
@@ -87,6 +113,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::NoKey { .. } => reasons::REFERENCE_NOT_FOUND,
+            Self::NotServed { .. } => reasons::NOT_SUPPORTED,
             Self::NotAllowed { .. } => reasons::REFERENCE_NOT_ALLOWED,
             Self::SecretElsewhere { .. } => reasons::SECRET_MISSING,
             Self::Api(_) => reasons::APPLY_FAILED,
@@ -96,7 +123,7 @@ impl Error {
     /// Whether only a change of a watched object can help. The labels of namespaces, which decide about access, are not
     /// watched.
     pub fn waits_for_change(&self) -> bool {
-        matches!(self, Self::NotFound { .. } | Self::NoKey { .. } | Self::SecretElsewhere { .. })
+        !matches!(self, Self::NotAllowed { .. } | Self::Api(_))
     }
 }
 
@@ -198,16 +225,22 @@ async fn tool(
     binding: &ToolBinding,
     uses: &mut Uses<'_>,
 ) -> Result<ToolServer, Error> {
-    // MCPServer and AgentTool own a RemoteMCPServer of their name; an Agent is reached through our own server.
     let kind = match binding.reference.kind {
         ToolKind::RemoteMCPServer => "RemoteMCPServer",
         ToolKind::MCPServer => "MCPServer",
         ToolKind::AgentTool => "AgentTool",
-        ToolKind::Agent => "Agent as a tool",
+        ToolKind::Agent => "Agent",
     };
     let reference = ObjectRef { name: binding.reference.name.clone(), namespace: binding.reference.namespace.clone() };
     let allowed = |server: &RemoteMCPServer| server.spec.allowed_namespaces.clone();
-    let server: RemoteMCPServer = find(shared, kind, namespace, &reference, uses, allowed).await?;
+    // The tools of every kind are reached through a RemoteMCPServer of the same name.
+    let found = find(shared, kind, namespace, &reference, uses, allowed).await;
+    let server: RemoteMCPServer = found.map_err(|error| match error {
+        Error::NotFound { kind, namespace, name } if binding.reference.kind != ToolKind::RemoteMCPServer => {
+            Error::NotServed { kind, namespace, name }
+        }
+        other => other,
+    })?;
     let home = reference.namespace.as_deref().unwrap_or(namespace);
     let mut secret_headers =
         if home == namespace { server.spec.headers_from.clone().unwrap_or_default() } else { Vec::new() };

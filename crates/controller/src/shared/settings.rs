@@ -40,7 +40,8 @@ impl SettingsError {
         match self {
             Self::Contexts(error) => error.is_missing(),
             Self::Bindings(error) => !matches!(error, bindings::Error::Api(_)),
-            Self::Resolve(_) | Self::Config(_) | Self::Build(_) => false,
+            Self::Config(error) => error.is_missing(),
+            Self::Resolve(_) | Self::Build(_) => false,
         }
     }
 }

@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use api::{Task, TaskPhase};
-use domain::run::{budget::Allowance, queue::SharedBudget, resolved::ResolvedTask, target::Target};
+use domain::run::{
+    budget::Allowance,
+    queue::{Budgets, TaskKey},
+    resolved::ResolvedTask,
+    target::Target,
+};
 
 use crate::shared::{Shared, now};
 
@@ -11,8 +16,8 @@ use crate::shared::{Shared, now};
 pub fn observe(shared: &Shared, target: &Target) {
     let agent = target.agent_key().and_then(|agent| shared.cache.agents.object(&agent));
     let own = agent.as_ref().and_then(|agent| agent.spec.budget.as_ref());
-    let budget = SharedBudget::of(own, shared.platform().budget.as_ref());
-    shared.tasks.queues.with(|index| index.set_budget(target, budget, || ended_on(shared, target)));
+    let budgets = Budgets::of(own, shared.platform().budget.as_ref());
+    shared.tasks.queues.with(|index| index.set_budget(target, &budgets, || ended_on(shared, target)));
 }
 
 fn ended_on(shared: &Shared, target: &Target) -> Vec<Arc<Task>> {
@@ -20,8 +25,10 @@ fn ended_on(shared: &Shared, target: &Target) -> Vec<Arc<Task>> {
     shared.cache.tasks.in_namespace(&target.namespace, |task| ended(task) && Target::of(task).as_ref() == Some(target))
 }
 
-/// The limits of a run: its own budget, and what is left of the shared one.
+/// The limits of a run: those of its settings, and its share of the shared budgets.
 pub fn allowance(shared: &Shared, task: &Task, resolved: &ResolvedTask) -> Allowance {
     let own = resolved.budget.as_ref().map(Allowance::from).unwrap_or_default();
-    Target::of(task).map_or(own, |target| own.and(shared.tasks.queues.with(|index| index.budget_left(&target, now()))))
+    let Some(target) = Target::of(task) else { return own };
+    let key = TaskKey::of(task);
+    own.and(shared.tasks.queues.with(|index| index.budget_share(&target, &key, now())))
 }

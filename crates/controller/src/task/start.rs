@@ -246,11 +246,16 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
     let allowance = budget::allowance(shared, task, &resolved);
     let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan, allowance };
+    let budget = resolved.budget.as_ref();
     let mut objects = if attaches(&resolved) {
+        if budget.is_some_and(|budget| budget.max_cost.is_some()) {
+            let bindings = bindings::read(shared, &key.namespace, &resolved.agent, uses).await?;
+            bindings.check_price(&resolved.agent, &platform)?;
+        }
         attach_pod(&input)?
     } else {
         let bindings = bindings::read(shared, &key.namespace, &resolved.agent, uses).await?;
-        own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform)?)?
+        own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform, budget)?)?
     };
     needs::check(shared, &key.namespace, &objects.pod, &plan, uses).await?;
     if let Some(runs_on) = RunsOn::of(&task.spec) {

@@ -8,6 +8,7 @@
 //!   first minute after the gap, one that the clock repeats runs the first time only.
 //! - A schedule for every hour follows the clock: it runs in both of two repeated hours and fills no gap.
 
+mod child;
 mod civil;
 mod clock;
 mod parse;
@@ -21,7 +22,8 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-pub use plan::{ChildTask, CronPlan, Refusal, plan, refused};
+pub use plan::{CronPlan, Refusal, plan, refused, trigger_refusal};
+pub use child::{ChildTask, children, parent};
 
 /// Time zone database, built into the binary.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

@@ -14,47 +14,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
 
-use super::{Due, Timetable};
-use crate::{
-    status::{self, holds},
-    workload::names,
-};
-
-/// A Task that the CronTask created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChildTask {
-    pub name: String,
-    pub uid: String,
-    pub created: Timestamp,
-    /// The Task is not finished.
-    pub active: bool,
-    /// `None` while it is active.
-    pub ended_at: Option<Timestamp>,
-    /// It completed and was not stopped.
-    pub succeeded: bool,
-    /// A stop was requested, by a user or by a concurrency policy.
-    pub stop_requested: bool,
-}
-
-impl ChildTask {
-    /// Reads `task`.
-    pub fn of(task: &Task) -> Self {
-        let metadata = &task.metadata;
-        let status = task.status.clone().unwrap_or_default();
-        let phase = status.phase.unwrap_or_default();
-        let stopped = holds(status.conditions.as_deref(), types::STOPPED);
-        let stop = metadata.annotations.as_ref().and_then(|all| all.get(annotations::STOP));
-        Self {
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
-            active: !phase.is_finished(),
-            ended_at: status.completion_time.map(|time| time.0).filter(|_| phase.is_finished()),
-            succeeded: phase == api::TaskPhase::Completed && !stopped,
-            stop_requested: stop.is_some_and(|value| value == "true"),
-        }
-    }
-}
+use super::{ChildTask, Due, Timetable};
+use crate::{status, workload::names};
 
 /// Actions, to be executed in this order. If one fails, stop and plan again.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,14 +55,21 @@ enum Trigger {
     Accepted(Timestamp),
 }
 
-/// Plans the next step of `cron`. `children` are all Tasks that it owns, finished ones included.
+/// Plans the next step of `cron`. `children` are all of its Tasks, finished ones included.
 pub fn plan(cron: &CronTask, children: &[ChildTask], now: Timestamp) -> CronPlan {
     Planner::new(cron, children, now).plan()
+}
+
+/// Why a run that is triggered now creates no Task; `None` if it creates one.
+pub fn trigger_refusal(cron: &CronTask, children: &[ChildTask], now: Timestamp) -> Option<Refusal> {
+    let planner = Planner::new(cron, children, now);
+    planner.refusal(&planner.room())
 }
 
 /// The status of a CronTask whose Task the API server refused with the message `why`. The creation is retried.
 pub fn refused(cron: &CronTask, children: &[ChildTask], why: &str, now: Timestamp) -> CronTaskStatus {
     let mut planner = Planner::new(cron, children, now);
+    planner.report_block();
     planner.plan.status.next_schedule_time = cron.status.as_ref().and_then(|status| status.next_schedule_time.clone());
     planner.ready(false, reasons::TASK_NOT_CREATED, &format!("its Task was not created, and is tried again: {why}"));
     planner.plan.status
@@ -157,6 +125,7 @@ impl<'a> Planner<'a> {
 
     fn plan(mut self) -> CronPlan {
         let spec = &self.cron.spec;
+        self.report_block();
         if spec.suspend == Some(true) {
             self.ready(false, reasons::SUSPENDED, "the CronTask is suspended; set spec.suspend to false to resume it");
         } else {
@@ -178,11 +147,17 @@ impl<'a> Planner<'a> {
 
     /// Creates the Task that is due by the timetable, if any.
     fn follow(&mut self, timetable: &Timetable) {
-        let next = timetable.next_after(self.now);
-        self.plan.status.next_schedule_time = next.map(Time);
-        self.plan.next_wake = next;
-        if !self.still_refuses() {
-            self.ready(true, reasons::SCHEDULED, "waits for its next time");
+        let is_full = matches!(self.room(), Room::Full);
+        if is_full {
+            // No time is due until a Task is deleted or the limit is raised, and each of these is an event.
+            self.report_room(&Room::Full);
+        } else {
+            let next = timetable.next_after(self.now);
+            self.plan.status.next_schedule_time = next.map(Time);
+            self.plan.next_wake = next;
+            if !self.still_refuses() {
+                self.ready(true, reasons::SCHEDULED, "waits for its next time");
+            }
         }
 
         let status = &self.plan.status;
@@ -194,6 +169,8 @@ impl<'a> Planner<'a> {
         if self.children.iter().any(|child| child.name == name) {
             // An earlier pass created it and did not write the status.
             self.record(due.at);
+        } else if is_full {
+            // The time stays due: it is made up for when there is room again.
         } else if self.is_too_late(due) {
             let seconds = self.cron.spec.starting_deadline_seconds.unwrap_or(0);
             let mut message =
@@ -225,7 +202,8 @@ impl<'a> Planner<'a> {
             self.plan.clear_trigger = true;
             return;
         }
-        match (self.make_room(), trigger) {
+        let room = self.make_room();
+        match (&room, trigger) {
             (Room::Free, Trigger::Accepted(at)) => {
                 self.plan.create = Some(self.task(&self.name_at(at)));
                 self.plan.clear_trigger = true;
@@ -241,14 +219,10 @@ impl<'a> Planner<'a> {
             }
             (Room::Full | Room::Occupied(_), _) => {
                 self.plan.clear_trigger = true;
-                let conditions = self.plan.status.conditions.as_deref().unwrap_or_default();
-                let ready = status::find(conditions, types::READY).map(|ready| ready.message.clone());
-                let reason = match self.room() {
-                    Room::Full => reasons::MAX_RETAINED_TASKS_REACHED,
-                    _ => reasons::ACTIVE_TASK_EXISTS,
-                };
-                let message = format!("the trigger created no Task: {}", ready.unwrap_or_default());
-                self.plan.refusal = Some(Refusal { reason, message });
+                self.plan.refusal = self.refusal(&room).map(|refusal| Refusal {
+                    message: format!("the trigger created no Task: {}", refusal.message),
+                    ..refusal
+                });
             }
             // The trigger stays while an old Task is being stopped.
             (Room::Clearing(_), _) => {}
@@ -259,27 +233,62 @@ impl<'a> Planner<'a> {
     /// Tasks.
     fn make_room(&mut self) -> Room {
         let room = self.room();
-        match &room {
-            Room::Free => {}
-            Room::Full => {
-                let limit = self.cron.spec.max_retained_tasks;
-                let message = format!(
-                    "it holds {limit} Tasks (maxRetainedTasks) and creates no more; delete some, or set cleanup in the KubeOpenCodeConfig"
-                );
-                self.ready(false, reasons::MAX_RETAINED_TASKS_REACHED, &message);
-            }
-            Room::Occupied(task) => {
-                let message = format!("Task '{task}' still runs, and concurrencyPolicy Forbid allows no other");
-                self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
-            }
-            Room::Clearing(task) => {
-                let unasked = self.active().filter(|child| !child.stop_requested);
-                self.plan.stop = unasked.map(|child| child.name.clone()).collect();
-                let message = format!("Task '{task}' is being stopped; the next one replaces it then");
-                self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
-            }
+        if let Room::Clearing(_) = room {
+            let unasked = self.active().filter(|child| !child.stop_requested);
+            self.plan.stop = unasked.map(|child| child.name.clone()).collect();
         }
+        self.report_room(&room);
         room
+    }
+
+    /// Says in the condition `Ready` why no Task is created. A suspended CronTask stays reported as suspended.
+    fn report_room(&mut self, room: &Room) {
+        if self.cron.spec.suspend == Some(true) {
+            return;
+        }
+        if let Some(Refusal { reason, message }) = self.refusal(room) {
+            self.ready(!matches!(room, Room::Full), reason, &message);
+        } else if let Room::Clearing(task) = room {
+            let message = format!("Task '{task}' is being stopped; the next one replaces it then");
+            self.ready(true, reasons::ACTIVE_TASK_EXISTS, &message);
+        }
+    }
+
+    /// Why no Task is created, unless there is room or room is being made.
+    fn refusal(&self, room: &Room) -> Option<Refusal> {
+        let (reason, message) = match room {
+            Room::Free | Room::Clearing(_) => return None,
+            Room::Full => (
+                reasons::MAX_RETAINED_TASKS_REACHED,
+                format!(
+                    "no run starts, because the CronTask has as many Tasks as maxRetainedTasks ({}) allows; delete finished Tasks, raise spec.maxRetainedTasks, or set cleanup in the KubeOpenCodeConfig",
+                    self.limit()
+                ),
+            ),
+            Room::Occupied(task) => (
+                reasons::ACTIVE_TASK_EXISTS,
+                format!("Task '{task}' still runs, and concurrencyPolicy Forbid allows no other"),
+            ),
+        };
+        Some(Refusal { reason, message })
+    }
+
+    /// The condition `Blocked` is there while no run can start, neither by the schedule nor by a trigger.
+    fn report_block(&mut self) {
+        let room = self.room();
+        let mut conditions = self.plan.status.conditions.take().unwrap_or_default();
+        match self.refusal(&room).filter(|_| matches!(room, Room::Full)) {
+            Some(Refusal { reason, message }) => {
+                let generation = self.cron.metadata.generation;
+                status::set(&mut conditions, types::BLOCKED, true, reason, message, generation, self.now);
+            }
+            None => status::remove(&mut conditions, types::BLOCKED),
+        }
+        self.plan.status.conditions = Some(conditions);
+    }
+
+    fn limit(&self) -> usize {
+        usize::try_from(self.cron.spec.max_retained_tasks).unwrap_or(0).max(1)
     }
 
     /// Whether the condition still says correctly why no Task is created.
@@ -294,11 +303,10 @@ impl<'a> Planner<'a> {
     }
 
     fn room(&self) -> Room {
-        let limit = usize::try_from(self.cron.spec.max_retained_tasks).unwrap_or(0).max(1);
         let active = self.active().map(|child| child.name.clone()).min();
         match (self.cron.spec.concurrency_policy, active) {
             // First: no Task is stopped for one that cannot be created.
-            _ if self.children.len() >= limit => Room::Full,
+            _ if self.children.len() >= self.limit() => Room::Full,
             (ConcurrencyPolicy::Forbid, Some(task)) => Room::Occupied(task),
             (ConcurrencyPolicy::Replace, Some(task)) => Room::Clearing(task),
             _ => Room::Free,

@@ -10,15 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{Cause, Level, ObjectName, Surroundings, pod};
 use crate::status::find;
 
-/// Conditions that keep the server from being ready, the deepest cause last.
-const OBSTACLES: [&str; 6] = [
-    types::SERVER_READY,
-    types::SERVER_HEALTHY,
-    types::CONFIG_VALID,
-    types::SECRETS_READY,
-    types::REFERENCES_RESOLVED,
-    types::ACCEPTED,
-];
+/// Conditions of the spec that keep the server from being ready, the deepest cause last.
+const OBSTACLES: [&str; 4] =
+    [types::CONFIG_VALID, types::SECRETS_READY, types::REFERENCES_RESOLVED, types::ACCEPTED];
+/// Conditions of the server itself. They are only of interest if nothing is wrong with the spec.
+const SERVER: [&str; 2] = [types::SERVER_READY, types::SERVER_HEALTHY];
 
 /// Problems reported by an Agent's conditions, its model and the Pods of its server.
 pub fn causes(agent: &Agent, around: &Surroundings) -> Vec<Cause> {
@@ -41,9 +37,16 @@ pub fn causes(agent: &Agent, around: &Surroundings) -> Vec<Cause> {
     });
     // A condition that only repeats the Pod is less precise: it names neither the Pod nor the time.
     let repeats = |condition: &Condition| of_pod.as_ref().is_some_and(|cause| cause.message == condition.message);
-    let wrong = OBSTACLES.iter().filter_map(|kind| find(conditions, kind));
-    let wrong = wrong.filter(|one| one.status == "False" && !repeats(one));
+    let wrong_of = |kinds: &[&str]| -> Vec<&Condition> {
+        let wrong = kinds.iter().filter_map(|kind| find(conditions, kind));
+        wrong.filter(|one| one.status == "False" && !repeats(one)).collect()
+    };
+    let mut wrong = wrong_of(&OBSTACLES);
+    if wrong.is_empty() {
+        wrong = wrong_of(&SERVER);
+    }
     let mut chain: Vec<_> = wrong
+        .into_iter()
         .map(|wrong| {
             let level = if wrong.type_ == types::SERVER_READY { Level::Wait } else { Level::Error };
             Cause::from_condition(level, wrong, &about)

@@ -136,8 +136,10 @@ fn waiting(
         | Wait::ServerNotReady
         | Wait::ServerReplaced
         | Wait::BudgetExceeded(_)
+        | Wait::BudgetReserved
         | Wait::Missing { .. }
         | Wait::Reference(_)
+        | Wait::Lacks(_)
         | Wait::NoSuchTask { .. }
         | Wait::Dependencies { .. } => {}
     }

@@ -66,6 +66,26 @@ pub struct AgentExplanation {
     pub next: Vec<String>,
 }
 
+/// The explanation of a CronTask's state.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CronTaskExplanation {
+    /// The CronTask.
+    pub cron_task: ObjectName,
+    /// Whether no run starts until its user acts.
+    pub blocked: bool,
+    /// Whether its user suspended it.
+    pub suspended: bool,
+    /// When it is due next; unset if no run is to come.
+    #[schemars(schema_with = "moment")]
+    pub next_schedule_time: Option<Timestamp>,
+    /// Causes, from the visible state to the root cause.
+    pub chain: Vec<Cause>,
+    /// Suggested steps.
+    pub next: Vec<String>,
+}
+
 /// Names an object of any kind.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

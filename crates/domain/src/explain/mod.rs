@@ -1,9 +1,10 @@
-//! Explains the state of a Task or an Agent: the chain of causes, the queue, the origin of each setting, the next step.
+//! Explains the state of a Task, an Agent or a CronTask: the chain of causes, the queue, the origin of each setting, the next step.
 //!
 //! REST API, page and CLI show the same explanation because all of them compute it here.
 
 mod agent;
 mod chain;
+mod cron;
 mod explanation;
 mod next;
 pub(crate) mod pod;
@@ -12,17 +13,18 @@ mod settings;
 
 use std::{collections::HashMap, sync::Arc};
 
-use api::{Agent, AgentTemplate, Model, Task};
+use api::{Agent, AgentTemplate, CronTask, Model, Task, conditions::types};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 
 use crate::{
     platform::Platform,
     run::dependencies::{Other, good_enough},
+    status::holds,
 };
 pub use explanation::{
-    AgentExplanation, Ahead, Cause, DependencyState, Level, ObjectName, QueueState, QuotaState, Setting,
-    TaskExplanation,
+    AgentExplanation, Ahead, Cause, CronTaskExplanation, DependencyState, Level, ObjectName, QueueState, QuotaState,
+    Setting, TaskExplanation,
 };
 pub use next::Reader;
 use queue_view::QueueView;
@@ -85,7 +87,7 @@ pub fn task(task: &Task, run: &Run, around: &Surroundings) -> TaskExplanation {
         phase: status.phase.unwrap_or_default(),
         reason: chain.iter().find_map(|cause| cause.reason.clone()).or(status.reason),
         message: chain.first().map(|cause| cause.message.clone()).or(status.message),
-        next: next::steps(&chain, Some(task), agent_of(task), around.reader),
+        next: next::steps(&chain, next::About::of_task(task), around.reader),
         queue: line.as_ref().and_then(|line| line.queue_of(task, around.sight)),
         quota: line.as_ref().and_then(|line| line.quota(around.now)),
         dependencies: dependencies(task, &others),
@@ -107,7 +109,7 @@ pub fn agent(agent: &Agent, around: &Surroundings) -> AgentExplanation {
         agent: ObjectName::here(&agent.metadata),
         phase: status.phase,
         ready: status.ready.unwrap_or_default(),
-        next: next::steps(&chain, None, agent.metadata.name.as_deref().unwrap_or_default(), around.reader),
+        next: next::steps(&chain, next::About::of_agent(agent), around.reader),
         queue: line.queue(around.sight),
         running: line.running(around.sight),
         quota: line.quota(around.now),
@@ -117,8 +119,19 @@ pub fn agent(agent: &Agent, around: &Surroundings) -> AgentExplanation {
     }
 }
 
-fn agent_of(task: &Task) -> &str {
-    task.spec.agent_ref.as_ref().map(|agent| agent.name.as_str()).unwrap_or_default()
+/// Explains a CronTask. `tasks` are those of its namespace that the caller may see.
+pub fn cron_task(cron: &CronTask, tasks: &[Arc<Task>], reader: Reader) -> CronTaskExplanation {
+    let mut chain = cron::causes(cron, tasks);
+    once_each(&mut chain);
+    let status = cron.status.clone().unwrap_or_default();
+    CronTaskExplanation {
+        cron_task: ObjectName::here(&cron.metadata),
+        blocked: holds(status.conditions.as_deref(), types::BLOCKED),
+        suspended: cron.spec.suspend == Some(true),
+        next_schedule_time: status.next_schedule_time.map(|time| time.0),
+        next: next::steps(&chain, next::About::of_cron_task(cron), reader),
+        chain,
+    }
 }
 
 fn split(settings: Result<Vec<Setting>, String>) -> (Vec<Setting>, Option<String>) {

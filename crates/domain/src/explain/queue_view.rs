@@ -9,6 +9,7 @@ use super::{Ahead, ObjectName, QueueState, QuotaState, Sight, Surroundings};
 use crate::{
     duration::{later, signed},
     run::{
+        budget::Allowance,
         dependencies::{self, Other},
         queue::{Gate, Limits, Queue, TaskKey, Wait, Waiting},
         resolve::{resolve_agent, resolve_template},
@@ -168,6 +169,7 @@ fn waiting(task: &Task, epoch: i64, others: &HashMap<&str, &Task>, around: &Surr
         priority: task.spec.priority,
         created,
         since,
+        own_limit: Allowance::default(),
         dependencies: dependencies::judge(task, &find, &until),
     }
 }

@@ -152,3 +152,57 @@ fn a_run_is_explained_by_the_settings_that_it_was_made_with() {
     let explained = task(&mine, &run, &blind);
     assert!(explained.settings.is_empty() && explained.settings_error.is_some());
 }
+
+fn cron(status: &Value) -> CronTask {
+    let spec = json!({"schedule": "@daily", "taskTemplate": {"spec": {}}});
+    of_kind("CronTask", "nightly", &spec, status)
+}
+
+fn reported(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:30:00Z"})
+}
+
+#[test]
+fn a_blocked_crontask_ends_with_the_one_thing_to_do_in_its_namespace() {
+    let (reason, message) = ("MaxRetainedTasksReached", "no run starts");
+    let conditions = [reported("Ready", "False", reason, message), reported("Blocked", "True", reason, message)];
+    let blocked = cron(&json!({ "conditions": conditions }));
+    let explained = cron_task(&blocked, &[], Reader::Shell { other_namespace: true });
+    assert_eq!(messages(&explained.chain), [message], "nothing is said twice");
+    assert!(explained.blocked && explained.next_schedule_time.is_none());
+    let step = "delete finished Tasks of the CronTask, or raise spec.maxRetainedTasks: kubeopencode get tasks -l \
+                kubeopencode.io/crontask=nightly -n team";
+    assert_eq!(explained.next, [step]);
+    let here = cron_task(&blocked, &[], Reader::Shell { other_namespace: false });
+    assert!(here.next[0].ends_with("crontask=nightly"));
+}
+
+#[test]
+fn a_crontask_that_waits_for_its_time_says_when_and_how_the_last_run_ended() {
+    let mut failed: Task = of_kind("Task", "nightly-1", &json!({}), &json!({"phase": "Failed", "message": "no luck"}));
+    failed.metadata.labels = Some([("kubeopencode.io/crontask".to_owned(), "nightly".to_owned())].into());
+    let status = json!({"nextScheduleTime": "2026-01-02T00:00:00Z",
+        "conditions": [reported("Ready", "True", "Scheduled", "waits for its next time")]});
+    let explained = cron_task(&cron(&status), &[Arc::new(failed)], Reader::Page);
+    let expected = ["its next run is due at 2026-01-02T00:00:00Z", "its last Task 'nightly-1' failed: no luck"];
+    assert_eq!(messages(&explained.chain), expected);
+    let unseen = cron_task(&cron(&Value::Null), &[], Reader::Page);
+    assert_eq!(unseen.next, ["check whether the controllers run"]);
+}
+
+#[test]
+fn an_agent_without_a_model_ends_with_how_to_add_one() {
+    let conditions = [
+        reported("ConfigValid", "False", "NoModel", "no model is configured"),
+        reported("ServerReady", "False", "DeploymentNotReady", "the Deployment does not exist yet"),
+    ];
+    let mine = waits("mine", &json!([]));
+    let status = json!({"ready": false, "conditions": conditions});
+    let around = Surroundings { reader: Reader::Shell { other_namespace: true }, ..around(&status, vec![mine.clone()]) };
+    let step = "add a model: set modelRef, or config.model and credentials for its provider: kubeopencode setup -n team";
+    let of_agent = agent(around.agent.as_ref().unwrap(), &around);
+    assert_eq!((messages(&of_agent.chain), of_agent.next), (vec!["no model is configured"], vec![step.to_owned()]));
+    let of_task = task(&mine, &Run::default(), &around);
+    assert_eq!((of_task.reason.as_deref(), of_task.next), (Some("NoModel"), vec![step.to_owned()]));
+}

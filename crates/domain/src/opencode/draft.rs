@@ -78,8 +78,8 @@ impl Draft {
         json!(format!("{{env:{name}}}"))
     }
 
-    /// Restricts OpenCode to the providers of the configuration.
-    pub(super) fn providers(&mut self, input: &ConfigInput<'_>) {
+    /// Restricts OpenCode to the providers of the configuration. Returns whether it names any.
+    pub(super) fn providers(&mut self, input: &ConfigInput<'_>) -> bool {
         let mut named = check::named_providers(&self.whole);
         let own = check::strings(self.whole.get("enabled_providers"));
         let bound = input.model.into_iter().chain(input.small_model).map(|binding| binding.provider.id.clone());
@@ -94,6 +94,7 @@ impl Draft {
         } else {
             named.extend(bound);
         }
+        let names_provider = !named.is_empty();
         if named.is_empty() {
             // Every provider with credentials in the environment is allowed, except the hosted default.
             let mut disabled = check::strings(self.whole.get("disabled_providers")).unwrap_or_default();
@@ -107,6 +108,32 @@ impl Draft {
             self.whole.insert("enabled_providers".to_owned(), json!(enabled));
             self.enforced.insert("enabled_providers".to_owned(), json!(enabled));
         }
+        names_provider
+    }
+
+    /// Whether a provider can come from elsewhere: credentials or variables in the environment, a plugin, files of a
+    /// repository. In doubt it can: an agent that works must not be refused. A command of the user need not be OpenCode.
+    pub(super) fn may_find_provider(&self, input: &ConfigInput<'_>) -> bool {
+        let (agent, contexts) = (input.agent, input.contexts);
+        let pod = &agent.pod;
+        let is_config = |file: &FileItem| file.target_path.rsplit('/').next().is_some_and(|name| name.starts_with("opencode.json"));
+        agent.command.is_some()
+            || !agent.credentials.is_empty()
+            || pod.extra_env.iter().flatten().next().is_some()
+            || pod.extra_volume_mounts.iter().flatten().next().is_some()
+            || !agent.plugins.is_empty()
+            || self.whole.contains_key("plugin")
+            || !(contexts.git.is_empty() && contexts.urls.is_empty() && contexts.directories.is_empty())
+            || contexts.files.iter().any(is_config)
+    }
+
+    /// Whether the price of `model` is not known. OpenCode's catalogue has the prices of models whose provider it knows;
+    /// a provider with an npm package of its own is not in it.
+    pub(super) fn is_unpriced(&self, model: &str) -> bool {
+        let Some((id, name)) = model.split_once('/') else { return false };
+        let Some(provider) = self.whole.get("provider").and_then(|all| all.get(id)) else { return false };
+        let priced = provider.get("models").and_then(|all| all.get(name)).and_then(|model| model.get("cost")).is_some();
+        provider.get("npm").is_some() && !priced
     }
 
     /// Adds the servers of tools.

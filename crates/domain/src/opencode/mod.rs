@@ -111,6 +111,10 @@ pub struct CompiledConfig {
     pub overridden: Vec<String>,
     /// The model in use, as `provider/model`.
     pub model: Option<String>,
+    /// Neither a model nor a provider is configured, and nothing in the Pod can bring one.
+    pub lacks_model: bool,
+    /// The model in use if its price is not known: it is not in OpenCode's catalogue, and no price is configured.
+    pub unpriced: Option<String>,
     /// Hash of all other fields.
     pub hash: String,
 }
@@ -143,12 +147,44 @@ pub enum ConfigError {
         "models, tools and permissions need {0} bytes of configuration, more than a container can be given; use fewer tools"
     )]
     TooLarge(usize),
+    /// No model, no provider and no credentials are configured.
+    #[error(
+        "no model is configured: set modelRef, or config.model and credentials for its provider, or run `kubeopencode setup`"
+    )]
+    NoModel,
+    /// The cost is limited, and the price of the model is not known.
+    #[error(
+        "maxCost cannot be enforced, because the price of model {0:?} is not known: set cost in its Model, or provider.….models.….cost in config (0 if it is free), or use maxTokens"
+    )]
+    Unpriced(String),
 }
 
 impl ConfigError {
     /// Reason of the condition.
     pub fn reason(&self) -> &'static str {
-        reasons::CONFIG_INVALID
+        match self {
+            Self::NoModel => reasons::NO_MODEL,
+            Self::Unpriced(_) => reasons::UNPRICED_MODEL,
+            _ => reasons::CONFIG_INVALID,
+        }
+    }
+
+    /// Whether the configuration is valid, and lacks something that other objects can still provide.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::NoModel | Self::Unpriced(_))
+    }
+}
+
+impl CompiledConfig {
+    /// Checks that an agent can work with this configuration, and that its cost can be counted if it is limited.
+    pub fn check_model(&self, cost_is_limited: bool) -> Result<(), ConfigError> {
+        if self.lacks_model {
+            return Err(ConfigError::NoModel);
+        }
+        match &self.unpriced {
+            Some(model) if cost_is_limited => Err(ConfigError::Unpriced(model.clone())),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -184,7 +220,7 @@ pub fn compile(input: &ConfigInput<'_>) -> Result<CompiledConfig, ConfigError> {
     draft.set("autoupdate", json!(false), true);
     draft.set("share", json!("disabled"), true);
     let model = draft.models(input)?;
-    draft.providers(input);
+    let names_provider = draft.providers(input);
     draft.servers(input.tools)?;
     let permission = permissions::decide(input, &mut draft);
     let instruction_files = draft.instructions(input);
@@ -200,6 +236,8 @@ pub fn compile(input: &ConfigInput<'_>) -> Result<CompiledConfig, ConfigError> {
         }
     }
     let needs_npm = check::needs_npm(&draft.whole);
+    let lacks_model = !names_provider && !draft.may_find_provider(input);
+    let unpriced = model.clone().filter(|model| draft.is_unpriced(model));
     let enforced = Value::Object(draft.enforced).to_string();
     if enforced.len() > MAX_ENFORCED {
         return Err(ConfigError::TooLarge(enforced.len()));
@@ -216,6 +254,8 @@ pub fn compile(input: &ConfigInput<'_>) -> Result<CompiledConfig, ConfigError> {
         needs_npm,
         overridden: draft.overridden.into_iter().collect(),
         model,
+        lacks_model,
+        unpriced,
         hash: String::new(),
     };
     compiled.hash = hash(&compiled);
@@ -234,6 +274,8 @@ fn hash(config: &CompiledConfig) -> String {
         needs_npm,
         overridden: _,
         model: _,
+        lacks_model: _,
+        unpriced: _,
         hash: _,
     } = config;
     let mut hasher = Sha256::new();

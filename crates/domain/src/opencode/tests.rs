@@ -333,3 +333,58 @@ fn variables_in_instructions_are_replaced() {
     check("{{ unknown }} stays, {{ loop }} is not read again", "{{ unknown }} stays, {{ team }} is not read again");
     check("{{ open, {{ team }}", "{{ open, blue");
 }
+
+#[test]
+fn an_agent_that_nothing_gives_a_model_lacks_one() {
+    let lacks = |change: &dyn Fn(&mut Case)| {
+        let mut case = Case::of(Value::Null);
+        change(&mut case);
+        case.compiled().check_model(false) == Err(ConfigError::NoModel)
+    };
+    assert!(lacks(&|_| ()));
+    assert!(lacks(&|case| case.agent.config = from_json(json!({ "permission": "allow" }))));
+    // Each of these may bring one.
+    let config = |value: Value| move |case: &mut Case| case.agent.config = from_json(value.clone());
+    assert!(!lacks(&config(json!({ "model": "opencode/big-pickle" }))));
+    assert!(!lacks(&config(json!({ "provider": { "lab": {} } }))));
+    assert!(!lacks(&config(json!({ "enabled_providers": ["anthropic"] }))));
+    assert!(!lacks(&config(json!({ "agent": { "build": { "model": "anthropic/claude" } } }))));
+    assert!(!lacks(&config(json!({ "plugin": ["opencode-auth"] }))));
+    assert!(!lacks(&|case| case.model = Some(local_model())));
+    assert!(!lacks(&|case| case.agent.command = Some(vec!["my-agent".into()])));
+    assert!(!lacks(&|case| {
+        let key = json!([{ "name": "key", "secretRef": { "name": "k", "key": "k" }, "env": "ANTHROPIC_API_KEY" }]);
+        case.agent.credentials = from_json(key);
+    }));
+    assert!(!lacks(&|case| case.agent.pod = from_json(json!({ "extraEnv": [{ "name": "OPENAI_API_KEY", "value": "x" }] }))));
+    assert!(!lacks(&|case| {
+        let config = FileItem {
+            target_path: "/workspace/opencode.json".into(),
+            content: "{}".into(),
+            mode: None,
+            about: String::new(),
+        };
+        case.contexts.files.push(config);
+    }));
+}
+
+#[test]
+fn a_limit_of_cost_needs_a_price() {
+    let check = |model: ModelBinding, priced: bool| {
+        let case = Case { model: Some(model), ..Case::of(Value::Null) };
+        let config = case.compiled();
+        assert_eq!(config.check_model(false), Ok(()));
+        assert_eq!(config.check_model(true).is_ok(), priced, "{:?}", config.model);
+    };
+    check(local_model(), true);
+    check(ModelBinding { cost: None, ..local_model() }, false);
+    // Free is a price.
+    check(ModelBinding { cost: Some(from_json(json!({ "input": 0.0, "output": 0.0 }))), ..local_model() }, true);
+    // OpenCode's catalogue has the prices of the models that it knows.
+    let known = model("claude", json!({ "type": "anthropic" }), json!({ "model": "opus", "providerRef": { "name": "claude" } }));
+    check(known, true);
+    let own = json!({ "model": "lab/x", "provider": { "lab": { "npm": "@ai-sdk/openai-compatible", "models": { "x": {} } } } });
+    let error = Case::of(own).compiled().check_model(true).unwrap_err();
+    assert_eq!(error.reason(), "UnpricedModel");
+    assert_snapshot!(error.to_string(), @r#"maxCost cannot be enforced, because the price of model "lab/x" is not known: set cost in its Model, or provider.….models.….cost in config (0 if it is free), or use maxTokens"#);
+}

@@ -117,6 +117,23 @@ impl Allowance {
         Self { tokens, cost: self.cost.map(|most| most.minus(spent.cost)) }
     }
 
+    /// Whether nothing is left of one of the limits.
+    pub fn is_nothing(self) -> bool {
+        self.tokens == Some(0) || self.cost == Some(Cost::default())
+    }
+
+    /// Takes the share of a run out of what is left: `known` if it was given one, else as much of what is left as its
+    /// own limit `own` allows. Returns the share and the rest.
+    #[must_use]
+    pub fn take(self, own: Self, known: Self) -> (Self, Self) {
+        let share = Self {
+            tokens: self.tokens.map(|left| known.tokens.unwrap_or_else(|| own.tokens.map_or(left, |own| own.min(left)))),
+            cost: self.cost.map(|left| known.cost.unwrap_or_else(|| own.cost.map_or(left, |own| own.min(left)))),
+        };
+        let taken = Spent { tokens: share.tokens.unwrap_or_default(), cost: share.cost.unwrap_or_default() };
+        (share, self.after(taken))
+    }
+
     /// The usage in words, if a limit is reached: `used 21,344 of 20,000 tokens`.
     pub fn used_up(self, spent: Spent) -> Option<String> {
         let tokens = self.tokens.filter(|most| spent.tokens >= *most);
@@ -210,6 +227,20 @@ mod tests {
         assert_eq!(both, allowance(Some(70), Some("3")));
         assert_eq!(both.after(spent(60, "1.5")), allowance(Some(10), Some("1.5")));
         assert_eq!(both.after(spent(99, "9")), allowance(Some(0), Some("0")));
+    }
+
+    #[test]
+    fn a_run_takes_what_its_own_limit_allows_and_all_without_one() {
+        let none = Allowance::default();
+        let left = allowance(Some(100), Some("2"));
+        let own = allowance(Some(30), None);
+        assert_eq!(left.take(own, none), (allowance(Some(30), Some("2")), allowance(Some(70), Some("0"))));
+        assert_eq!(left.take(allowance(Some(900), Some("1")), none).1, allowance(Some(0), Some("1")));
+        // A share that was given stays as it is, whatever is left.
+        assert_eq!(left.take(none, allowance(Some(120), Some("1"))).1, allowance(Some(0), Some("1")));
+        // What the shared budget does not limit is not taken.
+        assert_eq!(allowance(Some(100), None).take(allowance(None, Some("1")), none).0, allowance(Some(100), None));
+        assert!(left.take(none, none).1.is_nothing() && !left.is_nothing() && !none.is_nothing());
     }
 
     #[test]

@@ -20,6 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     duration::{later, signed},
     run::{
+        budget::Allowance,
         dependencies::{Absent, Dependencies, Missing},
         resolved::ResolvedAgent,
         target::RunsOn,
@@ -33,7 +34,7 @@ mod spending;
 mod wait;
 pub use gate::Gate;
 use history::StartHistory;
-pub use spending::{SharedBudget, Spending, UsedUp};
+pub use spending::{BudgetState, Budgets, SharedBudget, Spending, UsedUp};
 pub use wait::{Wait, shown_position};
 
 /// A Task. A Task that is deleted and created again has another key.
@@ -79,6 +80,8 @@ pub struct Waiting {
     pub created: Timestamp,
     /// Since when it waits: the grace period for a missing Agent counts from here.
     pub since: Timestamp,
+    /// The limit that the Task itself sets for its run.
+    pub own_limit: Allowance,
     pub dependencies: Dependencies,
 }
 
@@ -126,6 +129,9 @@ struct Running {
     admitted_at: Option<Timestamp>,
     /// The Task as it waited, until the run is claimed.
     unconfirmed: Option<Waiting>,
+    own_limit: Allowance,
+    /// The part of the shared budgets that is reserved for the run; unset where it is not known.
+    share: Allowance,
 }
 
 /// The queue of one Agent or template.
@@ -146,8 +152,8 @@ pub struct Queue {
     by_missing: BTreeSet<(Timestamp, TaskKey)>,
     running: BTreeMap<TaskKey, Running>,
     history: StartHistory,
-    /// Set while the shared budget is used up.
-    used_up: Option<UsedUp>,
+    /// The shared budgets, after the shares of running Tasks.
+    budget: BudgetState,
 }
 
 impl Queue {
@@ -165,7 +171,7 @@ impl Queue {
             by_missing: BTreeSet::new(),
             running: BTreeMap::new(),
             history: StartHistory::default(),
-            used_up: None,
+            budget: BudgetState::default(),
         }
     }
 
@@ -208,7 +214,9 @@ impl Queue {
         if let Some(at) = admitted_at {
             self.history.insert(&key, at);
         }
-        self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None });
+        let known = self.running.get(&key).filter(|running| running.epoch == epoch);
+        let (own_limit, share) = known.map(|running| (running.own_limit, running.share)).unwrap_or_default();
+        self.running.insert(key, Running { epoch, admitted_at, unconfirmed: None, own_limit, share });
     }
 
     /// Frees the slot of a run. Late events of an older run change nothing.
@@ -236,7 +244,7 @@ impl Queue {
 
     /// The admission of a Task that is not claimed yet.
     pub fn admission(&self, key: &TaskKey) -> Option<Admission> {
-        let Running { epoch, admitted_at, unconfirmed } = self.running.get(key)?;
+        let Running { epoch, admitted_at, unconfirmed, .. } = self.running.get(key)?;
         unconfirmed.as_ref()?;
         Some(Admission { key: key.clone(), epoch: *epoch, at: (*admitted_at)? })
     }
@@ -314,15 +322,18 @@ impl Queue {
         let mut decisions = Decisions { fail: self.refusals(now), ..Decisions::default() };
         match self.gate {
             Gate::Ready => {
-                while !self.at_capacity() && !self.history.is_used_up() && self.used_up.is_none() {
+                while !self.at_capacity() && !self.history.is_used_up() && !self.budget.left.is_nothing() {
                     let Some((_, _, key)) = self.eligible.pop_first() else { break };
                     let Some(task) = self.waiting.get(&key).cloned() else { continue };
                     self.forget(&key);
                     // Rounded up, so that the window is not shorter than the quota says.
                     let admission = Admission { key: key.clone(), epoch: task.epoch, at: whole_second(now) };
                     self.history.record(&key, admission.at);
-                    let (epoch, admitted_at) = (admission.epoch, Some(admission.at));
-                    self.running.insert(key, Running { epoch, admitted_at, unconfirmed: Some(task) });
+                    let (epoch, admitted_at, own_limit) = (admission.epoch, Some(admission.at), task.own_limit);
+                    let (share, left) = self.budget.left.take(own_limit.and(self.budget.each), Allowance::default());
+                    self.budget.left = left;
+                    let unconfirmed = Some(task);
+                    self.running.insert(key, Running { epoch, admitted_at, unconfirmed, own_limit, share });
                     decisions.admit.push(admission);
                 }
             }
@@ -331,6 +342,7 @@ impl Queue {
             | Gate::ServerNotReady
             | Gate::ServerReplaced
             | Gate::Unusable { .. }
+            | Gate::Lacks { .. }
             | Gate::Missing { .. } => {}
         }
         decisions.history = self.history.unrecorded().map(<[TaskStart]>::to_vec);
@@ -403,17 +415,21 @@ impl Queue {
     fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let held_up = self.gate == Gate::Ready && !self.eligible.is_empty() && !self.at_capacity();
         let quota = self.history.frees().filter(|_| held_up);
-        let budget = self.used_up.as_ref().and_then(|used_up| used_up.until).filter(|_| held_up);
+        let budget = match &self.budget {
+            BudgetState { used_up: Some(used_up), .. } => used_up.until,
+            BudgetState { left, frees, .. } => frees.filter(|_| left.is_nothing()),
+        };
+        let budget = budget.filter(|_| held_up);
         let grace = self.by_wait.first().and_then(|(since, _)| self.grace_end(*since));
         let missing = self.by_missing.first().map(|(until, _)| *until);
         // Times in the past belong to Tasks that this decision refused.
         [quota, budget, grace, missing].into_iter().flatten().filter(|wake| *wake > now).min()
     }
 
-    /// Until when a Task that waits since `since` waits for a missing Agent.
+    /// Until when a Task that waits since `since` waits for a missing Agent, or for what the Agent lacks.
     fn grace_end(&self, since: Timestamp) -> Option<Timestamp> {
         match self.gate {
-            Gate::Missing { since: gone } => Some(later(since.max(gone), self.grace)),
+            Gate::Missing { since: gone } | Gate::Lacks { since: gone, .. } => Some(later(since.max(gone), self.grace)),
             _ => None,
         }
     }
@@ -438,7 +454,10 @@ impl Queue {
         }
         let expired = |since: Timestamp| self.grace_end(since).is_some_and(|end| end <= now);
         for (_, key) in self.by_wait.iter().take_while(|(since, _)| expired(*since)) {
-            let (reason, message) = wait::gone(&self.runs_on, self.grace);
+            let (reason, message) = match &self.gate {
+                Gate::Lacks { reason, message, .. } => (*reason, message.clone()),
+                _ => wait::gone(&self.runs_on, self.grace),
+            };
             refusals.push(Refusal { key: key.clone(), reason, message });
         }
         refusals.sort_by(|a, b| a.key.cmp(&b.key));

@@ -159,6 +159,7 @@ pub fn resolve_task(
     run.note("target", Origin::Task);
     let (agent_workspace, workspace_origin) = (agent.workspace.clone(), run.origin_of("agent.workspace"));
     let platform_budget = platform.budget.clone().map(|budget| (budget, platform.origin("budget")));
+    let budgets = [budget.map(|budget| (budget.into(), Origin::Task)), agent_budget, platform_budget];
     let resolved = ResolvedTask {
         target,
         description: run.own("description", description.filter(|text| !text.is_empty())),
@@ -176,8 +177,7 @@ pub fn resolve_task(
         retry: run
             .shared("retry", retry, shared.retry.clone())
             .unwrap_or_else(|| run.fall_back("retry", platform, platform.retry.clone().unwrap_or_default())),
-        budget: run
-            .first_of("budget", budget.map(|budget| (budget, Origin::Task)).or(agent_budget).or(platform_budget)),
+        budget: run.smallest_budget(budgets.into_iter().flatten().collect()),
         agent,
     };
     Ok((resolved, run.origins))

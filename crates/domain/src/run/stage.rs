@@ -1,7 +1,12 @@
 //! The stage of a Task, by its status and annotations.
 
-use api::{Task, TaskPhase, names::annotations};
+use api::{Task, TaskPhase, conditions::types, names::annotations};
 use jiff::Timestamp;
+
+use crate::status::holds;
+
+/// The word for a Task that completed because it was stopped.
+pub const STOPPED: &str = types::STOPPED;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -28,6 +33,15 @@ impl Stage {
     }
 }
 
+/// The phase as people see it. A Task that was ended before its own end is Completed, with the condition Stopped; tables
+/// and filters call it Stopped, and Completed means success.
+pub fn shown_phase(task: &Task) -> &'static str {
+    let status = task.status.as_ref();
+    let phase = status.and_then(|status| status.phase).unwrap_or_default();
+    let stopped = holds(status.and_then(|status| status.conditions.as_deref()), types::STOPPED);
+    if phase == TaskPhase::Completed && stopped { STOPPED } else { phase.as_str() }
+}
+
 /// Whether a user requested to stop the Task.
 pub fn stop_requested(task: &Task) -> bool {
     let annotations = task.metadata.annotations.as_ref();
@@ -38,4 +52,27 @@ pub fn stop_requested(task: &Task) -> bool {
 pub fn joins_later(task: &Task, now: Timestamp) -> Option<Timestamp> {
     let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
     timings.and_then(|timings| timings.queued_at.as_ref()).map(|time| time.0).filter(|at| *at > now)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample::from_json;
+
+    #[test]
+    fn a_stopped_task_is_shown_as_stopped_and_completed_means_success() {
+        let shown = |phase: &str, stopped: &str| {
+            let condition = json!({"type": "Stopped", "status": stopped, "reason": "UserStopped", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let task: Task = from_json(json!({"metadata": {"name": "t"}, "spec": {},
+                "status": {"phase": phase, "conditions": [condition]}}));
+            shown_phase(&task)
+        };
+        assert_eq!(shown("Completed", "True"), "Stopped");
+        assert_eq!(shown("Completed", "False"), "Completed");
+        // A run that reached its budget failed.
+        assert_eq!(shown("Failed", "True"), "Failed");
+    }
 }

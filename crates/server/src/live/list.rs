@@ -24,7 +24,8 @@ const MOST: usize = 500;
 pub struct ListQuery {
     /// Part of the name, case-insensitive.
     pub name: Option<String>,
-    /// Phases, separated by commas.
+    /// Phases, separated by commas. Tasks that were stopped, by a person or by a timeout, have the phase Stopped here;
+    /// Completed are those that succeeded.
     pub phase: Option<String>,
     /// Labels, as for `kubectl -l`.
     pub label_selector: Option<String>,

@@ -64,6 +64,7 @@ impl Pieces {
             piece::<run::Approval>(),
             piece::<run::Artifact>(),
             piece::<run::Budget>(),
+            piece::<run::RunBudget>(),
             piece::<run::Cache>(),
             piece::<run::Dependency>(),
             piece::<run::DependencyCondition>(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{CronTask, Task, names::annotations};
 use axum::{Json, extract::State};
+use domain::cron;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -11,8 +12,11 @@ use crate::{
     auth::Caller,
     cluster::WriteOptions,
     edge::extract::{At, Params},
-    error::Answer,
-    live::list::{ListQuery, Page},
+    error::{Answer, ApiError},
+    live::{
+        cache::now,
+        list::{ListQuery, Page},
+    },
     routes::{
         crud::{self, ChangeQuery, annotate},
         kind::Served as _,
@@ -48,7 +52,7 @@ async fn resume_cron(State(server): State<Arc<Server>>, caller: Caller, at: At) 
     Ok(Json(cron.detail(&server.caches)))
 }
 
-/// Creates a Task of a CronTask now, subject to its concurrency policy.
+/// Creates a Task of a CronTask now. Answers 409 if its concurrency policy or `maxRetainedTasks` does not allow one.
 #[utoipa::path(post, path = "/namespaces/{namespace}/crontasks/{name}/trigger", tag = "crontasks",
     params(("namespace" = String, Path), ("name" = String, Path), ChangeQuery), responses((status = 200, body = Message)))]
 async fn trigger(
@@ -57,6 +61,12 @@ async fn trigger(
     at: At,
     Params(query): Params<ChangeQuery>,
 ) -> Answer<Json<Message>> {
+    let cron: CronTask = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    let tasks = server.caches.tasks.filter(|key, _| key.namespace == at.namespace);
+    if let Some(refusal) = cron::trigger_refusal(&cron, &cron::children(&cron, tasks), now()) {
+        let message = format!("the trigger of CronTask '{}' creates no Task: {}", at.name, refusal.message);
+        return Err(ApiError::conflict(message));
+    }
     let change = annotate(annotations::TRIGGER, "true");
     let _: CronTask = crud::change(&server, &caller, &at, &change, query.write_options()).await?;
     Ok(Json(Message { message: format!("Run of CronTask '{}' triggered.", at.name) }))

@@ -1,11 +1,11 @@
-//! Explains the status of a Task or an Agent from the caches and what the caller may see.
+//! Explains the status of a Task, an Agent or a CronTask from the caches and what the caller may see.
 
 use std::sync::Arc;
 
-use api::{Agent, Task, names::labels};
+use api::{Agent, CronTask, Task, names::labels};
 use axum::{Json, extract::State};
 use domain::{
-    explain::{self, AgentExplanation, Reader, Run, Setting, Sight, Surroundings, TaskExplanation},
+    explain::{self, AgentExplanation, CronTaskExplanation, Reader, Run, Setting, Sight, Surroundings, TaskExplanation},
     run::target::{RunsOn, Target},
 };
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -24,7 +24,7 @@ use crate::{
 
 /// Routes under `/api/v1`.
 pub fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::new().routes(routes!(task)).routes(routes!(agent))
+    OpenApiRouter::new().routes(routes!(task)).routes(routes!(agent)).routes(routes!(cron_task))
 }
 
 /// Explains the status of a Task.
@@ -51,6 +51,17 @@ async fn agent(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Ans
     let agent = Arc::new(agent);
     around.agent = Some(Arc::clone(&agent));
     Ok(Json(explain::agent(&agent, &around)))
+}
+
+/// Explains the status of a CronTask.
+#[utoipa::path(get, path = "/namespaces/{namespace}/crontasks/{name}/explain", tag = "crontasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, content((ref("#/components/schemas/CronTaskExplanation") = "application/json")))))]
+async fn cron_task(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<CronTaskExplanation>> {
+    let cron: CronTask = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    let seen = server.reviews.may(&caller, &ours("list", "tasks", Some(&at.namespace), None)).await?;
+    let tasks = server.caches.tasks.filter(|key, _| seen && key.namespace == at.namespace);
+    Ok(Json(explain::cron_task(&cron, &tasks, Reader::Page)))
 }
 
 async fn surroundings(

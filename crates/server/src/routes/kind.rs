@@ -6,7 +6,10 @@ use api::{
     Agent, AgentTemplate, AgentTool, AgentWorkflow, CronTask, Instruction, MCPServer, Model, ModelProvider, Registry,
     RemoteMCPServer, Task, TaskSpec, kinds::agent::AgentPhase, names,
 };
-use domain::{run::target::Target, workload::names::runs_on};
+use domain::{
+    run::{stage::shown_phase, target::Target},
+    workload::names::runs_on,
+};
 use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
 use observe::{Cache, Key};
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
@@ -150,7 +153,7 @@ impl Served for Task {
     }
 
     fn phase(&self) -> &'static str {
-        self.status.as_ref().and_then(|status| status.phase).unwrap_or_default().as_str()
+        shown_phase(self)
     }
 
     fn took(&self) -> Option<i64> {

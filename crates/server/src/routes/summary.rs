@@ -106,7 +106,9 @@ fn totals(tasks: &[Arc<Task>], now: Timestamp) -> TaskTotals {
         let within = |hours| ended.is_some_and(|ago| ago <= SignedDuration::from_hours(hours));
         match status.and_then(|status| status.phase).unwrap_or_default() {
             TaskPhase::Pending | TaskPhase::Queued => *totals.waiting_by_reason.entry(reason()).or_default() += 1,
-            TaskPhase::Completed => totals.completed_24h += usize::from(within(24)),
+            TaskPhase::Completed => {
+                totals.completed_24h += usize::from(within(24) && task.phase() == TaskPhase::Completed.as_str());
+            }
             TaskPhase::Failed => {
                 if within(24) {
                     totals.failed_24h += 1;

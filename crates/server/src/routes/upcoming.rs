@@ -19,7 +19,7 @@ use crate::{
     live::cache::now,
     routes::crud,
     state::Server,
-    wire::{Upcoming, UpcomingTime},
+    wire::{Upcoming, UpcomingTime, blocked},
 };
 
 /// Most times of one response.
@@ -69,10 +69,12 @@ async fn of_cron_task(
     Params(window): Params<Window>,
 ) -> Answer<Json<Upcoming>> {
     let cron: CronTask = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
+    let blocked = blocked(&cron);
     let own = cron.spec.time_zone.as_deref();
     let shown = window.time_zone.as_deref().or(own);
     let times = times(&cron.spec.schedule, own, shown, window.from.unwrap_or_else(now), window.count)?;
-    Ok(Json(Upcoming { suspended: cron.spec.suspend.unwrap_or_default(), ..times }))
+    let listed = if blocked.is_some() { Vec::new() } else { times.times };
+    Ok(Json(Upcoming { suspended: cron.spec.suspend.unwrap_or_default(), blocked, times: listed, ..times }))
 }
 
 /// Lists the next times of a schedule.
@@ -108,7 +110,7 @@ fn times(
         times.push(UpcomingTime { at, local: local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string() });
         after = at;
     }
-    Ok(Upcoming { schedule: schedule.to_owned(), time_zone: name.to_owned(), suspended: false, times })
+    Ok(Upcoming { schedule: schedule.to_owned(), time_zone: name.to_owned(), suspended: false, blocked: None, times })
 }
 
 #[cfg(test)]

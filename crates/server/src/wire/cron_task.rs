@@ -1,6 +1,6 @@
 //! CronTasks on the wire.
 
-use api::{CronTask, context::ContextItem, kinds::cron_task::ConcurrencyPolicy};
+use api::{CronTask, conditions::types, context::ContextItem, kinds::cron_task::ConcurrencyPolicy};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
@@ -33,7 +33,10 @@ pub struct CronTaskResponse {
     pub active_tasks: Vec<String>,
     pub last_schedule_time: Option<Timestamp>,
     pub last_successful_time: Option<Timestamp>,
+    /// Unset while no run is to come: the CronTask is suspended, blocked or invalid.
     pub next_schedule_time: Option<Timestamp>,
+    /// Why no run starts, by the schedule or by a trigger, and how to change that. Unset while runs start.
+    pub blocked: Option<String>,
     pub total_executions: i64,
     pub task_template: CronTaskTemplate,
     pub conditions: Vec<Condition>,
@@ -59,6 +62,7 @@ impl CronTaskResponse {
         let task = &spec.task_template.spec;
         let status = cron.status.clone().unwrap_or_default();
         Self {
+            blocked: blocked(cron),
             identity: Identity::of(cron),
             schedule: spec.schedule.clone(),
             time_zone: spec.time_zone.clone(),
@@ -84,7 +88,15 @@ impl CronTaskResponse {
     }
 }
 
+/// Why no run of `cron` starts; `None` while runs start.
+pub fn blocked(cron: &CronTask) -> Option<String> {
+    let conditions = cron.status.as_ref()?.conditions.as_ref()?;
+    let blocked = conditions.iter().find(|one| one.type_ == types::BLOCKED && one.status == "True")?;
+    Some(blocked.message.clone())
+}
+
 /// When a schedule is due next.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Upcoming {
@@ -93,6 +105,8 @@ pub struct Upcoming {
     pub time_zone: String,
     /// While suspended, no Tasks are created at these times.
     pub suspended: bool,
+    /// Why no Tasks are created, and how to change that. `times` is empty then.
+    pub blocked: Option<String>,
     pub times: Vec<UpcomingTime>,
 }
 

@@ -31,7 +31,7 @@ use utoipa::{
 };
 
 pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
-pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime};
+pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime, blocked};
 pub use graph::{Edge, Graph, Node};
 pub use login::{
     Allowed, AuthenticatedBy, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo,

@@ -54,6 +54,7 @@ pub fn definitions() -> Map<String, Value> {
         add::<task::Usage>,
         add::<explain::TaskExplanation>,
         add::<explain::AgentExplanation>,
+        add::<explain::CronTaskExplanation>,
     ] {
         add(&mut generator);
     }

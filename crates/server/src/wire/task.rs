@@ -8,7 +8,7 @@ use api::{
     context::ContextItem,
     kinds::task::{LogStatus, Session, Usage},
     names::{annotations, labels},
-    run::{Approval, Artifact, Budget, Dependency, Retry, Workspace},
+    run::{Approval, Artifact, Dependency, Retry, RunBudget, Workspace},
     tools::ToolBinding,
 };
 use jiff::Timestamp;
@@ -332,7 +332,7 @@ pub struct CreateTask {
     /// Annotations of the Task.
     pub annotations: Option<BTreeMap<String, String>>,
     #[schema(value_type = Option<Object>)]
-    pub budget: Option<Budget>,
+    pub budget: Option<RunBudget>,
     #[schema(value_type = Option<Object>)]
     pub approval: Option<Approval>,
     #[schema(value_type = Option<Object>)]

@@ -82,3 +82,63 @@ async fn upcoming_times_are_returned_in_any_zone() {
         3
     );
 }
+
+#[tokio::test]
+async fn a_crontask_with_as_many_tasks_as_it_may_have_refuses_a_trigger_and_promises_no_run() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let short = json!({ "name": "full", "schedule": "@daily", "maxRetainedTasks": 1, "description": "x", "agentRef": { "name": "dev" } });
+    assert_eq!(it.post(&it.here("/crontasks"), &token, &short).await.0, 201);
+    let (_, upcoming) = it.get(&it.here("/crontasks/full/upcoming?count=2"), &token).await;
+    assert_eq!((upcoming["times"].as_array().unwrap().len(), upcoming.get("blocked")), (2, None), "{upcoming}");
+    // By hand, as people do.
+    let task = json!({ "name": "by-hand", "description": "x", "agentRef": { "name": "dev" }, "labels": { "kubeopencode.io/crontask": "full" } });
+    assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+    it.until_listed(&token, "/tasks", 1).await;
+
+    let (status, body) = it.post(&it.here("/crontasks/full/trigger"), &token, &json!({})).await;
+    assert_eq!(status, 409, "{body}");
+    let message = body["message"].as_str().unwrap();
+    assert!(message.contains("maxRetainedTasks (1)") && message.contains("delete finished Tasks"), "{message}");
+    // As the controller reports it.
+    let condition = |kind: &str, status: &str| {
+        json!({ "type": kind, "status": status, "reason": "MaxRetainedTasksReached", "message": "no run starts",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" })
+    };
+    let conditions = json!([condition("Ready", "False"), condition("Blocked", "True")]);
+    it.set_status("crontasks", "full", json!({ "conditions": conditions })).await;
+    let (_, cron) = it.get(&it.here("/crontasks/full"), &token).await;
+    assert_eq!((cron["blocked"].as_str(), cron.get("nextScheduleTime")), (Some("no run starts"), None), "{cron}");
+    let (_, upcoming) = it.get(&it.here("/crontasks/full/upcoming"), &token).await;
+    assert_eq!((upcoming["blocked"].as_str(), &upcoming["times"]), (Some("no run starts"), &json!([])), "{upcoming}");
+    let (status, explained) = it.get(&it.here("/crontasks/full/explain"), &token).await;
+    assert_eq!((status.as_u16(), explained["blocked"].as_bool()), (200, Some(true)), "{explained}");
+    assert_eq!(explained["chain"][0]["reason"], "MaxRetainedTasksReached");
+    let next = explained["next"].as_array().unwrap();
+    assert_eq!(next.len(), 1, "one thing to do: {explained}");
+}
+
+#[tokio::test]
+async fn stopped_tasks_are_found_by_that_word() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    for name in ["stopped", "done"] {
+        let task = json!({ "name": name, "description": "x", "agentRef": { "name": "dev" } });
+        assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+    }
+    let stopped = json!({ "type": "Stopped", "status": "True", "reason": "UserStopped", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let end = json!({ "phase": "Completed", "reason": "UserStopped", "conditions": [stopped] });
+    it.set_status("tasks", "stopped", end).await;
+    it.set_status("tasks", "done", json!({ "phase": "Completed", "reason": "Succeeded" })).await;
+    for (phase, expected) in [("Stopped", "stopped"), ("Completed", "done")] {
+        it.until("the filter knows", async || {
+            let (_, list) = it.get(&it.here(&format!("/tasks?phase={phase}")), &token).await;
+            list["total"] == 1 && list["tasks"][0]["name"] == expected
+        })
+        .await;
+    }
+    // The contract of the API stays.
+    let (_, task) = it.get(&it.here("/tasks/stopped"), &token).await;
+    assert_eq!(task["phase"], "Completed");
+}

@@ -60,7 +60,10 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let share = if args.show {
         agent.spec.share.clone().filter(|share| share.enabled).ok_or_else(|| {
             Problem::not_found(format!("Agent '{name}' is not shared"))
-                .next(format!("share it with: kubeopencode agent share {name} --expires-in 24h"))
+                .next(format!(
+                    "share it with: {}",
+                    cluster.hint(format!("kubeopencode agent share {name} --expires-in 24h"))
+                ))
         })?
     } else {
         let share = wish(args.expires_in, args.allowed_ips, Timestamp::now());
@@ -69,7 +72,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     };
     let token = token(&cluster, &name).await?;
     print(&format!("/s/{token}\n"))?;
-    note(&about(&name, &share));
+    note(&about(&name, &share, &cluster.namespace_flag()));
     Ok(Exit::Success)
 }
 
@@ -122,11 +125,11 @@ fn token_of(secret: &Secret) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get("token")?.0.clone()).ok()
 }
 
-fn about(name: &str, share: &Share) -> String {
+fn about(name: &str, share: &Share, flag: &str) -> String {
     let until = share.expires_at.as_ref().map(|time| format!(" until {}", time.0));
     let from = share.allowed_ips.as_ref().map(|all| format!(" from {}", all.join(", ")));
     format!(
-        "this path on the KubeOpenCode server opens the terminal of Agent '{name}'{}{}; close it with: kubeopencode agent unshare {name}",
+        "this path on the KubeOpenCode server opens the terminal of Agent '{name}'{}{}; close it with: kubeopencode agent unshare {name}{flag}",
         until.unwrap_or_default(),
         from.unwrap_or_default()
     )
@@ -140,7 +143,7 @@ mod tests {
     fn a_link_tells_until_when_and_from_where_it_opens() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let share = wish(Some(Duration::from_hours(24)), vec!["10.0.0.0/8".to_owned()], now);
-        insta::assert_snapshot!(about("dev", &share), @r"this path on the KubeOpenCode server opens the terminal of Agent 'dev' until 2026-01-02T00:00:00Z from 10.0.0.0/8; close it with: kubeopencode agent unshare dev");
+        insta::assert_snapshot!(about("dev", &share, " -n team"), @r"this path on the KubeOpenCode server opens the terminal of Agent 'dev' until 2026-01-02T00:00:00Z from 10.0.0.0/8; close it with: kubeopencode agent unshare dev -n team");
         assert_eq!(wish(None, vec![], now), Share { enabled: true, ..Share::default() });
     }
 }

@@ -92,6 +92,6 @@ async fn wait(
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(Problem::new(error.to_string())),
         Err(_) => Err(Problem::new(format!("Agent '{name}' {trouble} after {patience:?}"))
-            .next(format!("see why: kubeopencode describe agent {name}"))),
+            .next(format!("see why: {}", cluster.hint(format!("kubeopencode explain agent/{name}"))))),
     }
 }

@@ -1,8 +1,8 @@
-//! Whether the Secrets that models and Agents need exist. Their values are never read.
+//! Whether the Secrets that models, Agents and templates need exist. Their values are never read.
 
 use std::collections::BTreeSet;
 
-use api::{Agent, ModelProvider};
+use api::{Agent, AgentTemplate, ModelProvider};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
 
@@ -28,10 +28,10 @@ enum State {
     Hidden,
 }
 
-/// Checks every Secret that a ModelProvider or an Agent of the namespace refers to.
-pub async fn examine(cluster: &Cluster, agents: &[Agent]) -> Vec<Finding> {
+/// Checks every Secret that a ModelProvider, an Agent or a template of the namespace refers to.
+pub async fn examine(cluster: &Cluster, agents: &[Agent], templates: &[AgentTemplate]) -> Vec<Finding> {
     let providers = listed(cluster.api::<ModelProvider>()).await;
-    let needed = needed(&providers, agents);
+    let needed = needed(&providers, agents, templates);
     let secrets: Api<Secret> = cluster.api();
     let mut found = Vec::new();
     for one in needed {
@@ -48,7 +48,7 @@ pub async fn examine(cluster: &Cluster, agents: &[Agent]) -> Vec<Finding> {
     judge(&found, &cluster.namespace)
 }
 
-fn needed(providers: &[ModelProvider], agents: &[Agent]) -> BTreeSet<Needed> {
+fn needed(providers: &[ModelProvider], agents: &[Agent], templates: &[AgentTemplate]) -> BTreeSet<Needed> {
     let mut all = BTreeSet::new();
     for provider in providers {
         let by = format!("ModelProvider '{}'", provider.name_any());
@@ -57,10 +57,12 @@ fn needed(providers: &[ModelProvider], agents: &[Agent]) -> BTreeSet<Needed> {
             all.insert(Needed { secret: secret.name.clone(), key: Some(secret.key.clone()), by: by.clone() });
         }
     }
-    for agent in agents {
-        let by = format!("Agent '{}'", agent.name_any());
-        for credential in agent.spec.settings.credentials.iter().flatten() {
-            let secret = &credential.secret_ref;
+    let agents = agents.iter().map(|agent| (format!("Agent '{}'", agent.name_any()), &agent.spec.settings));
+    let templates = templates
+        .iter()
+        .map(|template| (format!("AgentTemplate '{}'", template.name_any()), &template.spec.settings));
+    for (by, settings) in agents.chain(templates) {
+        for secret in settings.credentials.iter().flatten().map(|credential| &credential.secret_ref) {
             all.insert(Needed { secret: secret.name.clone(), key: secret.key.clone(), by: by.clone() });
         }
     }
@@ -119,8 +121,16 @@ mod tests {
         let agent: Agent = serde_json::from_value(json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Agent",
             "metadata": {"name": "dev"}, "spec": {"credentials": [{"name": "c", "secretRef": {"name": "b"}}]}}))
         .unwrap();
-        let names: Vec<_> = needed(&[provider], &[agent]).into_iter().map(|one| (one.secret, one.key)).collect();
-        assert_eq!(names, [("a".to_owned(), Some("k".to_owned())), ("b".to_owned(), None)]);
+        let template: AgentTemplate = serde_json::from_value(json!({"apiVersion": "kubeopencode.io/v1alpha1",
+            "kind": "AgentTemplate", "metadata": {"name": "base"},
+            "spec": {"credentials": [{"name": "c", "secretRef": {"name": "gone", "key": "k"}}]}}))
+        .unwrap();
+        let found = needed(&[provider], &[agent], &[template]);
+        let names: Vec<_> = found.iter().map(|one| format!("{} {:?} {}", one.secret, one.key, one.by)).collect();
+        assert_eq!(
+            names,
+            ["a Some(\"k\") ModelProvider 'p'", "b None Agent 'dev'", "gone Some(\"k\") AgentTemplate 'base'"]
+        );
     }
 
     #[test]

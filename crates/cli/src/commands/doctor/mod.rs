@@ -6,7 +6,7 @@ mod finding;
 mod keys;
 mod rights;
 
-use api::{Agent, KubeOpenCodeConfig, conditions::types};
+use api::{Agent, AgentTemplate, KubeOpenCodeConfig, conditions::types};
 use domain::{platform::Platform, status::find};
 use jiff::Timestamp;
 use kube::{Api, ResourceExt as _, api::ListParams};
@@ -65,14 +65,16 @@ async fn examine(cluster: &Cluster) -> Vec<Finding> {
         return findings;
     }
     let agents = listed(cluster.api::<Agent>()).await;
+    let templates = listed(cluster.api::<AgentTemplate>()).await;
     findings.push(controllers::examine(cluster, Timestamp::now()).await);
     let configs: Api<KubeOpenCodeConfig> = Api::all(cluster.client.clone());
     match configs.get_opt("cluster").await {
         Ok(config) => findings.push(images(&Platform::from(config.as_ref(), &|_| None))),
         Err(error) => findings.push(Finding::unknown("images", &Problem::from(error))),
     }
-    findings.extend(keys::examine(cluster, &agents).await);
-    findings.push(health(&agents, &cluster.namespace));
+    findings.extend(keys::examine(cluster, &agents, &templates).await);
+    findings.push(health(&agents, &cluster.namespace, &cluster.namespace_flag()));
+    findings.extend(unusable(&templates));
     findings
 }
 
@@ -107,8 +109,20 @@ fn moves(image: &str) -> bool {
     !image.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// Whether Agents are ready.
-fn health(agents: &[Agent], namespace: &str) -> Finding {
+/// Templates on which no Task can run.
+fn unusable(templates: &[AgentTemplate]) -> Vec<Finding> {
+    let one = |template: &AgentTemplate| {
+        let conditions = template.status.as_ref()?.conditions.as_deref()?;
+        let cause = find(conditions, types::READY).filter(|ready| ready.status == "False")?;
+        let name = template.name_any();
+        let found = format!("AgentTemplate '{name}' cannot be used: {}", line(&cause.message));
+        Some(Finding::ok("templates", found).warn(format!("correct AgentTemplate '{name}'")))
+    };
+    templates.iter().filter_map(one).collect()
+}
+
+/// Whether Agents are ready. Commands get `flag`, which names the namespace.
+fn health(agents: &[Agent], namespace: &str, flag: &str) -> Finding {
     let ready = |agent: &&Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true);
     let ill: Vec<_> = agents.iter().filter(|agent| !ready(agent) && !agent.spec.suspend).collect();
     if agents.is_empty() {
@@ -123,7 +137,7 @@ fn health(agents: &[Agent], namespace: &str) -> Finding {
     let cause = cause.map_or("it has no status yet".to_owned(), |condition| line(&condition.message));
     let name = first.name_any();
     Finding::ok("agents", format!("{seen}; Agent '{name}' is not: {cause}"))
-        .warn(format!("see: kubeopencode describe agent {name}"))
+        .warn(format!("see: kubeopencode explain agent/{name}{flag}"))
 }
 
 #[cfg(test)]
@@ -158,15 +172,31 @@ mod tests {
             "message": "Secret 'key' does not exist", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
         );
         let findings = [
-            health(&[], "team"),
-            health(&[agent("dev", json!({"ready": true}))], "team"),
-            health(&[agent("dev", json!({"ready": true})), ill], "team"),
+            health(&[], "team", ""),
+            health(&[agent("dev", json!({"ready": true}))], "team", ""),
+            health(&[agent("dev", json!({"ready": true})), ill], "team", " -n team"),
         ];
         insta::assert_snapshot!(show(&findings, &Screen::default()), @r"
         ok    agents: none in namespace team
         ok    agents: 1 of 1 ready in namespace team
         warn  agents: 1 of 2 ready in namespace team; Agent 'ill' is not: Secret 'key' does not exist
-              fix: see: kubeopencode describe agent ill
+              fix: see: kubeopencode explain agent/ill -n team
+        ");
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_used_is_reported_with_its_cause() {
+        let template = |name: &str, status: &str| -> AgentTemplate {
+            let ready = json!({"type": "Ready", "status": status, "reason": "Invalid", "message": "it is wrong",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            serde_json::from_value(json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "AgentTemplate",
+                "metadata": {"name": name}, "spec": {}, "status": {"conditions": [ready]}}))
+            .unwrap()
+        };
+        let findings = unusable(&[template("good", "True"), template("bad", "False")]);
+        insta::assert_snapshot!(show(&findings, &Screen::default()), @r"
+        warn  templates: AgentTemplate 'bad' cannot be used: it is wrong
+              fix: correct AgentTemplate 'bad'
         ");
     }
 }

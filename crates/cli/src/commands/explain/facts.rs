@@ -1,8 +1,8 @@
-//! The facts that an explanation of a Task needs.
+//! The facts that an explanation needs.
 
 use std::sync::Arc;
 
-use api::{Agent, AgentTemplate, KubeOpenCodeConfig, Model, Task, names::labels};
+use api::{Agent, AgentTemplate, CronTask, KubeOpenCodeConfig, Model, Task, names::labels, refs::LocalRef};
 use domain::{
     explain::{Reader, Run, Setting, Sight, Surroundings},
     platform::Platform,
@@ -12,7 +12,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
 use crate::{
-    commands::{connect::Cluster, describe, log::kept, problem::Answer, task::follow},
+    commands::{
+        connect::Cluster,
+        describe,
+        log::kept,
+        problem::{Answer, Problem},
+        task::follow,
+    },
     log_archive::LogArchiveArg,
 };
 
@@ -33,31 +39,65 @@ impl Facts {
             Some(agent) => cluster.api::<Agent>().get_opt(&agent.name).await?,
             None => None,
         };
-        let named = agent.as_ref().and_then(|agent| agent.spec.template_ref.as_ref());
-        let template = match task.spec.template_ref.as_ref().or(named) {
-            Some(template) => cluster.api::<AgentTemplate>().get_opt(&template.name).await?,
-            None => None,
-        };
-        let configs: Api<KubeOpenCodeConfig> = Api::all(cluster.client.clone());
-        let config = configs.get_opt("cluster").await.ok().flatten();
-        let (model, server_pods) = match &agent {
-            Some(agent) => (model(cluster, agent).await, server_pods(cluster, agent).await),
-            None => (None, Vec::new()),
-        };
-        let tasks = cluster.api::<Task>().list(&ListParams::default()).await?.items;
-        let around = Surroundings {
-            agent: agent.map(Arc::new),
-            template: template.map(Arc::new),
-            model: model.map(Arc::new),
-            server_pods,
-            tasks: tasks.into_iter().map(Arc::new).collect(),
-            platform: Platform::from(config.as_ref(), &|_| None),
-            sight: Sight { tasks: true, target: true },
-            reader: Reader::Shell,
-            now: Timestamp::now(),
-        };
+        let around = surroundings(cluster, agent, task.spec.template_ref.as_ref()).await?;
         Ok(Self { run: run(cluster, &task).await, task, around })
     }
+}
+
+/// An Agent and its surroundings.
+pub async fn of_agent(cluster: &Cluster, name: &str) -> Answer<(Arc<Agent>, Surroundings)> {
+    let found = cluster.api::<Agent>().get_opt(name).await?;
+    let agent = found.ok_or_else(|| missing(cluster, "Agent", name, "agents"))?;
+    let around = surroundings(cluster, Some(agent.clone()), None).await?;
+    Ok((Arc::new(agent), around))
+}
+
+/// A CronTask and the Tasks of its namespace.
+pub async fn of_cron_task(cluster: &Cluster, name: &str) -> Answer<(CronTask, Vec<Arc<Task>>)> {
+    let found = cluster.api::<CronTask>().get_opt(name).await?;
+    let cron = found.ok_or_else(|| missing(cluster, "CronTask", name, "crontasks"))?;
+    let tasks = cluster.api::<Task>().list(&ListParams::default()).await?.items;
+    Ok((cron, tasks.into_iter().map(Arc::new).collect()))
+}
+
+/// The reader of this command's output.
+pub fn reader(cluster: &Cluster) -> Reader {
+    Reader::Shell { other_namespace: cluster.other_namespace }
+}
+
+fn missing(cluster: &Cluster, kind: &str, name: &str, plural: &str) -> Problem {
+    Problem::not_found(format!("there is no {kind} '{name}' in namespace '{}'", cluster.namespace))
+        .next(format!("list {kind}s with: kubeopencode get {plural} --all-namespaces"))
+}
+
+async fn surroundings(
+    cluster: &Cluster,
+    agent: Option<Agent>,
+    template: Option<&LocalRef>,
+) -> Answer<Surroundings> {
+    let named = agent.as_ref().and_then(|agent| agent.spec.template_ref.as_ref());
+    let template = match template.or(named) {
+        Some(template) => cluster.api::<AgentTemplate>().get_opt(&template.name).await?,
+        None => None,
+    };
+    let configs: Api<KubeOpenCodeConfig> = Api::all(cluster.client.clone());
+    let config = configs.get_opt("cluster").await.ok().flatten();
+    let (model, server_pods) = match &agent {
+        Some(agent) => (model(cluster, agent).await, server_pods(cluster, agent).await),
+        None => (None, Vec::new()),
+    };
+    let tasks = cluster.api::<Task>().list(&ListParams::default()).await?.items;
+    Ok(Surroundings {
+        agent: agent.map(Arc::new),
+        template: template.map(Arc::new),
+        model: model.map(Arc::new),
+        server_pods,
+        tasks: tasks.into_iter().map(Arc::new).collect(),
+        platform: Platform::from(config.as_ref(), &|_| None),
+        sight: Sight { tasks: true, target: true },
+        reader: reader(cluster),
+        now: Timestamp::now(),
+    })
 }
 
 async fn model(cluster: &Cluster, agent: &Agent) -> Option<Model> {

@@ -1,12 +1,13 @@
-//! `explain`: why a Task waits or failed, and where its settings come from.
+//! `explain`: why a Task waits or failed, an Agent is not ready or a CronTask does not run, and what to do.
 
 mod facts;
 mod show;
 
 use domain::{
     explain::{self, Setting},
-    run::origin::Origin,
+    run::{origin::Origin, stage::shown_phase},
 };
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
@@ -21,7 +22,7 @@ use facts::Facts;
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Task to explain.
+    /// Task to explain, or agent/NAME or crontask/NAME.
     #[arg(value_name = "TASK")]
     name: String,
     /// Also show settings that have their default.
@@ -34,15 +35,31 @@ pub struct Args {
     pub(super) cluster: ClusterArgs,
 }
 
-/// Explains a Task.
+/// Explains a Task, an Agent or a CronTask.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
-    let Facts { task, run, around } = Box::pin(Facts::fetch(&cluster, &args.name)).await?;
-    let mut explanation = explain::task(&task, &run, &around);
-    if !args.all {
-        explanation.settings.retain(is_explicit);
-    }
     let screen = Screen::stdout();
-    print(&args.output.show(&explanation, |explanation| show::show(explanation, around.now, &screen))?)?;
+    let shown = match args.name.split_once('/') {
+        Some(("crontask" | "crontasks" | "ct", name)) => {
+            let (cron, tasks) = facts::of_cron_task(&cluster, name).await?;
+            let explanation = explain::cron_task(&cron, &tasks, facts::reader(&cluster));
+            args.output.show(&explanation, |explanation| show::cron_task(explanation, Timestamp::now(), &screen))?
+        }
+        Some(("agent" | "agents", name)) => {
+            let (agent, around) = Box::pin(facts::of_agent(&cluster, name)).await?;
+            let mut explanation = explain::agent(&agent, &around);
+            explanation.settings.retain(|setting| args.all || is_explicit(setting));
+            args.output.show(&explanation, |explanation| show::agent(explanation, around.now, &screen))?
+        }
+        _ => {
+            let Facts { task, run, around } = Box::pin(Facts::fetch(&cluster, &args.name)).await?;
+            let mut explanation = explain::task(&task, &run, &around);
+            explanation.settings.retain(|setting| args.all || is_explicit(setting));
+            args.output.show(&explanation, |explanation| {
+                show::show(explanation, shown_phase(&task), around.now, &screen)
+            })?
+        }
+    };
+    print(&shown)?;
     Ok(Exit::Success)
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use api::TaskPhase;
-use domain::explain::{Cause, Level, ObjectName, TaskExplanation};
+use domain::explain::{
+    AgentExplanation, Cause, CronTaskExplanation, Level, ObjectName, QueueState, QuotaState, Setting, TaskExplanation,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -19,21 +21,12 @@ const LISTED: usize = 10;
 /// Maximum length of a value, also without a limited width.
 const LONGEST_VALUE: usize = 100;
 
-/// Renders the whole explanation.
-pub fn show(explanation: &TaskExplanation, now: Timestamp, screen: &Screen) -> String {
-    let mut page = String::new();
-    let phase = explanation.phase.as_str();
-    let reason = explanation.reason.as_deref().map(|reason| format!(" ({})", line(reason))).unwrap_or_default();
-    let namespace = explanation.task.namespace.as_deref().unwrap_or_default();
-    let name = format!("Task {namespace}/{}", explanation.task.name);
-    let painted = screen.paint(columns::tone("PHASE", phase), &format!("{phase}{reason}"));
-    let _ = writeln!(page, "{}: {painted}", screen.paint(Tone::Strong, &name));
-
-    heading(&mut page, "Why", screen);
-    for (depth, cause) in explanation.chain.iter().enumerate() {
-        page.push_str(&show_cause(cause, depth, now, screen));
-    }
-    queue(&mut page, explanation, now, screen);
+/// Renders the explanation of a Task in a phase.
+pub fn show(explanation: &TaskExplanation, phase: &str, now: Timestamp, screen: &Screen) -> String {
+    let reason = explanation.reason.as_deref();
+    let mut page = title("Task", &explanation.task, phase, reason, screen);
+    why(&mut page, &explanation.chain, now, screen);
+    queue(&mut page, explanation.queue.as_ref(), explanation.quota.as_ref(), true, now, screen);
     if !explanation.dependencies.is_empty() {
         heading(&mut page, "Depends on", screen);
         let mut table = Table::new(["TASK", "MUST BE", "IS", "MET"]);
@@ -49,14 +42,63 @@ pub fn show(explanation: &TaskExplanation, now: Timestamp, screen: &Screen) -> S
         }
         indent(&mut page, &table, screen);
     }
-    settings(&mut page, explanation, screen);
-    if !explanation.next.is_empty() {
-        heading(&mut page, "Next", screen);
-        for step in &explanation.next {
-            bullet(&mut page, "- ", &line(step), screen);
+    settings(&mut page, &explanation.settings, explanation.settings_error.as_deref(), screen);
+    next(&mut page, &explanation.next, screen);
+    page
+}
+
+/// Renders the explanation of an Agent.
+pub fn agent(explanation: &AgentExplanation, now: Timestamp, screen: &Screen) -> String {
+    let phase = match explanation.phase {
+        _ if explanation.ready => "Ready".to_owned(),
+        Some(phase) => format!("{phase:?}"),
+        None => "Pending".to_owned(),
+    };
+    let reason = explanation.chain.last().and_then(|cause| cause.reason.as_deref()).filter(|_| !explanation.ready);
+    let mut page = title("Agent", &explanation.agent, &phase, reason, screen);
+    why(&mut page, &explanation.chain, now, screen);
+    queue(&mut page, Some(&explanation.queue), explanation.quota.as_ref(), false, now, screen);
+    settings(&mut page, &explanation.settings, explanation.settings_error.as_deref(), screen);
+    next(&mut page, &explanation.next, screen);
+    page
+}
+
+/// Renders the explanation of a CronTask.
+pub fn cron_task(explanation: &CronTaskExplanation, now: Timestamp, screen: &Screen) -> String {
+    let state = match explanation {
+        CronTaskExplanation { suspended: true, .. } => "Suspended",
+        CronTaskExplanation { blocked: true, .. } => "Blocked",
+        CronTaskExplanation { next_schedule_time: Some(_), .. } => "Scheduled",
+        _ => "Not scheduled",
+    };
+    let reason = explanation.chain.first().and_then(|cause| cause.reason.as_deref());
+    let mut page = title("CronTask", &explanation.cron_task, state, reason.filter(|reason| *reason != state), screen);
+    why(&mut page, &explanation.chain, now, screen);
+    next(&mut page, &explanation.next, screen);
+    page
+}
+
+fn title(kind: &str, object: &ObjectName, phase: &str, reason: Option<&str>, screen: &Screen) -> String {
+    let reason = reason.map(|reason| format!(" ({})", line(reason))).unwrap_or_default();
+    let name = format!("{kind} {}/{}", object.namespace.as_deref().unwrap_or_default(), object.name);
+    let painted = screen.paint(columns::tone("PHASE", phase), &format!("{phase}{reason}"));
+    format!("{}: {painted}\n", screen.paint(Tone::Strong, &name))
+}
+
+fn why(page: &mut String, chain: &[Cause], now: Timestamp, screen: &Screen) {
+    heading(page, "Why", screen);
+    for (depth, cause) in chain.iter().enumerate() {
+        page.push_str(&show_cause(cause, depth, now, screen));
+    }
+}
+
+fn next(page: &mut String, steps: &[String], screen: &Screen) {
+    if !steps.is_empty() {
+        heading(page, "Next", screen);
+        for step in steps {
+            bullet(page, "- ", &line(step), screen);
         }
     }
-    page
 }
 
 fn show_cause(cause: &Cause, depth: usize, now: Timestamp, screen: &Screen) -> String {
@@ -86,8 +128,15 @@ fn called(object: &ObjectName) -> String {
     format!("{} '{}'", object.kind.as_deref().unwrap_or("object"), object.name)
 }
 
-fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, screen: &Screen) {
-    if let Some(queue) = &explanation.queue {
+fn queue(
+    page: &mut String,
+    queue: Option<&QueueState>,
+    quota: Option<&QuotaState>,
+    of_task: bool,
+    now: Timestamp,
+    screen: &Screen,
+) {
+    if let Some(queue) = queue {
         heading(page, &format!("Queue of {}", called(&queue.target)), screen);
         let slots = match queue.max_concurrent_tasks {
             Some(most) => format!("{} of {most} slots in use", queue.running),
@@ -95,10 +144,12 @@ fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, scree
         };
         let place = match queue.position {
             Some(place) => format!("position {place} of {} waiting", queue.waiting),
-            None => format!("{} waiting; this Task has no position yet", queue.waiting),
+            None if of_task => format!("{} waiting; this Task has no position yet", queue.waiting),
+            None => format!("{} waiting", queue.waiting),
         };
         bullet(page, "", &format!("{place}; {slots}"), screen);
-        let mut table = Table::new(["AHEAD", "PHASE", "PRIORITY", "SINCE"]);
+        let first = if of_task { "AHEAD" } else { "TASK" };
+        let mut table = Table::new([first, "PHASE", "PRIORITY", "SINCE"]);
         for ahead in queue.ahead.iter().take(LISTED) {
             let since =
                 ahead.start_time.or(ahead.created_at).map(|since| span::age(now.as_second() - since.as_second()));
@@ -114,7 +165,7 @@ fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, scree
             indent(page, &table, screen);
         }
     }
-    if let Some(quota) = &explanation.quota {
+    if let Some(quota) = quota {
         let next = quota.next_start_at.map(|at| format!("; the next at {at}")).unwrap_or_default();
         let window = span::age(i64::from(quota.window_seconds));
         heading(page, "Quota", screen);
@@ -127,14 +178,14 @@ fn queue(page: &mut String, explanation: &TaskExplanation, now: Timestamp, scree
     }
 }
 
-fn settings(page: &mut String, explanation: &TaskExplanation, screen: &Screen) {
+fn settings(page: &mut String, settings: &[Setting], error: Option<&str>, screen: &Screen) {
     heading(page, "Settings", screen);
-    if let Some(error) = &explanation.settings_error {
+    if let Some(error) = error {
         bullet(page, "", &format!("not available: {}", line(error)), screen);
         return;
     }
     let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
-    for setting in &explanation.settings {
+    for setting in settings {
         let value = match &setting.value {
             Value::String(text) => text.clone(),
             other => other.to_string(),

@@ -47,7 +47,7 @@ fn facts(task: Task, others: Vec<Task>, agent: Option<Agent>) -> Facts {
         tasks: [task.clone()].into_iter().chain(others).map(Arc::new).collect(),
         platform: Platform::default(),
         sight: Sight { tasks: true, target: true },
-        reader: Reader::Shell,
+        reader: Reader::Shell { other_namespace: false },
         now: NOW.parse().unwrap(),
     };
     Facts { task, run: Run::default(), around }
@@ -57,7 +57,7 @@ fn shown(facts: &Facts) -> String {
     let screen = Screen { width: Some(100), ..Screen::default() };
     let mut explanation = explain::task(&facts.task, &facts.run, &facts.around);
     explanation.settings.retain(is_explicit);
-    show::show(&explanation, facts.around.now, &screen)
+    show::show(&explanation, shown_phase(&facts.task), facts.around.now, &screen)
 }
 
 fn busy() -> Value {

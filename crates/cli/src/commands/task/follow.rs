@@ -68,7 +68,7 @@ impl Follow {
             if self.is_before(&task) {
                 continue;
             }
-            let now = stage(&task);
+            let now = stage(&task, &cluster.namespace_flag());
             if self.stages && now != reported {
                 note(&now);
                 reported = now;

@@ -51,12 +51,13 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
     let task = find(&cluster, &args.name).await?;
     let name = task.metadata.name.clone().unwrap_or_default();
-    let Some(wanted) = wanted(&task, args.previous, args.run)? else {
+    let explain = cluster.hint(format!("kubeopencode explain {name}"));
+    let Some(wanted) = wanted(&task, args.previous, args.run, &explain)? else {
         if args.follow {
             return follow(&cluster, &name, &args).await;
         }
         return Err(Problem::new(format!("Task '{name}' has not started, so it has no log"))
-            .next(format!("wait for it with --follow, or ask why: kubeopencode explain {name}")));
+            .next(format!("wait for it with --follow, or ask why: {explain}")));
     };
     let is_over = !wanted.current || Exit::of_task(&task).is_some();
     let kept = if is_over {
@@ -78,7 +79,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         problem.or_next(if is_archived {
             "read it in the page, or name the log archive with --log-archive".to_owned()
         } else {
-            format!("see: kubeopencode explain {name}")
+            format!("see: {explain}")
         })
     })
 }
@@ -107,8 +108,8 @@ struct Wanted {
     current: bool,
 }
 
-/// Selects the run; `None` if it has not started.
-fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Option<Wanted>> {
+/// Selects the run; `None` if it has not started. `explain` is the command that explains the Task.
+fn wanted(task: &Task, previous: bool, run: Option<i64>, explain: &str) -> Answer<Option<Wanted>> {
     let status = task.status.as_ref();
     let current = status.and_then(|status| status.run_epoch).unwrap_or(0);
     let name = task.metadata.name.as_deref().unwrap_or_default();
@@ -125,7 +126,7 @@ fn wanted(task: &Task, previous: bool, run: Option<i64>) -> Answer<Option<Wanted
         };
         let problem = Problem::not_found(format!("Task '{name}' has {runs}"));
         return Err(match current {
-            0 => problem.next(format!("wait for the first with --follow, or ask why: kubeopencode explain {name}")),
+            0 => problem.next(format!("wait for the first with --follow, or ask why: {explain}")),
             _ => problem.next("choose a run with --run, the first being 1"),
         });
     }
@@ -149,7 +150,7 @@ mod tests {
             "spec": {"agentRef": {"name": "dev"}}, "status": status,
         }))
         .unwrap();
-        let found = match wanted(&task, previous, run) {
+        let found = match wanted(&task, previous, run, "kubeopencode explain fix") {
             Ok(Some(Wanted { run, pod, current })) => format!("{run} {pod} {current}"),
             Ok(None) => "none".to_owned(),
             Err(problem) => problem.to_string(),

@@ -17,7 +17,7 @@ use super::{connect::ClusterArgs, exit, exit::Exit, explain, problem::Answer};
 pub enum Command {
     /// Show the log of a Task.
     Logs(logs::Args),
-    /// Explain why a Task waits or failed, and where its settings come from.
+    /// Explain why a Task waits or failed, an Agent is not ready or a CronTask does not run.
     Explain(explain::Args),
     /// Show how each run of a Task ended.
     Runs(runs::Args),

@@ -39,7 +39,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let name = task.metadata.name.clone().unwrap_or_default();
     if Exit::of_task(&task).is_none() {
         return Err(Problem::new(format!("Task '{name}' has not ended yet"))
-            .next(format!("stop it first: kubeopencode stop {name} --wait")));
+            .next(format!("stop it first: {}", cluster.hint(format!("kubeopencode stop {name} --wait")))));
     }
     let known = task.status.as_ref().and_then(|status| status.run_epoch).unwrap_or(0);
     let patch = json!({ "metadata": { "annotations": {

@@ -48,7 +48,8 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     };
     let runs = runs(&task, &records);
     if runs.is_empty() && args.output == DataFormat::Text {
-        note(&format!("Task '{name}' has not run yet; ask why: kubeopencode explain {name}"));
+        let explain = cluster.hint(format!("kubeopencode explain {name}"));
+        note(&format!("Task '{name}' has not run yet; ask why: {explain}"));
         return Ok(Exit::Success);
     }
     print(&args.output.show(&runs, |runs| table(runs, Timestamp::now()).show(&Screen::stdout()))?)?;

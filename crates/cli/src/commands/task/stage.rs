@@ -5,8 +5,8 @@ use domain::status::find;
 
 use crate::commands::{screen::line, span};
 
-/// The stage of a Task in one line.
-pub fn stage(task: &Task) -> String {
+/// The stage of a Task in one line. Commands in it get `flag`, which names the namespace.
+pub fn stage(task: &Task, flag: &str) -> String {
     let name = task.metadata.name.as_deref().unwrap_or_default();
     let empty = TaskStatus::default();
     let status = task.status.as_ref().unwrap_or(&empty);
@@ -22,7 +22,7 @@ pub fn stage(task: &Task) -> String {
             let asked = status.conditions.as_deref().and_then(|all| find(all, types::AWAITING_APPROVAL));
             match asked.filter(|asked| asked.status == "True") {
                 Some(asked) => format!(
-                    "task {name} asks for permission: {}; answer with: kubeopencode approve {name}",
+                    "task {name} asks for permission: {}; answer with: kubeopencode approve {name}{flag}",
                     line(&asked.message)
                 ),
                 None if status.start_time.is_some() => format!("task {name} runs{}", run_number(status)),
@@ -107,7 +107,7 @@ mod tests {
 
     #[track_caller]
     fn check(status: Value, expected: &str) {
-        assert_eq!(stage(&task(status)), expected);
+        assert_eq!(stage(&task(status), " -n team"), expected);
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         check(
             json!({"phase": "Running", "conditions": [{"type": "AwaitingApproval", "status": "True", "reason": "Asked",
                 "message": "bash (git push)", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
-            "task fix asks for permission: bash (git push); answer with: kubeopencode approve fix",
+            "task fix asks for permission: bash (git push); answer with: kubeopencode approve fix -n team",
         );
     }
 

@@ -194,7 +194,25 @@ fn no_more_than_the_retained_limit() {
     check(&limited, &[old("00:10:00")], "02:00:00", "create 02:00:00, True Scheduled");
     let full = [old("00:10:00"), old("00:20:00")];
     let plan = check(&limited, &full, "02:00:00", "False MaxRetainedTasksReached");
-    assert_eq!(plan.next_wake, Some(at("03:00:00")));
+    let message = "no run starts, because the CronTask has as many Tasks as maxRetainedTasks (2) allows; delete finished \
+                   Tasks, raise spec.maxRetainedTasks, or set cleanup in the KubeOpenCodeConfig";
+    let blocked = status::find(plan.status.conditions.as_deref().unwrap(), types::BLOCKED).unwrap();
+    assert_eq!((blocked.status.as_str(), blocked.message.as_str()), ("True", message));
+    // It is said before a time is due, too, and no next time is promised.
+    assert_eq!((plan.next_wake, &plan.status.next_schedule_time), (None, &None));
+    let early = check(&limited, &full, "01:30:00", "False MaxRetainedTasksReached");
+    assert_eq!((early.next_wake, &early.status.next_schedule_time), (None, &None));
+    // With room again, the time that is due is made up for, and nothing is said to be blocked.
+    let mut later = limited.clone();
+    later.status = Some(plan.status);
+    let plan = check(&later, &full[..1], "02:10:00", "create 02:00:00, True Scheduled");
+    assert_eq!(status::find(plan.status.conditions.as_deref().unwrap(), types::BLOCKED), None);
+    assert_eq!(plan.status.next_schedule_time, Some(Time(at("03:00:00"))));
+    // A suspended CronTask that is full is both.
+    let suspended = triggered(cron(json!({"maxRetainedTasks": 2, "suspend": true})));
+    let plan = check(&suspended, &full, "02:00:00", "clear, False Suspended");
+    assert!(status::holds(plan.status.conditions.as_deref(), types::BLOCKED));
+    assert_eq!(plan.refusal.unwrap().message, format!("the trigger created no Task: {message}"));
     // No Task is stopped for one that cannot be created.
     let replace = last(cron(json!({"maxRetainedTasks": 1, "concurrencyPolicy": "Replace"})), "01:00:00");
     check(&replace, &[child("01:00:00")], "02:00:00", "False MaxRetainedTasksReached");
@@ -262,6 +280,13 @@ fn a_trigger_honours_policy_and_limit() {
     let full = triggered(cron(json!({"maxRetainedTasks": 1})));
     let plan = check(&full, &[ended("00:10:00", "00:11:00")], "00:30:00", "clear, False MaxRetainedTasksReached");
     assert_eq!(plan.refusal.map(|refusal| refusal.reason), Some(reasons::MAX_RETAINED_TASKS_REACHED));
+    // The same is known before the trigger.
+    let refusal = |cron: &CronTask, children: &[ChildTask]| {
+        trigger_refusal(cron, children, at("00:30:00")).map(|refusal| refusal.reason)
+    };
+    assert_eq!(refusal(&full, &[ended("00:10:00", "00:11:00")]), Some(reasons::MAX_RETAINED_TASKS_REACHED));
+    assert_eq!(refusal(&forbid, &[child("00:10:00")]), Some(reasons::ACTIVE_TASK_EXISTS));
+    assert_eq!(refusal(&forbid, &[ended("00:10:00", "00:11:00")]), None);
     // There was room when the trigger was seen.
     check(&accepted(cron(json!({})), "00:29:00"), &[child("00:10:00")], "00:30:00", "clear, True ActiveTaskExists");
     let replace = triggered(cron(json!({"concurrencyPolicy": "Replace"})));

@@ -7,13 +7,14 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use api::{Key, Task, kinds::agent::TaskStart};
+use api::{Key, Task, kinds::agent::TaskStart, run::Budget};
 use jiff::Timestamp;
 
 use super::{Admission, Decisions, Gate, Limits, Refusal, Spending, TaskKey, Waiting};
 use crate::{
     duration::{later, signed},
     run::{
+        budget::Allowance,
         dependencies::{self, Dependencies, Missing, Other},
         stage::{Stage, joins_later, stop_requested},
         target::Target,
@@ -77,8 +78,8 @@ pub struct Index {
     /// Waiting and running Tasks. Finished ones, the great majority, are not here.
     tasks: HashMap<Key, Entry>,
     dependents: Dependents,
-    /// Usage of shared budgets.
-    spending: HashMap<Target, Spending>,
+    /// Usage of shared budgets, with the limit of each run.
+    spending: HashMap<Target, (Allowance, Vec<Spending>)>,
     /// Runs of deleted Tasks whose Pod still exists, by the Task's UID: they hold their slot until the Pod is gone.
     orphans: HashMap<String, (TaskKey, Target)>,
 }
@@ -125,9 +126,9 @@ impl Index {
 
     /// Decides which Tasks of `target` may start.
     pub fn decide(&mut self, target: &Target, circumstances: Circumstances, now: Timestamp) -> Decided {
-        let grace = self.grace;
+        let (grace, budget) = (self.grace, self.budget_state(target, now));
         let Some(queue) = self.queues.get_mut(target) else { return Decided::default() };
-        queue.set_used_up(self.spending.get_mut(target).and_then(|spending| spending.used_up(now)));
+        queue.set_budget(budget);
         let decided = queue.decide(circumstances, grace, now);
         for refusal in &decided.decisions.fail {
             if let Some(entry) = self.tasks.get_mut(&key_of(&refusal.key)).filter(|entry| entry.task == refusal.key) {
@@ -255,7 +256,7 @@ impl Index {
             decide.push(target);
         }
         if let (Some(task), Some((task_key, target))) = (task, place) {
-            if let Some(spending) = self.spending.get_mut(&target) {
+            for spending in self.spending.get_mut(&target).into_iter().flat_map(|(_, budgets)| budgets) {
                 spending.note_task(&task);
             }
             self.enter(key, &task, task_key, &target, cluster, now);
@@ -298,7 +299,9 @@ impl Index {
             }
             Stage::Running { epoch, admitted_at } => {
                 self.dependents.update(key, task, cluster, now);
-                self.queue(target, now).ran(task_key, epoch, admitted_at);
+                let queue = self.queue(target, now);
+                queue.ran(task_key.clone(), epoch, admitted_at);
+                queue.set_own_limit(&task_key, own_limit(task));
             }
             Stage::Finished { .. } => {}
         }
@@ -364,7 +367,13 @@ fn waiting(
         (Dependencies::Met, Some(missing)) => Dependencies::Missing(missing),
         (dependencies, _) => dependencies,
     };
-    Waiting { key, epoch, priority: task.spec.priority, created, since, dependencies }
+    let own_limit = own_limit(task);
+    Waiting { key, epoch, priority: task.spec.priority, created, since, own_limit, dependencies }
+}
+
+/// The limit that a Task sets for its own runs.
+fn own_limit(task: &Task) -> Allowance {
+    task.spec.budget.clone().map(|budget| Allowance::from(&Budget::from(budget))).unwrap_or_default()
 }
 
 fn key_of(task: &TaskKey) -> Key {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use api::{Task, TaskPhase, run::Budget};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Queue;
+use super::{Queue, Running, TaskKey};
 use crate::{
     duration::{later, signed},
     run::budget::{Allowance, Spent},
@@ -18,12 +18,28 @@ pub struct SharedBudget {
     pub window: SignedDuration,
 }
 
-impl SharedBudget {
-    /// The budget `own` of an Agent or template, else the platform's. A budget without a window is not shared: it
-    /// limits each run alone.
-    pub fn of(own: Option<&Budget>, platform: Option<&Budget>) -> Option<Self> {
-        let budget = own.or(platform)?;
-        Some(Self { allowance: budget.into(), window: signed(budget.window?.to_std()) })
+/// The budgets of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budgets {
+    /// Those that count over a window, all Tasks together.
+    pub shared: Vec<SharedBudget>,
+    /// The limit of each run.
+    pub each: Allowance,
+}
+
+impl Budgets {
+    /// The budgets of an Agent and of the platform: both count.
+    pub fn of(agent: Option<&Budget>, platform: Option<&Budget>) -> Self {
+        let mut budgets = Self::default();
+        for budget in agent.into_iter().chain(platform) {
+            match budget.window {
+                Some(window) => {
+                    budgets.shared.push(SharedBudget { allowance: budget.into(), window: signed(window.to_std()) });
+                }
+                None => budgets.each = budgets.each.and(budget.into()),
+            }
+        }
+        budgets
     }
 }
 
@@ -87,6 +103,7 @@ impl Spending {
         }
     }
 
+    /// What ended runs left of the budget.
     pub fn left(&mut self, now: Timestamp) -> Allowance {
         self.prune(now);
         self.budget.allowance.after(self.sum)
@@ -105,6 +122,11 @@ impl Spending {
         Some(UsedUp { used, window, until })
     }
 
+    /// When the oldest usage leaves the window.
+    pub fn frees(&self) -> Option<Timestamp> {
+        self.runs.first_key_value().map(|((ended, _), _)| later(*ended, self.budget.window))
+    }
+
     fn prune(&mut self, now: Timestamp) {
         while let Some(oldest) = self.runs.first_entry()
             && later(oldest.key().0, self.budget.window) <= now
@@ -116,12 +138,58 @@ impl Spending {
     }
 }
 
+/// The state of the budgets that the Tasks of a target share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BudgetState {
+    /// What ended runs left.
+    pub left: Allowance,
+    /// Set while ended runs left nothing.
+    pub used_up: Option<UsedUp>,
+    /// When the oldest usage leaves its window.
+    pub frees: Option<Timestamp>,
+    /// The limit of each run, besides that of its Task.
+    pub each: Allowance,
+}
+
+impl BudgetState {
+    pub fn of(each: Allowance, budgets: &mut [Spending], now: Timestamp) -> Self {
+        let mut state = Self { each, ..Self::default() };
+        for spending in budgets {
+            state.left = state.left.and(spending.left(now));
+            state.used_up = state.used_up.or_else(|| spending.used_up(now));
+            state.frees = [state.frees, spending.frees()].into_iter().flatten().min();
+        }
+        state
+    }
+}
+
 impl Queue {
-    /// Sets whether the shared budget is used up. Returns whether that changed.
-    pub fn set_used_up(&mut self, used_up: Option<UsedUp>) -> bool {
-        let news = self.used_up != used_up;
-        self.used_up = used_up;
-        news
+    /// Sets the state of the shared budgets, and reserves the share of each running Task. Returns whether the reason
+    /// changed for which Tasks wait.
+    pub fn set_budget(&mut self, state: BudgetState) -> bool {
+        let before = (self.budget.used_up.clone(), self.budget.left.is_nothing());
+        let mut left = state.left;
+        // A share that was given comes first; a run whose share is not known gets one of the rest.
+        let is_known = |run: &Running| run.share != Allowance::default();
+        for known in [true, false] {
+            for run in self.running.values_mut().filter(|run| is_known(run) == known) {
+                (run.share, left) = left.take(run.own_limit.and(state.each), run.share);
+            }
+        }
+        self.budget = BudgetState { left, ..state };
+        before != (self.budget.used_up.clone(), self.budget.left.is_nothing())
+    }
+
+    /// Sets the limit of a running Task itself.
+    pub fn set_own_limit(&mut self, key: &TaskKey, limit: Allowance) {
+        if let Some(run) = self.running.get_mut(key) {
+            run.own_limit = limit;
+        }
+    }
+
+    /// What a Task that runs or was admitted may use of the shared budgets.
+    pub fn share(&self, key: &TaskKey) -> Option<Allowance> {
+        self.running.get(key).map(|run| run.share)
     }
 }
 
@@ -148,7 +216,7 @@ mod tests {
     fn spending(limits: serde_json::Value, runs: &[(i64, Spent)]) -> Spending {
         let mut budget = budget(limits);
         budget.window = Some(std::time::Duration::from_mins(1).into());
-        let mut spending = Spending::new(SharedBudget::of(Some(&budget), None).unwrap());
+        let mut spending = Spending::new(Budgets::of(Some(&budget), None).shared[0]);
         for (second, spent) in runs {
             spending.note(&format!("uid-{second}"), 1, at(*second), *spent);
         }
@@ -160,13 +228,29 @@ mod tests {
         let run = budget(json!({"maxTokens": 5}));
         let day = budget(json!({"maxTokens": 7, "window": "24h"}));
         let tokens = |own: Option<&Budget>, platform: Option<&Budget>| {
-            SharedBudget::of(own, platform).map(|shared| (shared.allowance.tokens, shared.window.as_hours()))
+            let shared = Budgets::of(own, platform).shared.into_iter();
+            shared.map(|shared| (shared.allowance.tokens, shared.window.as_hours())).collect::<Vec<_>>()
         };
-        assert_eq!(tokens(None, None), None);
-        assert_eq!(tokens(Some(&run), None), None);
-        assert_eq!(tokens(Some(&day), Some(&run)), Some((Some(7), 24)));
-        assert_eq!(tokens(None, Some(&day)), Some((Some(7), 24)));
-        assert_eq!(tokens(Some(&run), Some(&day)), None, "an Agent's own budget is all that counts");
+        let hour = budget(json!({"maxTokens": 3, "window": "1h"}));
+        assert_eq!(tokens(None, None), []);
+        assert_eq!(tokens(Some(&run), None), []);
+        assert_eq!(tokens(Some(&day), Some(&run)), [(Some(7), 24)]);
+        assert_eq!(tokens(Some(&run), Some(&day)), [(Some(7), 24)]);
+        assert_eq!(tokens(Some(&day), Some(&hour)), [(Some(7), 24), (Some(3), 1)], "both count");
+        assert_eq!(Budgets::of(Some(&run), Some(&day)).each.tokens, Some(5));
+    }
+
+    #[test]
+    fn of_several_budgets_the_smallest_rest_counts() {
+        let mut day = spending(json!({"maxTokens": 100, "maxCost": "2"}), &[(10, spent(40, "1.5"))]);
+        let mut hour = spending(json!({"maxTokens": 50}), &[(10, spent(40, "1.5"))]);
+        let state = BudgetState::of(Allowance::default(), &mut [day.clone(), hour.clone()], at(20));
+        assert_eq!(state.left, Allowance { tokens: Some(10), cost: Cost::read("0.5") });
+        assert_eq!((state.used_up, state.frees), (None, Some(at(70))));
+        day.note("more", 1, at(15), spent(0, "0.5"));
+        hour.note("more", 1, at(15), spent(0, "0.5"));
+        let used = BudgetState::of(Allowance::default(), &mut [hour, day], at(20)).used_up.unwrap().used;
+        assert_eq!(used, "spent 2.00 of 2.00");
     }
 
     #[test]
@@ -223,10 +307,10 @@ mod tests {
     #[test]
     fn another_limit_counts_at_once_and_another_window_is_counted_anew() {
         let mut spending = spending(json!({"maxTokens": 100}), &[(10, spent(100, "0"))]);
-        let raised = SharedBudget::of(Some(&budget(json!({"maxTokens": 150, "window": "60s"}))), None).unwrap();
+        let raised = Budgets::of(Some(&budget(json!({"maxTokens": 150, "window": "60s"}))), None).shared[0];
         assert!(spending.used_up(at(20)).is_some() && spending.set_budget(raised));
         assert_eq!((spending.used_up(at(20)), spending.left(at(20)).tokens), (None, Some(50)));
-        let longer = SharedBudget::of(Some(&budget(json!({"maxTokens": 150, "window": "2m"}))), None).unwrap();
+        let longer = Budgets::of(Some(&budget(json!({"maxTokens": 150, "window": "2m"}))), None).shared[0];
         assert!(!spending.set_budget(longer));
     }
 }

@@ -10,7 +10,8 @@ fn key(name: &str) -> TaskKey {
 
 fn task(name: &str, priority: i32, created: i64) -> Waiting {
     let (created, since) = (at(created), at(created));
-    Waiting { key: key(name), epoch: 1, priority, created, since, dependencies: Dependencies::Met }
+    let own_limit = Allowance::default();
+    Waiting { key: key(name), epoch: 1, priority, created, since, own_limit, dependencies: Dependencies::Met }
 }
 
 fn blocked(name: &str, on: &str) -> Waiting {
@@ -177,25 +178,67 @@ fn nobody_starts_while_the_shared_budget_is_used_up() {
     let mut queue = queue(Some(1), Some((5, 60)));
     let used_up = |until: Option<i64>| {
         let used = "used 130 of 100 tokens".to_owned();
-        Some(UsedUp { used, window: SignedDuration::from_hours(24), until: until.map(at) })
+        let used_up = Some(UsedUp { used, window: SignedDuration::from_hours(24), until: until.map(at) });
+        let left = Allowance { tokens: Some(0), cost: None };
+        BudgetState { left, used_up, frees: Some(at(50)), ..BudgetState::default() }
     };
     queue.upsert(task("a", 0, 1));
     queue.upsert(task("b", 0, 2));
-    assert!(queue.set_used_up(used_up(Some(90))) && !queue.set_used_up(used_up(Some(90))));
+    assert!(queue.set_budget(used_up(Some(90))) && !queue.set_budget(used_up(Some(90))));
     assert_eq!(check(&mut queue, 10, &[]).next_wake, Some(at(90)));
     let message = "the Tasks of Agent 'a' used 130 of 100 tokens in 24h; there is room again at 1970-01-01T00:01:30Z";
     check_why(&queue, "a", reasons::BUDGET_EXCEEDED, message);
-    assert!(queue.set_used_up(None));
+    assert!(queue.set_budget(BudgetState::default()));
     assert_eq!(check(&mut queue, 90, &["a"]).next_wake, None);
     // A Task that also waits for a slot reports that, and is decided again when the slot is free.
-    queue.set_used_up(used_up(Some(200)));
+    queue.set_budget(used_up(Some(200)));
     assert_eq!(check(&mut queue, 100, &[]).next_wake, None);
     check_why(&queue, "b", reasons::AGENT_AT_CAPACITY, "Agent 'a' runs one Task at a time and is busy");
     queue.finished(&key("a"), 1);
     assert_eq!(check(&mut queue, 110, &[]).next_wake, Some(at(200)));
-    queue.set_used_up(used_up(None));
+    queue.set_budget(used_up(None));
     assert_eq!(check(&mut queue, 120, &[]).next_wake, None, "a budget of nothing frees nothing");
     check_why(&queue, "b", reasons::BUDGET_EXCEEDED, "the Tasks of Agent 'a' used 130 of 100 tokens in 24h");
+}
+
+#[test]
+fn running_tasks_never_get_more_than_is_left_of_the_shared_budget() {
+    let tokens = |tokens| Allowance { tokens: Some(tokens), cost: None };
+    let left = |of| BudgetState { left: tokens(of), frees: Some(at(60)), ..BudgetState::default() };
+    let limited = |name: &str, created, limit| Waiting { own_limit: tokens(limit), ..task(name, 0, created) };
+    let mut queue = queue(None, None);
+    queue.upsert(limited("a", 1, 30));
+    queue.upsert(limited("b", 2, 30));
+    queue.upsert(task("c", 0, 3));
+    queue.upsert(task("d", 0, 4));
+    assert!(!queue.set_budget(left(100)));
+    // The third one takes the rest, so nothing is left for the fourth.
+    assert_eq!(check(&mut queue, 10, &["a", "b", "c"]).next_wake, Some(at(60)));
+    let shares = ["a", "b", "c"].map(|name| queue.share(&key(name)).unwrap());
+    assert_eq!(shares, [tokens(30), tokens(30), tokens(40)]);
+    let message = "the Tasks that run on Agent 'a' may use all that is left of its budget; this Task starts when one of \
+                   them ends and leaves some, or set budget in each Task";
+    check_why(&queue, "d", reasons::BUDGET_RESERVED, message);
+    // The shares stay as they were given. One ended and used 10 of its 30.
+    queue.finished(&key("a"), 1);
+    queue.set_budget(left(90));
+    check(&mut queue, 20, &["d"]);
+    assert_eq!(queue.share(&key("d")), Some(tokens(20)));
+    // Another controller knows who runs, not their shares: none gets more than its own limit.
+    let mut next = Queue::new(RunsOn::Agent("a".into()), Duration::from_secs(60));
+    next.set_gate(Gate::Ready);
+    next.running(key("b"), 1, None);
+    next.set_own_limit(&key("b"), tokens(30));
+    next.upsert(task("e", 0, 5));
+    next.set_budget(left(90));
+    check(&mut next, 30, &["e"]);
+    assert_eq!((next.share(&key("b")), next.share(&key("e"))), (Some(tokens(30)), Some(tokens(60))));
+    // A claim that was lost gives its share back.
+    let admission = next.admission(&key("e")).unwrap();
+    next.withdraw(&admission);
+    assert_eq!(next.share(&key("e")), None);
+    next.set_budget(left(90));
+    check(&mut next, 31, &["e"]);
 }
 
 #[test]

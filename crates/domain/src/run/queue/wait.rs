@@ -27,12 +27,16 @@ pub enum Wait {
     },
     /// The shared budget is used up.
     BudgetExceeded(UsedUp),
+    /// Running Tasks may use all that is left of the shared budget.
+    BudgetReserved,
     /// Its user suspended the Agent.
     Suspended,
     /// The Agent is suspended by standby and is being resumed.
     Waking,
     /// The spec of the Agent is invalid.
     Unusable { reason: &'static str, message: String },
+    /// The Agent lacks something that can still be added.
+    Lacks(Missing),
     /// The Agent's server is not ready.
     ServerNotReady,
     /// The Agent's server is being replaced by another.
@@ -73,6 +77,10 @@ impl Queue {
         }
         match &self.gate {
             Gate::Unusable { reason, message } => return Some(Wait::Unusable { reason, message: message.clone() }),
+            Gate::Lacks { reason, message, .. } => {
+                let missing = |until| Missing { reason, message: message.clone(), until };
+                return self.grace_end(task.since).map(missing).map(Wait::Lacks);
+            }
             Gate::SuspendedByUser => return Some(Wait::Suspended),
             Gate::Standby => return Some(Wait::Waking),
             Gate::ServerNotReady => return Some(Wait::ServerNotReady),
@@ -94,7 +102,8 @@ impl Queue {
             window: window(quota),
             until,
         });
-        quota.or_else(|| self.used_up.clone().map(Wait::BudgetExceeded))
+        let used_up = || self.budget.used_up.clone().map(Wait::BudgetExceeded);
+        quota.or_else(used_up).or_else(|| self.budget.left.is_nothing().then_some(Wait::BudgetReserved))
     }
 
     pub fn runs_on(&self) -> &RunsOn {
@@ -110,12 +119,13 @@ impl Wait {
             (Self::AtCapacity { .. }, RunsOn::Template(_)) => reasons::TEMPLATE_AT_CAPACITY,
             (Self::QuotaExceeded { .. }, _) => reasons::QUOTA_EXCEEDED,
             (Self::BudgetExceeded(_), _) => reasons::BUDGET_EXCEEDED,
+            (Self::BudgetReserved, _) => reasons::BUDGET_RESERVED,
             (Self::Suspended | Self::Waking, _) => reasons::AGENT_SUSPENDED,
             (Self::ServerNotReady | Self::ServerReplaced, _) => reasons::AGENT_SERVER_NOT_READY,
             (Self::Missing { .. }, RunsOn::Agent(_)) => reasons::AGENT_NOT_FOUND,
             (Self::Missing { .. }, RunsOn::Template(_)) => reasons::TEMPLATE_NOT_FOUND,
             (Self::Unusable { reason, .. }, _) => reason,
-            (Self::Reference(missing), _) => missing.reason,
+            (Self::Reference(missing) | Self::Lacks(missing), _) => missing.reason,
             (Self::Dependencies { .. } | Self::NoSuchTask { .. }, _) => reasons::WAITING_FOR_DEPENDENCY,
         }
     }
@@ -134,13 +144,16 @@ impl Wait {
                 let until = until.map(|until| format!("; there is room again at {until}")).unwrap_or_default();
                 format!("the Tasks of {who} {used} in {window:#}{until}")
             }
+            Self::BudgetReserved => format!(
+                "the Tasks that run on {who} may use all that is left of its budget; this Task starts when one of them ends and leaves some, or set budget in each Task"
+            ),
             Self::Suspended => format!("{who} is suspended; set spec.suspend to false to resume it"),
             Self::Waking => format!("{who} was idle and is waking up"),
             Self::Unusable { message, .. } => message.clone(),
             Self::ServerNotReady => format!("the server of {who} is not ready"),
             Self::ServerReplaced => format!("the server of {who} is being replaced, because the Agent changed"),
             Self::Missing { until } => format!("{who} does not exist; the Task fails at {until} if it is not created"),
-            Self::Reference(Missing { message, until, .. }) => {
+            Self::Reference(Missing { message, until, .. }) | Self::Lacks(Missing { message, until, .. }) => {
                 format!("{message}; the Task fails at {until} if that is still so")
             }
             Self::NoSuchTask { absent: Absent { task, until }, .. } => {

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use api::run::Budget;
+
 use crate::{
     platform::Platform,
-    run::origin::{Origin, Origins},
+    run::{
+        budget::Cost,
+        origin::{Origin, Origins},
+    },
 };
 
 /// Applies defaults to the fields of an agent and records the origin of each value.
@@ -57,6 +62,30 @@ impl RunFields {
         let (value, origin) = found.map_or((None, Origin::BuiltIn), |(value, origin)| (Some(value), origin));
         self.note(path, origin);
         value
+    }
+
+    /// The smallest of all limits: an Agent's limit holds for its Tasks, whatever they set themselves. A limit for a
+    /// window limits each run in it, too.
+    pub(super) fn smallest_budget(&mut self, budgets: Vec<(Budget, Origin)>) -> Option<Budget> {
+        let tokens = budgets.iter().filter_map(|(budget, origin)| Some((budget.max_tokens?, origin)));
+        let tokens = tokens.min_by_key(|(most, _)| *most);
+        let cost = budgets.iter().filter_map(|(budget, origin)| Some((budget.max_cost.clone()?, origin)));
+        let cost = cost.min_by_key(|(most, _)| Cost::read(most));
+        let of_cost = cost.as_ref().map(|(_, origin)| *origin);
+        let Some(origin) = of_cost.or(tokens.as_ref().map(|(_, origin)| *origin)).cloned() else {
+            self.note("budget", Origin::BuiltIn);
+            return None;
+        };
+        if let Some((_, by)) = tokens.filter(|(_, by)| **by != origin) {
+            self.note("budget.maxTokens", by.clone());
+        }
+        self.note("budget", origin);
+        let budget = Budget {
+            max_tokens: tokens.map(|(most, _)| most),
+            max_cost: cost.map(|(most, _)| most),
+            window: None,
+        };
+        Some(budget)
     }
 
     /// A field that only a Task has.

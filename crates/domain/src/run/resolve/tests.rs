@@ -214,6 +214,26 @@ fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_pla
 }
 
 #[test]
+fn the_smallest_limit_counts_whoever_sets_it() {
+    let platform = Platform { budget: serde_json::from_value(json!({"maxTokens": 50})).ok(), ..Platform::default() };
+    let check = |of_agent: Value, of_task: Value, expected: Value, by: &Origin| {
+        let agent = agent(json!({"budget": of_agent}));
+        let task = task(json!({"agentRef": {"name": "a"}, "budget": of_task}));
+        let target = Sources::Agent { agent: &agent, template: None, url: "http://a" };
+        let (run, origins) = resolve_task(&task, target, &platform).unwrap();
+        assert_eq!(serde_json::to_value(run.budget).unwrap(), expected);
+        assert_eq!(origins.get("budget"), Some(by));
+    };
+    let (by_agent, by_platform) = (Origin::Agent("a".into()), platform.origin("budget"));
+    let day = json!({"maxTokens": 20, "maxCost": "9.5", "window": "24h"});
+    check(Value::Null, Value::Null, json!({"maxTokens": 50}), &by_platform);
+    check(Value::Null, json!({"maxTokens": 90}), json!({"maxTokens": 50}), &by_platform);
+    check(day.clone(), Value::Null, json!({"maxTokens": 20, "maxCost": "9.5"}), &by_agent);
+    check(day.clone(), json!({"maxTokens": 5, "maxCost": "10"}), json!({"maxTokens": 5, "maxCost": "9.5"}), &by_agent);
+    check(day, json!({"maxCost": "1.25"}), json!({"maxTokens": 20, "maxCost": "1.25"}), &Origin::Task);
+}
+
+#[test]
 fn every_resolved_field_has_an_origin() {
     let (run, origins) = full_task(&agent(json!({})), None, &task(json!({"agentRef": {"name": "a"}})));
     let value = serde_json::to_value(&run).unwrap();

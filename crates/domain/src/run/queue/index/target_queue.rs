@@ -13,7 +13,8 @@ use crate::{
     duration::later,
     run::{
         dependencies::Missing,
-        queue::{Admission, Gate, Limits, Queue, TaskKey, UsedUp, Wait, Waiting, shown_position},
+        budget::Allowance,
+        queue::{Admission, BudgetState, Gate, Limits, Queue, TaskKey, Wait, Waiting, shown_position},
         target::RunsOn,
     },
 };
@@ -141,8 +142,16 @@ impl TargetQueue {
         self.queue.recorded(history);
     }
 
-    pub(super) fn set_used_up(&mut self, used_up: Option<UsedUp>) {
-        self.budget_changed |= self.queue.set_used_up(used_up);
+    pub(super) fn set_budget(&mut self, state: BudgetState) {
+        self.budget_changed |= self.queue.set_budget(state);
+    }
+
+    pub(super) fn set_own_limit(&mut self, task: &TaskKey, limit: Allowance) {
+        self.queue.set_own_limit(task, limit);
+    }
+
+    pub(super) fn share(&self, task: &TaskKey) -> Option<Allowance> {
+        self.queue.share(task)
     }
 
     /// Decides, and returns the Tasks with a new report.

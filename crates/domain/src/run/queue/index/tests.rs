@@ -2,7 +2,7 @@ use api::run::Budget;
 use serde_json::json;
 
 use super::*;
-use crate::{run::queue::SharedBudget, sample::from_json};
+use crate::{run::queue::Budgets, sample::from_json};
 
 const UID: &str = "1";
 
@@ -228,7 +228,7 @@ fn spender(name: &str) -> Task {
 fn decide_under_budget(index: &mut Index, now: i64, finished: &[Task]) -> Vec<Key> {
     let budget: Budget = from_json(json!({ "maxTokens": 100, "window": "1m" }));
     let finished = || finished.iter().cloned().map(Arc::new).collect();
-    index.set_budget(&target(), SharedBudget::of(Some(&budget), None), finished);
+    index.set_budget(&target(), &Budgets::of(Some(&budget), None), finished);
     decide(index, now).look_at
 }
 
@@ -245,7 +245,8 @@ fn tasks_wait_while_others_used_the_budget_of_the_window_up() {
     // One finished before this process started to count, one after; both were deleted since.
     decide_under_budget(&mut index, 20, &[spender("x")]);
     assert_eq!(waits_for(&mut index, "w"), "start");
-    assert_eq!(index.budget_left(&target(), at(20)).tokens, Some(50));
+    let share = index.budget_share(&target(), &TaskKey::of(&named("w", "Queued", 0)), at(20));
+    assert_eq!(share.tokens, Some(50), "all that is left");
     spend(&mut index, "y", 30);
     observe(&mut index, &spender("y"), 30);
     index.observe(&key("y"), &Tasks::default(), at(30));
@@ -256,6 +257,9 @@ fn tasks_wait_while_others_used_the_budget_of_the_window_up() {
     assert!(decide_under_budget(&mut index, 60, &[]).is_empty(), "nothing changed, nothing to report");
     decide_under_budget(&mut index, 69, &[]);
     assert_eq!(waits_for(&mut index, "v"), "BudgetExceeded", "the window ends at 70");
+    decide_under_budget(&mut index, 70, &[]);
+    assert_eq!(waits_for(&mut index, "v"), "BudgetReserved", "the first one may use the rest");
+    index.finished(&key("w"), 1);
     decide_under_budget(&mut index, 70, &[]);
     assert_eq!(waits_for(&mut index, "v"), "start");
 }
@@ -279,6 +283,6 @@ fn waiting_tasks_report_when_the_budget_is_used_up_and_when_it_is_not() {
     assert_eq!(decide_under_budget(&mut index, 20, &[spender("x"), spender("y")]), both);
     spend(&mut index, "z", 30);
     assert_eq!(decide_under_budget(&mut index, 31, &[]), both, "more was used");
-    index.set_budget(&target(), None, Vec::new);
+    index.set_budget(&target(), &Budgets::default(), Vec::new);
     assert_eq!(decide(&mut index, 32).decisions.admit.len(), 2);
 }
