@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { stringify } from "yaml";
 import type { Agent, CronTask, Identified, Task } from "../src/api/types";
+import { blockedBy } from "../src/pages/crontasks/cronStatus";
 import { upcoming } from "./cron";
 import { explainAgent, explainTask } from "./explain";
-import { createObject, kindOf, listOf, missing, readManifest, replaceObject, yamlOf } from "./objects";
+import { createObject, kindOf, listOf, missing, readManifest, replaceObject, searched, yamlOf } from "./objects";
 import { ApiFailure, json, text } from "./responses";
 import { setAgentRunning, simulateRun } from "./simulation";
 import type { Store } from "./store";
@@ -76,6 +77,8 @@ export function answer(call: Call, path: string[]): void {
         200,
         summaryOf(store, query.get("namespace") ?? "", query.get("buckets") === "day" ? "day" : "hour"),
       );
+    case "search":
+      return json(response, 200, { results: searched(store, query.get("text") ?? "") });
     case "graph":
       return json(response, 200, graphOf(store, query.get("namespace") ?? ""));
     case "events":
@@ -293,6 +296,8 @@ function cronAction(call: Call, cron: CronTask, action: string): void {
     case "resume":
       return json(response, 200, store.patch<CronTask>("CronTask", namespace, name, { suspend: action === "suspend" }));
     case "trigger": {
+      const blocked = blockedBy(cron);
+      if (blocked) throw new ApiFailure(409, "Conflict", `CronTask '${name}' is blocked: ${blocked.message}`);
       const task = createObject(
         store,
         "tasks",

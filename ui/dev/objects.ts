@@ -1,5 +1,6 @@
 import { parse, stringify } from "yaml";
-import type { Agent, CronTask, FieldProblem, GenericObject, Identified, Task } from "../src/api/types";
+import type { Agent, CronTask, FieldProblem, Found, GenericObject, Identified, Task } from "../src/api/types";
+import { isStopped } from "../src/lib/phase";
 import { parseDuration } from "../src/lib/time";
 import { upcoming } from "./cron";
 import { ApiFailure } from "./responses";
@@ -58,6 +59,11 @@ export function listOf(store: Store, plural: string, namespace: string | undefin
   if (wanted("template")) keep((item) => item.templateRef?.name === wanted("template"));
   if (wanted("crontask")) keep((item) => item.cronTask === wanted("crontask"));
   if (wanted("reason")) keep((item) => item.reason === wanted("reason"));
+  if (wanted("stopped")) keep((item) => isStopped(item) === (wanted("stopped") === "true"));
+  if (wanted("search")) {
+    const text = wanted("search").toLowerCase();
+    keep((item) => item.name.includes(text) || (item.title ?? "").toLowerCase().includes(text));
+  }
   if (wanted("labelSelector")) {
     const terms = wanted("labelSelector")
       .split(",")
@@ -88,6 +94,16 @@ export function listOf(store: Store, plural: string, namespace: string | undefin
   };
 }
 
+/** Objects whose name or title contains a text. */
+export function searched(store: Store, text: string): Found[] {
+  const wanted = text.trim().toLowerCase();
+  return Object.values(KINDS)
+    .flatMap(({ kind }) => store.list<Task>(kind).map((object) => ({ kind, object })))
+    .filter(({ object }) => object.name.includes(wanted) || (object.title ?? "").toLowerCase().includes(wanted))
+    .slice(0, 20)
+    .map(({ kind, object: { namespace, name, title } }) => ({ kind, namespace, name, title }));
+}
+
 export function yamlOf(store: Store, plural: string, namespace: string, name: string): string {
   const stored = store.stored(kindOf(plural).kind, namespace, name);
   if (!stored) throw missing(plural, namespace, name);
@@ -105,6 +121,7 @@ export function yamlOf(store: Store, plural: string, namespace: string, name: st
       ...(labels ? { labels } : {}),
     },
     spec: JSON.parse(JSON.stringify(stored.spec)) as unknown,
+    status: { conditions: stored.view.conditions ?? [] },
   });
 }
 

@@ -17,6 +17,7 @@ const PAGES: [string, string, string][] = [
   ["task-create", "/tasks/create?agent=web-dev&namespace=shop", ".cm-line"],
   ["crontasks", "/crontasks", "[data-row='0']"],
   ["crontask", "/crontasks/shop/weekday-triage", "text=09:00"],
+  ["crontask-blocked", "/crontasks/shop/hourly-checks", "text=Blocked: no runs start"],
   ["crontask-create", "/crontasks/create?namespace=shop", ".cm-line"],
   ["agents", "/agents", "[data-row='0']"],
   ["agent", "/agents/shop/web-dev", "text=Connect"],

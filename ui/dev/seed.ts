@@ -211,7 +211,9 @@ function tasks(store: Store, many: number): void {
   const iso = (time: number) => new Date(time).toISOString();
   const unremarkable = { priority: 0, stopRequested: false, awaitingApproval: false };
   const put = (given: Omit<Task, keyof typeof unremarkable> & Partial<typeof unremarkable>) => {
-    const task: Task = { ...unremarkable, ...given };
+    const line = given.description?.split("\n")[0];
+    const title = line && line.length > 72 ? line.split(". ")[0] : line;
+    const task: Task = { ...unremarkable, title, createdBy: "ada@example.com", ...given };
     store.put("Task", task, {
       description: task.description,
       agentRef: task.agentRef,
@@ -332,7 +334,9 @@ function tasks(store: Store, many: number): void {
       message,
       exitCode: phase === "Failed" ? 1 : 0,
       description,
-      agentRef: { name: namespace === "shop" ? (i % 3 === 0 ? "reviewer" : "web-dev") : "docs" },
+      ...(i % 7 === 3
+        ? { templateRef: { name: namespace === "shop" ? "node" : "python" } }
+        : { agentRef: { name: namespace === "shop" ? (i % 3 === 0 ? "reviewer" : "web-dev") : "docs" } }),
       podName: `${name}-pod`,
       runEpoch: 1,
       attempt: 1,
@@ -402,6 +406,23 @@ function rest(store: Store): void {
   cron("nightly-dependencies", "shop", {}, "Look for outdated dependencies, upgrade what is safe, run the tests.");
   cron("weekday-triage", "shop", { schedule: "0 9,13 * * 1-5" }, "Read the new issues and label them.");
   cron(
+    "hourly-checks",
+    "shop",
+    {
+      schedule: "0 * * * *",
+      conditions: [
+        condition(
+          "Blocked",
+          "True",
+          "RetentionLimitReached",
+          "10 Tasks of this CronTask exist and maxRetainedTasks is 10; delete Tasks or raise maxRetainedTasks",
+          HOUR,
+        ),
+      ],
+    },
+    "Check that the shop answers.",
+  );
+  cron(
     "release-notes",
     "platform",
     { schedule: "0 9 1 * *", suspend: true, nextScheduleTime: undefined },
@@ -431,8 +452,20 @@ function rest(store: Store): void {
         serviceAccountName: "agent",
       },
     );
-  template("node", "shop", { agentCount: 1, taskCount: 12 });
-  template("python", "platform", { agentCount: 0, taskCount: 3, maxConcurrentTasks: 3 });
+  template("node", "shop", {
+    agentCount: 1,
+    taskCount: 12,
+    activeTaskCount: 1,
+    resolvedModel: "anthropic/claude-sonnet",
+  });
+  template("python", "platform", {
+    agentCount: 0,
+    taskCount: 3,
+    activeTaskCount: 0,
+    maxConcurrentTasks: 3,
+    modelRef: undefined,
+    resolvedModel: "openai/gpt-5",
+  });
 
   const checked = new Date(now - 4 * MINUTE).toISOString();
   const registry: Registry = {

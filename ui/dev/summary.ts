@@ -1,5 +1,6 @@
 import type { Agent, CronTask, Graph, Summary, Task } from "../src/api/types";
-import { isFinished } from "../src/lib/phase";
+import { isFinished, isStopped } from "../src/lib/phase";
+import { blockedBy, nextRun } from "../src/pages/crontasks/cronStatus";
 import type { Store } from "./store";
 
 const HOUR = 3_600_000;
@@ -20,7 +21,6 @@ export function summaryOf(store: Store, namespace: string, buckets: "hour" | "da
   const size = buckets === "hour" ? HOUR : 24 * HOUR;
   const number = buckets === "hour" ? 24 : 30;
   const first = Math.floor(now / size) * size - (number - 1) * size;
-  const stopped = (task: Task) => task.reason === "UserStopped" || task.reason === "Timeout";
   const points = Array.from({ length: number }, (_, i) => {
     const start = first + i * size;
     const inside = tasks.filter((task) => ended(task) >= start && ended(task) < start + size);
@@ -31,9 +31,9 @@ export function summaryOf(store: Store, namespace: string, buckets: "hour" | "da
         0,
       ),
       cost: inside.reduce((sum, task) => sum + Number(task.usage?.cost ?? 0), 0).toFixed(6),
-      completed: inside.filter((task) => task.phase === "Completed" && !stopped(task)).length,
+      completed: inside.filter((task) => task.phase === "Completed" && !isStopped(task)).length,
       failed: inside.filter((task) => task.phase === "Failed").length,
-      stopped: inside.filter(stopped).length,
+      stopped: inside.filter(isStopped).length,
     };
   });
   const byPhase: Summary["tasks"]["byPhase"] = {};
@@ -45,7 +45,8 @@ export function summaryOf(store: Store, namespace: string, buckets: "hour" | "da
       waitingByReason: countBy(tasks.filter((task) => task.phase === "Queued")),
       failedByReason24h: countBy(recent(24).filter((task) => task.phase === "Failed")),
       failedByReason7d: countBy(recent(168).filter((task) => task.phase === "Failed")),
-      completed24h: recent(24).filter((task) => task.phase === "Completed").length,
+      completed24h: recent(24).filter((task) => task.phase === "Completed" && !isStopped(task)).length,
+      stopped24h: recent(24).filter(isStopped).length,
       failed24h: recent(24).filter((task) => task.phase === "Failed").length,
       awaitingApproval: tasks.filter((task) => task.awaitingApproval).length,
     },
@@ -70,8 +71,9 @@ export function summaryOf(store: Store, namespace: string, buckets: "hour" | "da
     cronTasks: {
       total: crons.length,
       suspended: crons.filter((cron) => cron.suspend).length,
+      blocked: crons.filter((cron) => blockedBy(cron)).length,
       next: crons.flatMap((cron) =>
-        cron.nextScheduleTime ? [{ namespace: cron.namespace, name: cron.name, at: cron.nextScheduleTime }] : [],
+        nextRun(cron) ? [{ namespace: cron.namespace, name: cron.name, at: nextRun(cron) ?? "" }] : [],
       ),
     },
     recent: tasks.sort((a, b) => (b.createdAt ?? "").localeCompare(a.createdAt ?? "")).slice(0, 10),

@@ -62,8 +62,13 @@ describe("signing in", () => {
     session.expectedErrors = [401, 403];
     await go(`/tasks?namespace=${NS}`);
     await signIn(tasksOnly);
-    await page.getByRole("link", { name: "hello", exact: true }).click();
+    await page.getByRole("link", { name: "Say hello.", exact: true }).click();
     await page.getByRole("heading", { level: 1, name: "hello" }).waitFor();
+    // The signed-in user is visible without opening the menu.
+    await page
+      .getByRole("button", { name: /^Signed in as/ })
+      .getByText("e2e-tasks-only")
+      .waitFor();
     await page.getByRole("button", { name: "Duplicate", disabled: true }).waitFor();
     await page.getByRole("button", { name: /^(Stop|Run again)$/, disabled: true }).waitFor();
     await page.getByRole("button", { name: "More actions" }).click();

@@ -37,9 +37,9 @@ describe("signing in with an identity provider", () => {
     expect(await violations(page)).toEqual([]);
     await enter();
     await choose("Continue");
-    await page.getByRole("link", { name: "hello", exact: true }).waitFor();
+    await page.getByRole("link", { name: "Say hello.", exact: true }).waitFor();
     expect(page.url()).toBe(`${server.url}/tasks?namespace=${NS}&name=hello`);
-    await page.getByRole("link", { name: "hello", exact: true }).click();
+    await page.getByRole("link", { name: "Say hello.", exact: true }).click();
     await page.getByRole("button", { name: "Duplicate", disabled: true }).waitFor();
 
     await page.getByRole("button", { name: "Signed in as oidc:anna@example.com" }).click();

@@ -33,14 +33,14 @@ describe("a server that restarts", () => {
     await go(`/tasks?namespace=${NS}`);
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await page.getByRole("link", { name: "hello", exact: true }).waitFor();
+    await page.getByRole("link", { name: "Say hello.", exact: true }).waitFor();
 
     await server.kill();
     const notice = page.getByText("Reconnecting: data may be out of date");
     await notice.waitFor();
-    expect(await page.getByRole("link", { name: "hello", exact: true }).count()).toBe(1);
+    expect(await page.getByRole("link", { name: "Say hello.", exact: true }).count()).toBe(1);
 
-    await cluster.create(ours("Task", name, { agentRef: { name: "nobody" }, description: "Made meanwhile." }));
+    await cluster.create(ours("Task", name, { agentRef: { name: "nobody" }, description: name }));
     await server.start();
     await notice.waitFor({ state: "detached", timeout: 30_000 });
     await page.getByRole("link", { name, exact: true }).waitFor();

@@ -17,11 +17,12 @@ describe("Tasks", () => {
     await h1("New Task");
     await page
       .getByLabel("Description")
-      .fill('Take a note. [[write path=note.md text="buy milk\\nbuy bread\\n"]] [[say Noted.]]');
+      .fill('Take a note.\n[[write path=note.md text="buy milk\\nbuy bread\\n"]] [[say Noted.]]');
     // The namespace is preselected; only one of the two Agents must be selected.
     await page.getByLabel("Agent", { exact: true }).selectOption(AGENT);
     await page.getByRole("button", { name: "Create Task" }).click();
-    await page.getByRole("heading", { level: 1, name: /^task-/ }).waitFor();
+    await page.getByRole("heading", { level: 1, name: /^Take a note\. .*task-/ }).waitFor();
+    await page.getByText("by owner").waitFor();
     // No reload from here on.
     await page.getByRole("log").getByText("[session]").waitFor(WORK);
     const transcript = page.getByRole("group", { name: "Session", exact: true });
@@ -44,7 +45,7 @@ describe("Tasks", () => {
     const { page, go } = session;
     await go("/");
     await page.locator(".recharts-surface").first().waitFor();
-    await page.getByRole("link", { name: "write-a-file" }).waitFor();
+    await page.getByText("demo/write-a-file").waitFor();
     await page.getByRole("link", { name: AGENT }).first().waitFor();
     await page.getByText("Model error").first().waitFor(WORK);
   });
@@ -88,6 +89,10 @@ describe("Tasks", () => {
     await go(`/tasks/create?namespace=${NS}&agent=${AGENT}`);
     await page.getByLabel("Description").fill("Do it.");
     await page.getByRole("button", { name: "Git repository" }).click();
+    const repository = page.getByRole("textbox", { name: /^Repository/ });
+    await repository.fill("github.com/team/project");
+    await page.getByRole("alert").filter({ hasText: "The scheme is missing" }).waitFor();
+    await repository.fill("");
     await page.getByRole("button", { name: "Validate" }).click();
     await page.getByText(/fields? (is|are) invalid/).waitFor();
     expect(await page.locator("[aria-invalid=true], [role=alert]").count()).toBeGreaterThan(0);
@@ -116,6 +121,13 @@ describe("Tasks", () => {
     await page.getByRole("link", { name: next }).click();
     await h1(next);
     await tab("YAML");
+    // The editor offers what a user owns; the whole object is read-only.
+    const editor = page.getByLabel(`YAML of Task ${next}`);
+    await editor.getByText("priority: 0").waitFor();
+    expect(await editor.textContent()).not.toMatch(/status:|resourceVersion|uid:/);
+    await page.getByRole("button", { name: "Whole object" }).click();
+    await page.getByLabel(`Whole YAML of Task ${next}`).getByText("resourceVersion").waitFor();
+    await page.getByRole("button", { name: "Editable" }).click();
     await page.getByText("priority: 0").click();
     await page.keyboard.press("End");
     await page.keyboard.press("Backspace");
@@ -131,6 +143,10 @@ describe("Tasks", () => {
     await page.getByRole("button", { name: `Stop ${next}`, exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Stop the Task" }).click();
     await page.locator("[data-row='0']", { hasText: "Stopped" }).waitFor(WORK);
+    await page.getByLabel("Status").selectOption("Completed");
+    await page.getByText("No matches").waitFor();
+    await page.getByLabel("Status").selectOption("Stopped");
+    await page.locator("[data-row='0']", { hasText: next }).waitFor();
 
     await go(`/tasks/${NS}/${slow}`);
     await page.getByRole("button", { name: "Stop" }).click();
@@ -151,7 +167,7 @@ describe("Tasks", () => {
     await h1(name);
     await deleteShown(session, "Task", new RegExp(`the Task ${name} and its status`));
     await page.waitForURL(/\/tasks(\?|$)/);
-    await page.getByRole("link", { name, exact: true }).waitFor({ state: "detached", ...WORK });
+    await page.getByText(`${NS}/${name}`).waitFor({ state: "detached", ...WORK });
   });
 
   test("a finished Task runs again", WORK, async () => {

@@ -59,6 +59,9 @@ pub mod annotations {
     /// On a Namespace: names of its Secrets with the label `kubeopencode.io/allow-tasks=true`, separated by commas. The
     /// controller keeps it up to date for the admission policy, which cannot read the labels of Secrets.
     pub const TASK_SECRETS: &str = "kubeopencode.io/task-secrets";
+    /// On any object that was created through the REST API: name of the authenticated user. The server sets it and
+    /// keeps it; clients of the Kubernetes API can write any value.
+    pub const CREATED_BY: &str = "kubeopencode.io/created-by";
     /// On an Agent: RFC 3339 time of the last sign of life of a connected person.
     pub const LAST_CONNECTION_ACTIVE: &str = "kubeopencode.io/last-connection-active";
     /// On an Agent: `Standby` when we, not its user, set `spec.suspend`.

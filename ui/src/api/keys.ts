@@ -22,6 +22,7 @@ export const keys = {
   upcoming: (namespace: string, name: string, zone: string) => ["CronTask", "upcoming", namespace, name, zone] as const,
   preview: (schedule: string, zone: string) => ["preview", schedule, zone] as const,
   share: (namespace: string, name: string) => ["Agent", "share", namespace, name] as const,
+  search: (text: string) => ["search", text] as const,
   summary: (namespace: string, buckets: string) => ["summary", namespace, buckets] as const,
   graph: (namespace: string) => ["graph", namespace] as const,
   config: ["KubeOpenCodeConfig", "detail"] as const,

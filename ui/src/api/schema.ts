@@ -260,10 +260,14 @@ export interface components {
         /** @description An AgentTemplate. */
         AgentTemplateResponse: components["schemas"]["Identity"] & components["schemas"]["Settings"] & {
             conditions: components["schemas"]["Condition"][];
+            /** @description Main model, as provider/model: of modelRef, otherwise of config.model. */
+            resolvedModel?: string;
             /** @description Number of Agents that use the template. */
             agentCount: number;
-            /** @description Number of unfinished Tasks that use the template directly. */
+            /** @description Number of Tasks that use the template directly, finished ones included. */
             taskCount: number;
+            /** @description Number of these Tasks that have not finished. */
+            activeTaskCount: number;
         };
         /** @description Settings that many Agents share, and the blueprint of Tasks that run without an Agent. */
         AgentTemplateSpec: {
@@ -942,6 +946,8 @@ export interface components {
         CronTotals: {
             total: number;
             suspended: number;
+            /** @description CronTasks that create no Tasks until a person acts. */
+            blocked: number;
             /** @description The five that are due next. */
             next: components["schemas"]["Due"][];
         };
@@ -2361,6 +2367,19 @@ export interface components {
             /** @description The latest first. */
             runs: components["schemas"]["RunResponse"][];
         };
+        /** @description Objects of all kinds that match a text. */
+        SearchResponse: {
+            /** @description The best match first. */
+            results: components["schemas"]["SearchResult"][];
+        };
+        /** @description An object that matches a text. */
+        SearchResult: {
+            kind: string;
+            namespace: string;
+            name: string;
+            /** @description Title of a Task. */
+            title?: string;
+        };
         /** @description One key of a Secret in the same namespace. */
         SecretKeyRef: {
             /** @description Key in the Secret. */
@@ -2704,6 +2723,12 @@ export interface components {
         /** @description A Task. */
         TaskResponse: components["schemas"]["Identity"] & {
             phase: components["schemas"]["TaskPhase"];
+            /** @description First line of the description, at most 120 characters. */
+            title?: string;
+            /** @description User who created the Task through the REST API, as kubeopencode.io/created-by records. */
+            createdBy?: string;
+            /** @description Program that created the Task (its field manager); only in details. */
+            createdWith?: string;
             /** @description Description. Lists hold the first 1000 characters. */
             description?: string;
             /** @description Agent of the Task. */
@@ -2864,6 +2889,8 @@ export interface components {
                 [key: string]: number;
             };
             completed24h: number;
+            /** @description Stopped by a user or a timeout; not in completed24h. */
+            stopped24h: number;
             failed24h: number;
             awaitingApproval: number;
         };

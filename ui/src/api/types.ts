@@ -83,6 +83,9 @@ export type GraphNode = Schemas["Node"];
 export type GraphEdge = Schemas["Edge"];
 export type Graph = Schemas["Graph"];
 
+/** An object that a search found. */
+export type Found = Schemas["SearchResult"];
+
 // User and server
 
 export type WhoAmI = Schemas["WhoAmI"];

@@ -3,6 +3,7 @@ import styles from "./KeyboardHelp.module.css";
 import { NAVIGATION } from "./navigationItems";
 
 const HERE: [string, string][] = [
+  ["Go to a page or object", "Ctrl K"],
   ["Focus the filter", "/"],
   ["Next row", "j"],
   ["Previous row", "k"],

@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { MenuIcon } from "lucide-react";
+import { MenuIcon, Search } from "lucide-react";
 import { Suspense, useEffect, useRef, useState } from "react";
 import { Outlet, useLocation, useNavigate } from "react-router";
 import { call } from "../api/client";
@@ -7,6 +7,7 @@ import { startLiveUpdates } from "../api/live";
 import type { StreamState } from "../api/stream";
 import { Button } from "../components/Button";
 import { Toasts } from "../components/Toasts";
+import { CommandPalette } from "./CommandPalette";
 import { ConnectionNotice } from "./ConnectionNotice";
 import { KeyboardHelp } from "./KeyboardHelp";
 import styles from "./Layout.module.css";
@@ -15,7 +16,7 @@ import { Navigation } from "./Navigation";
 import { NAVIGATION } from "./navigationItems";
 import { PageSkeleton } from "./PageSkeleton";
 import { ReadOnlyNotice } from "./ReadOnlyNotice";
-import { focusFilter, useShortcuts } from "./shortcuts";
+import { focusFilter, useCommandKey, useShortcuts } from "./shortcuts";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { UserMenu } from "./UserMenu";
 
@@ -29,6 +30,7 @@ export function Layout() {
   const { pathname } = useLocation();
   const [stream, setStream] = useState<StreamState>("connecting");
   const [help, setHelp] = useState(false);
+  const [palette, setPalette] = useState(false);
   const drawer = useRef<HTMLDialogElement>(null);
   const content = useRef<HTMLElement>(null);
 
@@ -52,6 +54,8 @@ export function Layout() {
       NAVIGATION.flatMap((group) => group.items).map((item) => [`g ${item.key}`, () => navigate(item.to)]),
     ),
   });
+
+  useCommandKey(() => setPalette(true));
 
   return (
     <div className={styles.layout}>
@@ -77,6 +81,15 @@ export function Layout() {
             <NamespaceSelect />
           </div>
           <div className={styles.right}>
+            <Button
+              icon={<Search size={15} />}
+              aria-label="Go to a page or object, Ctrl K"
+              aria-keyshortcuts="Control+K Meta+K"
+              title="Go to a page or object (Ctrl-K)"
+              onClick={() => setPalette(true)}
+            >
+              <kbd className={styles.key}>Ctrl K</kbd>
+            </Button>
             <ThemeSwitch />
             <UserMenu onHelp={() => setHelp(true)} />
           </div>
@@ -88,6 +101,7 @@ export function Layout() {
           </Suspense>
         </main>
       </div>
+      <CommandPalette open={palette} onClose={() => setPalette(false)} />
       <KeyboardHelp open={help} onClose={() => setHelp(false)} />
       <ConnectionNotice state={stream} />
       <Toasts />

@@ -2,6 +2,7 @@ import { Keyboard, LogOut, User } from "lucide-react";
 import { Menu } from "../components/Menu";
 import { useLogout, useSession } from "./session";
 
+/** The signed-in user, with help and sign-out. */
 export function UserMenu({ onHelp }: { onHelp: () => void }) {
   const session = useSession();
   const logout = useLogout();
@@ -10,5 +11,7 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
   if (me && me.via !== "anonymous") {
     items.push({ label: "Sign out", icon: <LogOut size={15} />, onSelect: () => logout.mutate() });
   }
-  return <Menu titled label={me ? `Signed in as ${me.user}` : "Account"} icon={<User size={16} />} items={items} />;
+  const label = !me ? "Account" : me.via === "anonymous" ? "Not signed in" : `Signed in as ${me.user}`;
+  const text = !me || me.via === "anonymous" ? label : me.user;
+  return <Menu titled label={label} text={text} icon={<User size={16} />} items={items} />;
 }

@@ -55,6 +55,26 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, []);
 }
 
+/** Runs an action on Ctrl-K or Cmd-K, also in inputs; editors and terminals keep the key. */
+export function useCommandKey(run: () => void): void {
+  const latest = useRef(run);
+  useEffect(() => {
+    latest.current = run;
+  });
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey)
+        return;
+      const kept = event.composedPath().some((at) => at instanceof Element && at.matches(".cm-editor, .xterm"));
+      if (kept) return;
+      event.preventDefault();
+      latest.current();
+    };
+    window.addEventListener("keydown", onKeyDown);
+    return () => window.removeEventListener("keydown", onKeyDown);
+  }, []);
+}
+
 /** Focuses the filter of the page, if any. */
 export function focusFilter(): void {
   document.querySelector<HTMLInputElement>("[data-filter]")?.focus();

@@ -12,6 +12,7 @@ const NORMAL_WHEN_FALSE = new Set([
   "Stopped",
   "Suspended",
   "AwaitingApproval",
+  "Blocked",
   "Disrupted",
   "GitSyncPending",
 ]);

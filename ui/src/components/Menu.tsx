@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { Button } from "./Button";
 import { classes } from "./classes";
-import { IconButton } from "./IconButton";
+
 import styles from "./Menu.module.css";
 import surface from "./surface.module.css";
 
@@ -18,10 +19,12 @@ export interface MenuProps {
   items: MenuItem[];
   /** Whether to show the label above the items. */
   titled?: boolean;
+  /** Text beside the icon; hidden on a phone. */
+  text?: string;
 }
 
 /** A menu button. */
-export function Menu({ label, icon, items, titled }: MenuProps) {
+export function Menu({ label, icon, items, titled, text }: MenuProps) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
 
@@ -52,14 +55,16 @@ export function Menu({ label, icon, items, titled }: MenuProps) {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: handles the keys of the menu.
     <div className={styles.menu} ref={root} onKeyDown={onKey}>
-      <IconButton
-        label={label}
-        variant="default"
+      <Button
+        aria-label={label}
+        title={label}
         icon={icon}
         aria-haspopup="menu"
         aria-expanded={open}
         onClick={() => setOpen(!open)}
-      />
+      >
+        {text && <span className={styles.text}>{text}</span>}
+      </Button>
       {open && (
         <div className={classes(surface.floating, styles.popup)}>
           {titled && (

@@ -10,6 +10,8 @@ export interface Crumb {
 
 export interface PageHeaderProps {
   title: string;
+  /** Name of the object, shown below the title if it differs. */
+  name?: string;
   badge?: ReactNode;
   crumbs?: Crumb[];
   sub?: ReactNode;
@@ -17,7 +19,7 @@ export interface PageHeaderProps {
 }
 
 /** The header of a page; also sets the document title. */
-export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderProps) {
+export function PageHeader({ title, name, badge, crumbs, sub, actions }: PageHeaderProps) {
   useEffect(() => {
     document.title = `${title} · KubeOpenCode`;
   }, [title]);
@@ -37,6 +39,7 @@ export function PageHeader({ title, badge, crumbs, sub, actions }: PageHeaderPro
         <h1>
           {title}
           {badge}
+          {name && name !== title && <code className={styles.name}>{name}</code>}
         </h1>
         {sub && <div className={styles.sub}>{sub}</div>}
       </div>

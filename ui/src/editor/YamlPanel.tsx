@@ -11,11 +11,12 @@ import { DiffView } from "../components/DiffView";
 import { ErrorState } from "../components/ErrorState";
 import { Notice } from "../components/Notice";
 import { Problem } from "../components/Problem";
+import { Segmented } from "../components/Segmented";
 import { SkeletonBlock } from "../components/SkeletonBlock";
 import { Stack } from "../components/Stack";
 import { toast } from "../components/toast";
 import { changesBetween } from "../lib/changes";
-import { rebase } from "../lib/rebase";
+import { editable, withVersionOf } from "../lib/editable";
 import { CodeEditor } from "./CodeEditor";
 
 export interface YamlPanelProps {
@@ -33,29 +34,33 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   // The text that the draft is based on, so that the diff does not contain concurrent changes.
   const [draft, setDraft] = useState<{ base: string; text: string } | undefined>();
   const [reviewing, setReviewing] = useState(false);
+  const [part, setPart] = useState<"editable" | "whole">(readOnly ? "whole" : "editable");
 
   if (yaml.error) return <ErrorState error={yaml.error} onRetry={() => yaml.refetch()} small />;
   if (yaml.data === undefined) return <SkeletonBlock lines={10} label="Loading the YAML" />;
 
-  const current = yaml.data;
+  const whole = yaml.data;
+  const current = editable(whole);
   const text = draft?.text ?? current;
   const changed = draft !== undefined && draft.text !== draft.base;
-  const toSend = changed ? rebase(draft.base, current, text) : text;
-  const moved = toSend === undefined;
+  // A changed status is no conflict, a changed spec is.
+  const moved = changed && draft.base !== current;
   const syntaxError = changed ? parseDocument(text).errors[0]?.message : undefined;
+  const isWhole = part === "whole";
+  const shown = isWhole ? whole : text;
 
   const rebased = async () => {
     const { data } = await yaml.refetch();
-    return draft && data !== undefined ? rebase(draft.base, data, draft.text) : undefined;
+    return draft && data !== undefined && draft.base === editable(data) ? withVersionOf(data, draft.text) : undefined;
   };
   const review = () => {
     setReviewing(true);
     save.reset();
-    check.mutate({ yaml: toSend ?? text, dryRun: true, rebased });
+    check.mutate({ yaml: withVersionOf(whole, text), dryRun: true, rebased });
   };
   const store = () =>
     save.mutate(
-      { yaml: toSend ?? text, rebased },
+      { yaml: withVersionOf(whole, text), rebased },
       {
         onSuccess: () => {
           setDraft(undefined);
@@ -80,17 +85,31 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
           The object changed on the server. Load the new version before you save.
         </Notice>
       )}
+      {!readOnly && (
+        <Stack row gap={2}>
+          <Segmented
+            label="Part of the object"
+            value={part}
+            options={[
+              { value: "editable", label: "Editable" },
+              { value: "whole", label: "Whole object" },
+            ]}
+            onValue={setPart}
+          />
+        </Stack>
+      )}
       <CodeEditor
-        label={`YAML of ${kind.one} ${name}`}
-        value={text}
-        readOnly={readOnly}
-        invalid={syntaxError !== undefined}
+        key={part}
+        label={isWhole ? `Whole YAML of ${kind.one} ${name}` : `YAML of ${kind.one} ${name}`}
+        value={shown}
+        readOnly={isWhole}
+        invalid={!isWhole && syntaxError !== undefined}
         height="min(64vh, 720px)"
         onValue={(next) => setDraft((previous) => ({ base: previous?.base ?? current, text: next }))}
       />
       {syntaxError && <Problem error={syntaxError} />}
       <Stack row gap={2}>
-        {!readOnly && (
+        {!isWhole && (
           <>
             <Button variant="primary" disabled={!changed || syntaxError !== undefined} onClick={review}>
               Review changes
@@ -100,8 +119,8 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
             </Button>
           </>
         )}
-        <CopyButton text={text} label="Copy the YAML" />
-        <Button variant="plain" icon={<Download size={14} />} onClick={() => download(`${name}.yaml`, text)}>
+        <CopyButton text={shown} label="Copy the YAML" />
+        <Button variant="plain" icon={<Download size={14} />} onClick={() => download(`${name}.yaml`, shown)}>
           Download
         </Button>
       </Stack>

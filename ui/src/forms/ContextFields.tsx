@@ -3,6 +3,7 @@ import { Checkbox } from "../components/Checkbox";
 import { Field } from "../components/Field";
 import { TextArea } from "../components/TextArea";
 import { TextInput } from "../components/TextInput";
+import { gitUrlProblem } from "../lib/gitUrl";
 import { FieldPair } from "./FieldPair";
 import type { Path } from "./manifest";
 
@@ -18,9 +19,14 @@ export function ContextFields({ item, problem, onChange }: ContextFieldsProps) {
     label: string,
     path: string[],
     value: string | number | undefined,
-    options: { required?: boolean; placeholder?: string; hint?: string; number?: boolean } = {},
+    options: { required?: boolean; placeholder?: string; hint?: string; number?: boolean; problem?: string } = {},
   ) => (
-    <Field label={label} required={options.required} hint={options.hint} problem={problem(path.join("."))}>
+    <Field
+      label={label}
+      required={options.required}
+      hint={options.hint}
+      problem={options.problem ?? problem(path.join("."))}
+    >
       {(parts) => (
         <TextInput
           {...parts}
@@ -49,6 +55,8 @@ export function ContextFields({ item, problem, onChange }: ContextFieldsProps) {
           {line("Repository", ["git", "repository"], item.git?.repository, {
             required: true,
             placeholder: "https://github.com/team/project",
+            hint: "https://, ssh:// or git@host:path.",
+            problem: gitUrlProblem(item.git?.repository ?? ""),
           })}
           <FieldPair>
             {line("Ref", ["git", "ref"], item.git?.ref, { placeholder: "main", hint: "Branch, tag or commit." })}

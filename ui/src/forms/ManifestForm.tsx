@@ -30,6 +30,8 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
   const navigate = useNavigate();
   const create = useCreate<Identified>(kind);
   const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
+  /** Whether the problems are those of `precheck`: they are computed again while the user corrects them. */
+  const [early, setEarly] = useState(false);
   const [valid, setValid] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   // The first invalid field may be outside the viewport.
@@ -40,9 +42,10 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
 
   const send = async (dryRun: boolean) => {
     setValid(false);
-    const early = precheck?.(manifest) ?? {};
-    if (Object.keys(early).length > 0) {
-      setProblems({ byField: early, other: [] });
+    const found = precheck?.(manifest) ?? {};
+    setEarly(Object.keys(found).length > 0);
+    if (Object.keys(found).length > 0) {
+      setProblems({ byField: found, other: [] });
       return undefined;
     }
     const yaml = stringify(withName(manifest.object, generateName), { lineWidth: 0 });
@@ -67,11 +70,13 @@ export function ManifestForm({ kind, manifest, shown, precheck, generateName, ch
     navigate(pageOf(kind.kind, created.namespace || namespace, created.name) ?? kind.list);
   };
 
-  const found = Object.keys(problems.byField).length;
+  const now = early ? (precheck?.(manifest) ?? {}) : problems.byField;
+  const byField = Object.fromEntries(Object.entries(now).filter(([field]) => field in problems.byField));
+  const found = Object.keys(byField).length;
   return (
     <form className={styles.form} ref={form} onSubmit={submit} noValidate>
       <div className={styles.fields}>
-        {children(problems.byField)}
+        {children(byField)}
         {problems.other.length > 0 && (
           <div className={styles.problems}>
             {problems.other.map((message) => (

@@ -1,3 +1,4 @@
+import { gitUrlProblem } from "../lib/gitUrl";
 import { parseDuration } from "../lib/time";
 import { type Manifest, type Path, valueAt } from "./manifest";
 
@@ -43,6 +44,11 @@ export function precheckTask(manifest: Manifest, at: Path): Record<string, strin
     !valueAt(manifest.object, [...at, "templateRef", "name"])
   ) {
     problems.agentRef = "Select an Agent or a template.";
+  }
+  const contexts = valueAt(manifest.object, [...at, "contexts"]);
+  for (const [i] of (Array.isArray(contexts) ? contexts : []).entries()) {
+    const problem = gitUrlProblem(manifest.text([...at, "contexts", i, "git", "repository"]));
+    if (problem) problems[`contexts.${i}.git.repository`] = problem;
   }
   const timeout = manifest.text([...at, "timeout"]);
   if (timeout !== "" && parseDuration(timeout) === undefined) {

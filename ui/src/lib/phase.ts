@@ -16,14 +16,16 @@ const TASK_TONES: Record<TaskPhase, Tone> = {
   Failed: "bad",
 };
 
-/** A stopped Task has the phase Completed; the label shows that it was stopped. */
+/** Whether a Task was stopped by a user or its timeout. Its phase is Completed; people see Stopped. */
+export function isStopped({ phase, reason }: Partial<Pick<Task, "phase" | "reason">>): boolean {
+  return phase === "Completed" && (reason === "UserStopped" || reason === "Timeout");
+}
+
 export function taskStatus(
   task: Partial<Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">>,
 ): Status {
   const phase = task.phase ?? "Pending";
-  if (phase === "Completed" && (task.reason === "UserStopped" || task.reason === "Timeout")) {
-    return { tone: "idle", label: task.reason === "Timeout" ? "Timed out" : "Stopped" };
-  }
+  if (isStopped(task)) return { tone: "idle", label: "Stopped" };
   if (phase === "Running" && task.awaitingApproval) return { tone: "warn", label: "Needs approval" };
   if (phase === "Running" && task.stopRequested) return { tone: "busy", label: "Stopping" };
   return { tone: TASK_TONES[phase], label: phase };

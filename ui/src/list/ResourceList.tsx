@@ -1,5 +1,6 @@
 import { SearchX } from "lucide-react";
 import type { ReactNode } from "react";
+import type { Query } from "../api/client";
 import type { Kind } from "../api/kinds";
 import type { Identified } from "../api/types";
 import { useNamespace } from "../app/namespace";
@@ -11,18 +12,27 @@ import type { Column } from "./columns";
 import { FilterBar } from "./FilterBar";
 import type { ListControls } from "./listState";
 import { ResourceTable } from "./ResourceTable";
+import { keyOf, type Selection } from "./selection";
 import { usePages } from "./usePages";
 
 export interface ResourceListProps<T> {
   kind: Kind;
   title?: string;
   list: ListControls;
+  /** Query parameters for the filters; by default the filters themselves. */
+  query?: Query;
   columns: Column<T>[];
   actions?: ReactNode;
+  /** Whether the first filter also finds titles. */
+  search?: boolean;
   /** Additional filters. */
   filters?: ReactNode;
   /** Shown above the filters, for example a selection of kinds. */
   above?: ReactNode;
+  /** Adds a checkbox to each row. */
+  selection?: Selection<T>;
+  /** Shown above the last rows, for example the actions on the selection. */
+  overlay?: ReactNode;
   /** Action of the empty state. */
   emptyAction?: ReactNode;
 }
@@ -34,7 +44,7 @@ export function ResourceList<T extends Identified>(props: ResourceListProps<T>) 
   const pages = usePages<T>(
     kind,
     namespace,
-    { ...list.filters, sortBy: list.sortBy, sortOrder: list.sortOrder },
+    { ...(props.query ?? list.filters), sortBy: list.sortBy, sortOrder: list.sortOrder },
     list.row,
   );
   const filtered = Object.keys(list.filters).length > 0;
@@ -43,13 +53,17 @@ export function ResourceList<T extends Identified>(props: ResourceListProps<T>) 
     <Page fill>
       <PageHeader title={title} sub={kind.about} actions={props.actions} />
       {props.above}
-      <FilterBar list={list}>{props.filters}</FilterBar>
+      <FilterBar list={list} search={props.search}>
+        {props.filters}
+      </FilterBar>
       <ResourceTable
         label={kind.many}
         columns={props.columns}
         pages={pages}
         list={list}
-        rowKey={(item) => `${item.namespace}/${item.name}`}
+        rowKey={keyOf}
+        selection={props.selection}
+        overlay={props.overlay}
         empty={
           filtered ? (
             <EmptyState

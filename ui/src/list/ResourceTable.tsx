@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import type { Identified } from "../api/types";
 import { useShortcuts } from "../app/shortcuts";
 import { classes } from "../components/classes";
 import { ErrorState } from "../components/ErrorState";
@@ -10,6 +11,8 @@ import { type Column, leastWidth } from "./columns";
 import type { ListControls } from "./listState";
 import { Pager } from "./Pager";
 import styles from "./ResourceTable.module.css";
+import { SELECT, SelectAll, selectColumn } from "./selectColumn";
+import type { Selection } from "./selection";
 import type { Pages } from "./usePages";
 import { usePhone } from "./usePhone";
 
@@ -25,11 +28,17 @@ export interface ResourceTableProps<T> {
   pages: Pages<T>;
   list: ListControls;
   rowKey: (item: T) => string;
+  /** Adds a checkbox to each row. */
+  selection?: Selection<T>;
+  /** Shown above the last rows, for example the actions on the selection. */
+  overlay?: ReactNode;
   empty: ReactNode;
 }
 
 /** A virtualized table: only visible rows are rendered, and only their pages are fetched. */
-export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }: ResourceTableProps<T>) {
+export function ResourceTable<T extends Identified>(props: ResourceTableProps<T>) {
+  const { label, pages, list, rowKey, selection, overlay, empty } = props;
+  const columns = selection ? [selectColumn(selection), ...props.columns] : props.columns;
   const scroller = useRef<HTMLDivElement>(null);
   const focused = useRef(-1);
   const phone = usePhone();
@@ -53,6 +62,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
   useEffect(() => {
     if (!pages.loading) show(first, last);
   });
+  useEffect(() => selection?.refresh(pages.loaded()));
   // The list can scroll to the row from the URL only when its length is known.
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the length is known.
   useLayoutEffect(() => {
@@ -113,7 +123,9 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
           <div role="rowgroup" className={styles.top}>
             <div className={styles.head} role="row" aria-rowindex={1} style={tracks}>
               {columns.map((column) => (
-                <HeadCell key={column.title} column={column} list={list} />
+                <HeadCell key={column.title} column={column} list={list}>
+                  {selection && column.title === SELECT && <SelectAll pages={pages} selection={selection} />}
+                </HeadCell>
               ))}
             </div>
           </div>
@@ -123,7 +135,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
               return (
                 <div
                   key={item ? rowKey(item) : `placeholder-${place.index}`}
-                  className={styles.row}
+                  className={classes(styles.row, item && selection?.has(item) && styles.chosen)}
                   role="row"
                   aria-rowindex={place.index + 2}
                   data-row={place.index}
@@ -150,6 +162,7 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
           {/* biome-ignore-end lint/a11y/useSemanticElements: as above. */}
         </div>
       </div>
+      {overlay && <div className={styles.overlay}>{overlay}</div>}
       <Pager
         first={top}
         fits={fits}
@@ -160,7 +173,14 @@ export function ResourceTable<T>({ label, columns, pages, list, rowKey, empty }:
   );
 }
 
-function HeadCell<T>({ column, list }: { column: Column<T>; list: ListControls }) {
+interface HeadCellProps<T> {
+  column: Column<T>;
+  list: ListControls;
+  /** Replaces the title. */
+  children?: ReactNode;
+}
+
+function HeadCell<T>({ column, list, children }: HeadCellProps<T>) {
   const sorted = column.sort !== undefined && list.sortBy === column.sort;
   const Arrow = list.sortOrder === "asc" ? ArrowUp : ArrowDown;
   return (
@@ -171,13 +191,13 @@ function HeadCell<T>({ column, list }: { column: Column<T>; list: ListControls }
       className={column.end ? styles.end : undefined}
       aria-sort={sorted ? (list.sortOrder === "asc" ? "ascending" : "descending") : undefined}
     >
-      {column.sort ? (
+      {children || column.sort === undefined ? (
+        children || column.title
+      ) : (
         <button type="button" className={styles.sort} onClick={() => list.setSort(column.sort ?? "")}>
           {column.title}
           {sorted && <Arrow size={12} aria-hidden="true" />}
         </button>
-      ) : (
-        column.title
       )}
     </div>
   );

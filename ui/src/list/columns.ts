@@ -16,7 +16,7 @@ export interface Column<T> {
   /** Width as a track of a CSS grid: `72px`, or `minmax(90px, 1fr)`. */
   width: string;
   end?: boolean;
-  /** Position on a phone: first line, right end of the first line, second line, or hidden. */
-  phone: "title" | "side" | "line" | "none";
+  /** Position on a phone: before the first line, first line, its right end, second line, or hidden. */
+  phone: "lead" | "title" | "side" | "line" | "none";
   cell: (item: T) => ReactNode;
 }

@@ -12,6 +12,8 @@ export interface ListState {
 
 export interface ListControls extends ListState {
   setFilter: (name: string, value: string) => void;
+  /** Changes several filters at once. */
+  setFilters: (values: Record<string, string>) => void;
   clearFilters: () => void;
   setSort: (by: string) => void;
   setRow: (row: number) => void;
@@ -39,14 +41,19 @@ export function useListState(
   const [params, change] = useAddress();
   const state = readState(params, filterNames, sort);
 
-  return {
-    ...state,
-    setFilter: (name, value) =>
-      change((next) => {
+  const setFilters = (values: Record<string, string>) =>
+    change((next) => {
+      for (const [name, value] of Object.entries(values)) {
         if (value === "") next.delete(name);
         else next.set(name, value);
-        next.delete("row");
-      }),
+      }
+      next.delete("row");
+    });
+
+  return {
+    ...state,
+    setFilter: (name, value) => setFilters({ [name]: value }),
+    setFilters,
     clearFilters: () =>
       change((next) => {
         for (const name of filterNames) next.delete(name);

@@ -4,7 +4,7 @@ import type { Identified } from "../api/types";
 import { Ago } from "../components/Ago";
 import type { Column } from "./columns";
 
-/** The first columns of every list. */
+/** The first columns of most lists. */
 export function nameColumns<T extends Identified>(kind: Kind): Column<T>[] {
   return [
     {

@@ -12,6 +12,8 @@ export interface Pages<T> {
   total: number;
   /** The object in a row, once its page is loaded. */
   at: (row: number) => T | undefined;
+  /** The objects of all loaded pages. */
+  loaded: () => T[];
   /** No page is loaded yet. */
   loading: boolean;
   /** The shown rows belong to the previous query; the new query is loading. */
@@ -57,6 +59,7 @@ export function usePages<T extends Identified>(
   return {
     total: shownNow?.total ?? 0,
     at: (row) => shownNow?.arrived.get(Math.floor(row / PAGE_SIZE))?.items[row % PAGE_SIZE],
+    loaded: () => [...(shownNow?.arrived.values() ?? [])].flatMap((page) => page.items),
     loading: !shownNow && !answers.some((answer) => answer.isError),
     old: !current && shownNow !== undefined,
     error: current ? undefined : answers.find((answer) => answer.isError)?.error,

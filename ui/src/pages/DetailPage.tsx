@@ -18,6 +18,8 @@ import { useTab } from "./useTab";
 
 /** The kind-specific parts of a detail page. */
 export interface DetailParts {
+  /** Title for people; the name if absent. */
+  title?: string;
   status?: Status;
   /** Subtitle. */
   sub?: ReactNode;
@@ -53,7 +55,8 @@ function Detail({ kind, object, parts }: { kind: Kind; object: Identified; parts
   return (
     <Page>
       <PageHeader
-        title={name}
+        title={parts.title ?? name}
+        name={name}
         badge={parts.status && <Badge status={parts.status} />}
         crumbs={[{ label: kind.many, to: kind.list }, { label: namespace }]}
         sub={parts.sub}

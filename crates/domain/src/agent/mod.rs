@@ -4,6 +4,7 @@ pub mod claims;
 pub mod delivered;
 pub mod git_sync;
 pub mod merge;
+pub mod model;
 pub mod rollout;
 pub mod share;
 pub mod standby;

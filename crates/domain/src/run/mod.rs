@@ -20,6 +20,7 @@ pub mod stage;
 pub mod startup;
 pub mod target;
 pub mod terms;
+pub mod title;
 pub mod trace;
 pub mod unsupported;
 pub mod workspace;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use api::{
-    TaskPhase,
+    TaskPhase, TaskStatus,
     conditions::reasons,
     kinds::task::{Session, Usage},
     run::RetryCause,
@@ -119,6 +119,13 @@ impl Ending {
     fn stopped(phase: TaskPhase, reason: &'static str, message: impl Into<String>) -> Self {
         Self { phase, stopped: true, ..Self::failed(reason, message, None) }
     }
+}
+
+/// Whether a Task was stopped: it ended before its own end without failing, by its user or its timeout. Lists and totals
+/// call such a Task Stopped, not Completed.
+pub fn is_stopped(status: &TaskStatus) -> bool {
+    let reason = status.reason.as_deref();
+    status.phase == Some(TaskPhase::Completed) && matches!(reason, Some(reasons::USER_STOPPED | reasons::TIMEOUT))
 }
 
 /// How the run ended, or `None` if it has not.

@@ -3,7 +3,7 @@
 use api::{Task, TaskPhase, conditions::types, names::annotations};
 use jiff::Timestamp;
 
-use crate::status::holds;
+use super::outcome::is_stopped;
 
 /// The word for a Task that completed because it was stopped.
 pub const STOPPED: &str = types::STOPPED;
@@ -38,8 +38,7 @@ impl Stage {
 pub fn shown_phase(task: &Task) -> &'static str {
     let status = task.status.as_ref();
     let phase = status.and_then(|status| status.phase).unwrap_or_default();
-    let stopped = holds(status.and_then(|status| status.conditions.as_deref()), types::STOPPED);
-    if phase == TaskPhase::Completed && stopped { STOPPED } else { phase.as_str() }
+    if status.is_some_and(is_stopped) { STOPPED } else { phase.as_str() }
 }
 
 /// Whether a user requested to stop the Task.
@@ -63,16 +62,14 @@ mod tests {
 
     #[test]
     fn a_stopped_task_is_shown_as_stopped_and_completed_means_success() {
-        let shown = |phase: &str, stopped: &str| {
-            let condition = json!({"type": "Stopped", "status": stopped, "reason": "UserStopped", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            let task: Task = from_json(json!({"metadata": {"name": "t"}, "spec": {},
-                "status": {"phase": phase, "conditions": [condition]}}));
+        let shown = |phase: &str, reason: &str| {
+            let status = json!({"phase": phase, "reason": reason});
+            let task: Task = from_json(json!({"metadata": {"name": "t"}, "spec": {}, "status": status}));
             shown_phase(&task)
         };
-        assert_eq!(shown("Completed", "True"), "Stopped");
-        assert_eq!(shown("Completed", "False"), "Completed");
+        assert_eq!(shown("Completed", "UserStopped"), "Stopped");
+        assert_eq!(shown("Completed", "Succeeded"), "Completed");
         // A run that reached its budget failed.
-        assert_eq!(shown("Failed", "True"), "Failed");
+        assert_eq!(shown("Failed", "BudgetExceeded"), "Failed");
     }
 }

@@ -1,15 +1,24 @@
 //! Caches of the watched kinds, and the feed of their changes.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use api::{
     Agent, AgentTemplate, AgentTool, AgentWorkflow, CronTask, Instruction, KubeOpenCodeConfig, MCPServer, Model,
-    ModelProvider, Registry, RemoteMCPServer, Task, TaskPhase,
+    ModelProvider, Registry, RemoteMCPServer, Task, TaskPhase, settings::AgentSettings,
 };
-use domain::{agent::merge, platform::Platform, run::target::Target};
+use domain::{
+    agent::{
+        merge,
+        model::{MainModel, main_model},
+    },
+    opencode::ModelBinding,
+    platform::Platform,
+    run::target::{RunsOn, Target},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Client, ResourceExt, runtime::watcher};
@@ -44,13 +53,15 @@ pub struct Caches {
     environment: fn(&str) -> Option<String>,
 }
 
-/// Unfinished Tasks of an Agent or template.
+/// Tasks of an Agent or template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Tasks that hold a slot.
     pub running: usize,
     /// Tasks that wait.
     pub waiting: usize,
+    /// Tasks that have ended and still exist.
+    pub finished: usize,
 }
 
 impl Caches {
@@ -128,22 +139,46 @@ impl Caches {
         Platform::from(self.configs.object(&Key::new("", "cluster")).as_deref(), &self.environment)
     }
 
-    /// Unfinished Tasks of an Agent or template.
+    /// Tasks of an Agent or template.
     pub fn load(&self, target: &Target) -> Load {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner).get(target).copied().unwrap_or_default()
     }
 
     /// How many Tasks may run on an Agent at once, its template merged in.
     pub fn slots(&self, agent: &Agent) -> Option<u32> {
+        let most = self.merged(agent).max_concurrent_tasks;
+        most.and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0)
+    }
+
+    /// The settings of an Agent, its template merged in.
+    pub fn merged<'a>(&self, agent: &'a Agent) -> Cow<'a, AgentSettings> {
         let template = agent.spec.template_ref.as_ref();
         let template = template.and_then(|template| {
             self.templates.object(&Key::new(agent.namespace().unwrap_or_default(), &template.name))
         });
-        let most = match template {
-            Some(template) => merge::merge(&agent.spec.settings, &template.spec.settings).max_concurrent_tasks,
-            None => agent.spec.settings.max_concurrent_tasks,
-        };
-        most.and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0)
+        match template {
+            Some(template) => Cow::Owned(merge::merge(&agent.spec.settings, &template.spec.settings)),
+            None => Cow::Borrowed(&agent.spec.settings),
+        }
+    }
+
+    /// The main model of merged settings of the object `user`, as provider/model. A Model that does not exist is shown
+    /// by its name.
+    pub fn main_model(&self, user: &Key, settings: &AgentSettings) -> Option<String> {
+        match main_model(settings)? {
+            MainModel::Named(name) => Some(name),
+            MainModel::Model(reference) => {
+                let namespace = reference.namespace.as_deref().unwrap_or(&user.namespace);
+                let model = self.models.object(&Key::new(namespace, &reference.name));
+                let bound = model.and_then(|model| {
+                    let at = &model.spec.provider_ref;
+                    let home = at.namespace.as_deref().unwrap_or(namespace);
+                    let provider = self.providers.object(&Key::new(home, &at.name))?;
+                    Some(ModelBinding::new(&at.name, &provider.spec, &model.spec).reference())
+                });
+                Some(bound.unwrap_or(reference.name))
+            }
+        }
     }
 
     fn changed<K: Served>(&self, change: &Change<'_, K>) {
@@ -161,26 +196,36 @@ impl Caches {
                 let load = loads.entry(target.clone()).or_default();
                 load.running = load.running.saturating_sub(share.running);
                 load.waiting = load.waiting.saturating_sub(share.waiting);
+                load.finished = load.finished.saturating_sub(share.finished);
                 if *load == Load::default() {
                     loads.remove(target);
                 }
             }
-            if let Some((target, share)) = now.as_ref().filter(|(_, share)| *share != Load::default()) {
+            if let Some((target, share)) = &now {
                 let load = loads.entry(target.clone()).or_default();
                 load.running += share.running;
                 load.waiting += share.waiting;
+                load.finished += share.finished;
             }
         }
         if !should_publish(change) {
             return;
         }
         self.publish(change.was(), change.object());
-        // The response of an Agent contains its slots and queue.
+        // The response of an Agent contains its slots and queue, that of a template its number of Tasks.
         let moved = if before == now { None } else { now.or(before) };
-        if let Some(key) = moved.and_then(|(target, _)| target.agent_key())
-            && let Some(agent) = self.agents.object(&key)
-        {
-            self.publish(Some(&*agent), Some(&*agent));
+        let Some((target, _)) = moved else { return };
+        match target.runs_on {
+            RunsOn::Agent(_) => {
+                if let Some(agent) = self.agents.object(&target.key()) {
+                    self.publish(Some(&*agent), Some(&*agent));
+                }
+            }
+            RunsOn::Template(_) => {
+                if let Some(template) = self.templates.object(&target.key()) {
+                    self.publish(Some(&*template), Some(&*template));
+                }
+            }
         }
     }
 
@@ -216,9 +261,9 @@ fn should_publish<K: Served>(change: &Change<'_, K>) -> bool {
 fn share(task: &Task) -> Load {
     let phase = task.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
     match phase {
-        TaskPhase::Running => Load { running: 1, waiting: 0 },
-        TaskPhase::Pending | TaskPhase::Queued => Load { running: 0, waiting: 1 },
-        TaskPhase::Completed | TaskPhase::Failed => Load::default(),
+        TaskPhase::Running => Load { running: 1, ..Load::default() },
+        TaskPhase::Pending | TaskPhase::Queued => Load { waiting: 1, ..Load::default() },
+        TaskPhase::Completed | TaskPhase::Failed => Load { finished: 1, ..Load::default() },
     }
 }
 

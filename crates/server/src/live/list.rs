@@ -24,6 +24,8 @@ const MOST: usize = 500;
 pub struct ListQuery {
     /// Part of the name, case-insensitive.
     pub name: Option<String>,
+    /// Part of the name or, for Tasks, of the title; case-insensitive.
+    pub search: Option<String>,
     /// Phases, separated by commas. Tasks that were stopped, by a person or by a timeout, have the phase Stopped here;
     /// Completed are those that succeeded.
     pub phase: Option<String>,
@@ -37,8 +39,6 @@ pub struct ListQuery {
     pub crontask: Option<String>,
     /// Tasks with this reason.
     pub reason: Option<String>,
-    /// Only Tasks that were stopped, or only others.
-    pub stopped: Option<bool>,
     /// Only Agents that are ready, or only others.
     pub ready: Option<bool>,
     /// Page size.
@@ -79,13 +79,13 @@ pub enum SortOrder {
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     name: Option<String>,
+    search: Option<String>,
     phases: Vec<String>,
     selector: LabelSelector,
     pub agent: Option<String>,
     pub template: Option<String>,
     pub crontask: Option<String>,
     pub reason: Option<String>,
-    pub stopped: Option<bool>,
     pub ready: Option<bool>,
     limit: usize,
     offset: usize,
@@ -102,6 +102,7 @@ impl Filter {
         }
         Ok(Self {
             name: query.name.filter(|name| !name.is_empty()).map(|name| name.to_lowercase()),
+            search: given(query.search).map(|text| text.to_lowercase()),
             phases: list(query.phase.as_deref()),
             selector: LabelSelector::parse(query.label_selector.as_deref().unwrap_or_default())
                 .map_err(|error| ApiError::bad_parameter("labelSelector", error.to_string()))?,
@@ -109,7 +110,6 @@ impl Filter {
             template: given(query.template),
             crontask: given(query.crontask),
             reason: given(query.reason),
-            stopped: query.stopped,
             ready: query.ready,
             limit,
             offset: query.offset.unwrap_or(0),
@@ -127,7 +127,11 @@ impl Filter {
         let meta = object.meta();
         let named = |wanted: &String| meta.name.as_ref().is_some_and(|name| name.contains(wanted.as_str()));
         let label = |key: &str| meta.labels.as_ref()?.get(key).map(String::as_str);
-        self.name.as_ref().is_none_or(named) && self.selector.selects(label) && object.wanted(self)
+        let found = |text: &String| is_found(object, text).is_some();
+        self.name.as_ref().is_none_or(named)
+            && self.search.as_ref().is_none_or(found)
+            && self.selector.selects(label)
+            && object.wanted(self)
     }
 
     fn rank<K: Served>(&self, object: &K) -> Rank {
@@ -226,6 +230,31 @@ impl<K: Served> Serialize for Page<K> {
         page.serialize_entry("pagination", &self.pagination)?;
         page.end()
     }
+}
+
+/// How well an object matches a lowercase search text, the best match first; `None` if neither its name nor its title
+/// contains the text.
+pub fn is_found<K: Served>(object: &K, text: &str) -> Option<Match> {
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    if name == text {
+        return Some(Match::Name);
+    }
+    if name.starts_with(text) {
+        return Some(Match::BeginningOfName);
+    }
+    if name.contains(text) {
+        return Some(Match::PartOfName);
+    }
+    object.title().filter(|title| title.to_lowercase().contains(text)).map(|_| Match::Title)
+}
+
+/// Where a search text was found; the best match is the smallest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Match {
+    Name,
+    BeginningOfName,
+    PartOfName,
+    Title,
 }
 
 fn given(text: Option<String>) -> Option<String> {

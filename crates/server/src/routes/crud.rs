@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::names::annotations;
 use axum::{
     Json, Router,
     extract::State,
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 use utoipa::IntoParams;
 
 use crate::{
-    auth::{Caller, TaskSecrets, ours},
+    auth::{Caller, TaskSecrets, Via, ours},
     cluster::{self, WriteOptions},
     edge::extract::{At, In, Params, Sent},
     error::{Answer, ApiError},
@@ -115,6 +116,7 @@ async fn create<K: Served>(
     let sent = sent.object()?;
     let mut object = if is_whole(&sent) { Value::Object(sent) } else { K::expand(sent)? };
     complete::<K>(&mut object, &namespace, None)?;
+    set_author(&mut object, (caller.via != Via::Anonymous).then_some(caller.user.name.as_str()));
     server.reviews.require(&caller, &ours("create", K::PLURAL, Some(&namespace), None)).await?;
     if let Some(secrets) = task_secrets::<K>(&server, &caller, &namespace) {
         Box::pin(secrets.check(&object, None)).await?;
@@ -266,6 +268,20 @@ fn complete<K: Served>(object: &mut Value, namespace: &str, name: Option<&str>) 
     Ok(())
 }
 
+/// Records the user who created an object. A value that the caller sent is replaced: only the server vouches for it.
+fn set_author(object: &mut Value, author: Option<&str>) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if author.is_some() && metadata.get("annotations").is_none_or(Value::is_null) {
+        metadata.insert("annotations".to_owned(), json!({}));
+    }
+    // Annotations of another type are refused by the API server.
+    let Some(known) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    match author {
+        Some(author) => known.insert(annotations::CREATED_BY.to_owned(), author.into()),
+        None => known.shift_remove(annotations::CREATED_BY),
+    };
+}
+
 fn expect(object: &mut Value, field: &str, value: &str) -> Answer<()> {
     match &object[field] {
         Value::Null => object[field] = value.into(),
@@ -299,11 +315,13 @@ pub async fn put(
         if let Some(version) = asked_for {
             object["metadata"]["resourceVersion"] = version.clone();
         }
+        let author = object["metadata"]["annotations"][annotations::CREATED_BY].as_str().map(str::to_owned);
         for field in ["labels", "annotations"] {
             if let Some(given) = wanted["metadata"].get(field) {
                 object["metadata"][field] = given.clone();
             }
         }
+        set_author(&mut object, author.as_deref());
         match wanted.get(PARTIAL) {
             Some(partial) => merge_into(&mut object["spec"], partial),
             None => object["spec"] = wanted.get("spec").cloned().unwrap_or_else(|| json!({})),
@@ -373,6 +391,22 @@ mod tests {
             let error = complete::<Task>(&mut object.clone(), "team", Some("a")).unwrap_err();
             assert_eq!(error.fields[0].field, field);
         }
+    }
+
+    #[test]
+    fn the_author_is_the_authenticated_user_and_nothing_that_a_caller_sends() {
+        let check = |metadata: Value, author: Option<&str>, expected: Value| {
+            let mut object = json!({ "metadata": metadata });
+            set_author(&mut object, author);
+            assert_eq!(object["metadata"], expected);
+        };
+        let by = |name: &str| json!({ "annotations": { "kubeopencode.io/created-by": name } });
+        check(json!({}), Some("anna"), by("anna"));
+        check(by("root"), Some("anna"), by("anna"));
+        check(json!({ "annotations": null }), Some("anna"), by("anna"));
+        check(by("root"), None, json!({ "annotations": {} }));
+        check(json!({}), None, json!({}));
+        check(json!({ "annotations": "x" }), Some("anna"), json!({ "annotations": "x" }));
     }
 
     #[test]

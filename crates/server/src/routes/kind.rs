@@ -7,7 +7,7 @@ use api::{
     RemoteMCPServer, Task, TaskSpec, kinds::agent::AgentPhase, names,
 };
 use domain::{
-    run::{stage::shown_phase, target::Target},
+    run::{stage::shown_phase, target::Target, title::title},
     workload::names::runs_on,
 };
 use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
@@ -60,6 +60,11 @@ pub trait Served:
     /// The response with all details.
     fn detail(&self, caches: &Caches) -> Self::Response {
         self.short(caches)
+    }
+
+    /// A title for people, if the kind has one besides the name.
+    fn title(&self) -> Option<String> {
+        None
     }
 
     /// Whether the filters of the kind accept the object.
@@ -134,22 +139,21 @@ impl Served for Task {
         TaskResponse::detail(self, now())
     }
 
+    fn title(&self) -> Option<String> {
+        self.spec.description.as_deref().and_then(title)
+    }
+
     fn wanted(&self, filter: &Filter) -> bool {
         let status = self.status.as_ref();
         let named = |reference: &Option<api::refs::LocalRef>, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| reference.as_ref().is_some_and(|reference| reference.name == *wanted))
         };
         let cron = || self.metadata.labels.as_ref().and_then(|labels| labels.get(names::labels::CRON_TASK));
-        let stopped = || {
-            let conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
-            conditions.into_iter().any(|condition| condition.type_ == "Stopped" && condition.status == "True")
-        };
         filter.phase(Served::phase(self))
             && named(&self.spec.agent_ref, &filter.agent)
             && named(&self.spec.template_ref, &filter.template)
             && filter.reason.as_ref().is_none_or(|wanted| status.and_then(|s| s.reason.as_ref()) == Some(wanted))
             && filter.crontask.as_ref().is_none_or(|wanted| cron() == Some(wanted))
-            && filter.stopped.is_none_or(|wanted| stopped() == wanted)
     }
 
     fn phase(&self) -> &'static str {
@@ -240,7 +244,10 @@ impl Served for Agent {
 
     fn short(&self, caches: &Caches) -> AgentResponse {
         let load = caches.load(&Target::agent(Key::of(self)));
-        AgentResponse::of(self, load.running, load.waiting, caches.slots(self))
+        let response = AgentResponse::of(self, load.running, load.waiting, caches.slots(self));
+        // The controller reports the model when it has applied the Agent.
+        let resolved_model = response.resolved_model.or_else(|| caches.main_model(&Key::of(self), &caches.merged(self)));
+        AgentResponse { resolved_model, ..response }
     }
 
     fn wanted(&self, filter: &Filter) -> bool {
@@ -278,7 +285,8 @@ impl Served for AgentTemplate {
         };
         let agents = caches.agents.filter(uses).len();
         let load = caches.load(&Target::template(key.clone()));
-        AgentTemplateResponse::of(self, agents, load.running + load.waiting)
+        let model = caches.main_model(&key, &self.spec.settings);
+        AgentTemplateResponse::of(self, agents, load, model)
     }
 
     fn expand(short: Map<String, Value>) -> Result<Value, ApiError> {

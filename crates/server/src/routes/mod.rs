@@ -11,6 +11,7 @@ pub(crate) mod kind;
 mod login;
 mod page;
 mod proxy;
+mod search;
 mod server;
 mod session;
 pub(crate) mod share;
@@ -56,6 +57,7 @@ pub(crate) fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, Open
         .merge(config::routes())
         .merge(events::routes())
         .merge(summary::routes())
+        .merge(search::routes())
         .merge(graph::routes());
     let (known, mut api) = OpenApiRouter::new().nest("/api/v1", described).split_for_parts();
     let (open, open_api) =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{Agent, CronTask, Task, TaskPhase, kinds::task::TokenUsage};
 use axum::{Json, extract::State};
-use domain::run::target::Target;
+use domain::run::{outcome::is_stopped, target::Target};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use observe::Key;
@@ -18,7 +18,7 @@ use crate::{
     live::cache::{Caches, now},
     routes::kind::{Served as _, by_age},
     state::Server,
-    wire::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Slots, Summary, TaskResponse, TaskTotals, UsageTotals},
+    wire::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Slots, Summary, TaskResponse, TaskTotals, UsageTotals, blocked},
 };
 
 const RECENT: usize = 10;
@@ -106,9 +106,8 @@ fn totals(tasks: &[Arc<Task>], now: Timestamp) -> TaskTotals {
         let within = |hours| ended.is_some_and(|ago| ago <= SignedDuration::from_hours(hours));
         match status.and_then(|status| status.phase).unwrap_or_default() {
             TaskPhase::Pending | TaskPhase::Queued => *totals.waiting_by_reason.entry(reason()).or_default() += 1,
-            TaskPhase::Completed => {
-                totals.completed_24h += usize::from(within(24) && task.phase() == TaskPhase::Completed.as_str());
-            }
+            TaskPhase::Completed if status.is_some_and(is_stopped) => totals.stopped_24h += usize::from(within(24)),
+            TaskPhase::Completed => totals.completed_24h += usize::from(within(24)),
             TaskPhase::Failed => {
                 if within(24) {
                     totals.failed_24h += 1;
@@ -173,10 +172,9 @@ fn usage(tasks: &[Arc<Task>], step: Step, now: Timestamp) -> UsageTotals {
         let Some((bucket, in_bucket)) = index.and_then(|index| buckets.get_mut(index)) else { continue };
         bucket.tokens += tokens.input + tokens.output + tokens.reasoning + tokens.cache;
         *in_bucket = in_bucket.saturating_add(spent);
-        let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
         match status.and_then(|status| status.phase) {
             Some(TaskPhase::Failed) => bucket.failed += 1,
-            _ if matches!(reason, "UserStopped" | "Timeout") => bucket.stopped += 1,
+            _ if status.is_some_and(is_stopped) => bucket.stopped += 1,
             _ => bucket.completed += 1,
         }
     }
@@ -209,14 +207,15 @@ fn agent_totals(caches: &Caches, mut agents: Vec<Arc<Agent>>) -> AgentTotals {
 fn cron_totals(crons: &[Arc<CronTask>]) -> CronTotals {
     let due = |cron: &&Arc<CronTask>| {
         let at = cron.status.as_ref()?.next_schedule_time.as_ref()?.0;
-        let wanted = cron.spec.suspend != Some(true);
+        let wanted = cron.spec.suspend != Some(true) && blocked(cron).is_none();
         wanted.then(|| Due { namespace: cron.namespace().unwrap_or_default(), name: cron.name_any(), at })
     };
     let mut next: Vec<Due> = crons.iter().filter_map(|cron| due(&cron)).collect();
     next.sort_by_key(|due| due.at);
     next.truncate(DUE);
     let suspended = crons.iter().filter(|cron| cron.spec.suspend == Some(true)).count();
-    CronTotals { total: crons.len(), suspended, next }
+    let blocked = crons.iter().filter(|cron| blocked(cron).is_some()).count();
+    CronTotals { total: crons.len(), suspended, blocked, next }
 }
 
 fn recent(mut tasks: Vec<Arc<Task>>, now: Timestamp) -> Vec<TaskResponse> {
@@ -264,6 +263,25 @@ mod tests {
         let totals = totals(&tasks, now);
         assert_eq!(totals.failed_by_reason_24h["ModelError"], 1);
         assert_eq!(totals.failed_by_reason_7d["ModelError"], 2);
+        assert_eq!((totals.completed_24h, totals.stopped_24h, totals.failed_24h), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_suspended_or_blocked_crontask_promises_no_run() {
+        let cron = |name: &str, suspend: bool, blocked: &str| {
+            let condition = json!({"type": "Blocked", "status": blocked, "reason": "RetentionLimitReached",
+                "message": "", "lastTransitionTime": "2026-01-02T10:00:00Z"});
+            let cron = json!({
+                "apiVersion": "kubeopencode.io/v1alpha1", "kind": "CronTask",
+                "metadata": {"name": name, "namespace": "n"},
+                "spec": {"schedule": "@daily", "suspend": suspend, "taskTemplate": {"spec": {"description": "x"}}},
+                "status": {"nextScheduleTime": "2026-01-03T00:00:00Z", "conditions": [condition]},
+            });
+            Arc::new(serde_json::from_value::<CronTask>(cron).unwrap())
+        };
+        let totals = cron_totals(&[cron("a", false, "True"), cron("b", true, "False"), cron("c", false, "False")]);
+        let names: Vec<_> = totals.next.iter().map(|due| due.name.as_str()).collect();
+        assert_eq!((names, totals.suspended, totals.blocked), (vec!["c"], 1, 1));
     }
 
     #[test]

@@ -74,7 +74,8 @@ impl CronTaskResponse {
             active_tasks: status.active_refs.into_iter().flatten().filter_map(|reference| reference.name).collect(),
             last_schedule_time: time(status.last_schedule_time.as_ref()),
             last_successful_time: time(status.last_successful_time.as_ref()),
-            next_schedule_time: time(status.next_schedule_time.as_ref()),
+            // A blocked CronTask creates no Task at that time.
+            next_schedule_time: time(status.next_schedule_time.as_ref()).filter(|_| blocked(cron).is_none()),
             total_executions: status.total_executions.unwrap_or_default(),
             task_template: CronTaskTemplate {
                 description: task.description.clone(),

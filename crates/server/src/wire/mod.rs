@@ -13,6 +13,7 @@ mod login;
 mod object;
 pub mod piece;
 mod registry;
+mod search;
 mod settings;
 mod summary;
 mod task;
@@ -39,6 +40,7 @@ pub use login::{
 };
 pub use object::{ConfigResponse, ObjectResponse, ready};
 pub use registry::RegistryResponse;
+pub use search::{SearchResponse, SearchResult};
 pub use settings::Settings;
 pub use summary::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Summary, TaskTotals, UsageTotals};
 pub use task::{

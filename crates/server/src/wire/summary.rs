@@ -35,6 +35,9 @@ pub struct TaskTotals {
     pub failed_by_reason_7d: BTreeMap<String, usize>,
     #[serde(rename = "completed24h")]
     pub completed_24h: usize,
+    /// Stopped by a user or a timeout; not in completed24h.
+    #[serde(rename = "stopped24h")]
+    pub stopped_24h: usize,
     #[serde(rename = "failed24h")]
     pub failed_24h: usize,
     pub awaiting_approval: usize,
@@ -90,6 +93,8 @@ pub struct AgentLoad {
 pub struct CronTotals {
     pub total: usize,
     pub suspended: usize,
+    /// CronTasks that create no Tasks until a person acts.
+    pub blocked: usize,
     /// The five that are due next.
     pub next: Vec<Due>,
 }

@@ -11,6 +11,7 @@ use api::{
     run::{Approval, Artifact, Dependency, Retry, RunBudget, Workspace},
     tools::ToolBinding,
 };
+use domain::run::title::title;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,12 @@ pub struct TaskResponse {
     pub identity: Identity,
     #[schema(schema_with = piece::<TaskPhase>)]
     pub phase: TaskPhase,
+    /// First line of the description, at most 120 characters.
+    pub title: Option<String>,
+    /// User who created the Task through the REST API, as kubeopencode.io/created-by records.
+    pub created_by: Option<String>,
+    /// Program that created the Task (its field manager); only in details.
+    pub created_with: Option<String>,
     /// Description. Lists hold the first 1000 characters.
     pub description: Option<String>,
     /// Agent of the Task.
@@ -242,6 +249,7 @@ impl TaskResponse {
         let mut response = Self::short(task, now);
         response.description.clone_from(&task.spec.description);
         response.contexts.clone_from(&task.spec.contexts);
+        response.created_with = created_with(task);
         if let Some(result) = &mut response.result {
             let known = task.status.as_ref().and_then(|status| status.result.as_ref());
             result.outputs = known.and_then(|result| result.outputs.clone());
@@ -265,6 +273,9 @@ impl TaskResponse {
         Self {
             identity: Identity::of(task),
             phase: status.phase.unwrap_or_default(),
+            title: spec.description.as_deref().and_then(title),
+            created_by: annotations.get(annotations::CREATED_BY).cloned(),
+            created_with: None,
             description: spec.description.as_deref().map(shortened),
             agent_ref: spec.agent_ref.as_ref().map(NameRef::from),
             template_ref: spec.template_ref.as_ref().map(NameRef::from),
@@ -295,6 +306,12 @@ impl TaskResponse {
             annotations: (!annotations.is_empty()).then_some(annotations),
         }
     }
+}
+
+/// The field manager of the first write, status excepted.
+fn created_with(task: &Task) -> Option<String> {
+    let writes = task.metadata.managed_fields.iter().flatten().filter(|write| write.subresource.is_none());
+    writes.min_by_key(|write| write.time.as_ref().map(|time| time.0))?.manager.clone()
 }
 
 fn shortened(text: &str) -> String {

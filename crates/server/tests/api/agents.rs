@@ -11,6 +11,7 @@ use axum::{
 use base64::Engine as _;
 use futures::{SinkExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite;
@@ -225,4 +226,42 @@ async fn a_terminal_needs_a_websocket_a_pod_and_the_right_to_run_commands() {
     let reader = it.user("reader", rules).await;
     it.until("the reader may read", async || it.get(&it.here("/agents/dev"), &reader).await.0 == 200).await;
     assert_eq!(it.get(&it.here("/agents/dev/terminal"), &reader).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_template_reports_its_model_and_all_its_tasks() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let template = json!({ "name": "base", "config": { "model": "anthropic/big" } });
+    assert_eq!(it.post(&it.here("/agenttemplates"), &token, &template).await.0, 201);
+    let agent = json!({ "name": "dev", "templateRef": { "name": "base" } });
+    assert_eq!(it.post(&it.here("/agents"), &token, &agent).await.0, 201);
+    for (name, phase) in [("a", "Completed"), ("b", "Failed"), ("c", "Running")] {
+        let task = json!({ "name": name, "description": "x", "templateRef": { "name": "base" } });
+        assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+        it.set_status("tasks", name, json!({ "phase": phase })).await;
+    }
+    let url = it.here("/agenttemplates");
+    it.until("all Tasks are counted", async || {
+        let one = it.get(&url, &token).await.1["agentTemplates"][0].clone();
+        one["taskCount"] == 3 && one["activeTaskCount"] == 1
+    })
+    .await;
+    assert_eq!(it.get(&url, &token).await.1["agentTemplates"][0]["resolvedModel"], "anthropic/big");
+    it.until_listed(&token, "/agents", 1).await;
+    assert_eq!(it.get(&it.here("/agents"), &token).await.1["agents"][0]["resolvedModel"], "anthropic/big");
+
+    let models = json!({ "name": "small", "spec": { "model": "mini", "providerRef": { "name": "own" } } });
+    assert_eq!(it.post(&it.here("/models"), &token, &models).await.0, 201);
+    let other = json!({ "name": "other", "modelRef": { "name": "small" }, "config": { "model": "x/y" } });
+    assert_eq!(it.post(&it.here("/agenttemplates"), &token, &other).await.0, 201);
+    let model = async || it.get(&it.here("/agenttemplates/other"), &token).await.1["resolvedModel"].clone();
+    it.until("a Model without its provider has its name", async || model().await == "small").await;
+    let provider = json!({ "name": "own", "spec": { "type": "openai-compatible", "baseURL": "http://127.0.0.1:9/v1" } });
+    assert_eq!(it.post(&it.here("/modelproviders"), &token, &provider).await.0, 201);
+    it.until("a Model is named with its provider", async || model().await == "own/mini").await;
+
+    assert_eq!(it.send(Method::DELETE, &it.here("/tasks/a"), &token, None).await.0, 204);
+    it.until("a deleted Task is not counted", async || it.get(&url, &token).await.1["agentTemplates"][0]["taskCount"] == 2)
+        .await;
 }

@@ -16,6 +16,7 @@ async fn without_a_token_nothing_is_revealed_but_that_one_is_needed() {
         "/config",
         "/summary",
         "/graph",
+        "/search?text=a",
         "/events/stream",
         "/models",
         "/namespaces/default/tasks/a/logs",

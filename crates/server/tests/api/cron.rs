@@ -142,3 +142,25 @@ async fn stopped_tasks_are_found_by_that_word() {
     let (_, task) = it.get(&it.here("/tasks/stopped"), &token).await;
     assert_eq!(task["phase"], "Completed");
 }
+
+#[tokio::test]
+async fn a_blocked_crontask_promises_no_run() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let short = json!({ "name": "nightly", "schedule": "@daily", "description": "x", "agentRef": { "name": "dev" } });
+    assert_eq!(it.post(&it.here("/crontasks"), &token, &short).await.0, 201);
+    let blocked = |status: &str| {
+        json!({ "nextScheduleTime": "2126-01-01T00:00:00Z", "conditions": [{ "type": "Blocked", "status": status,
+            "reason": "RetentionLimitReached", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z" }] })
+    };
+    let next = async || {
+        let (_, summary) = it.get(&it.path(&format!("/summary?namespace={}", it.namespace)), &token).await;
+        (summary["cronTasks"]["next"].as_array().unwrap().len(), summary["cronTasks"]["blocked"].as_u64().unwrap())
+    };
+    it.set_status("crontasks", "nightly", blocked("False")).await;
+    it.until("the next run is listed", async || next().await == (1, 0)).await;
+    it.set_status("crontasks", "nightly", blocked("True")).await;
+    it.until("no run is promised", async || next().await == (0, 1)).await;
+    let (_, cron) = it.get(&it.here("/crontasks/nightly"), &token).await;
+    assert!(cron.get("nextScheduleTime").is_none(), "{cron}");
+}

@@ -79,3 +79,36 @@ async fn the_graph_goes_from_secret_to_task() {
         assert!(found, "{pair:?} {graph}");
     }
 }
+
+#[tokio::test]
+async fn a_search_finds_objects_of_every_kind_that_the_caller_may_list() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    // Unique, because all tests share a cluster.
+    let word = it.namespace.replace('-', "");
+    for (plural, object) in [
+        ("agents", json!({ "name": word })),
+        ("agenttemplates", json!({ "name": format!("a-{word}") })),
+        ("tasks", json!({ "name": "fix", "description": format!("Repair {word}"), "agentRef": { "name": "dev" } })),
+        ("models", json!({ "name": format!("{word}-1"), "spec": { "model": "m", "providerRef": { "name": "p" } } })),
+    ] {
+        let (status, body) = it.post(&it.here(&format!("/{plural}")), &token, &object).await;
+        assert_eq!(status, 201, "{body}");
+        it.until_listed(&token, &format!("/{plural}"), 1).await;
+    }
+    let url = it.path(&format!("/search?text={}", word.to_uppercase()));
+    let (_, body) = it.get(&url, &token).await;
+    let kinds: Vec<_> = body["results"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Agent", "Model", "AgentTemplate", "Task"], "{body}");
+    assert_eq!(body["results"][3]["title"], format!("Repair {word}"));
+
+    let rules = json!([{ "apiGroups": ["kubeopencode.io"], "resources": ["agents"], "verbs": ["list"] }]);
+    let limited = it.user("limited", rules).await;
+    it.until("only what the caller may list", async || {
+        it.get(&url, &limited).await.1["results"].as_array().is_some_and(|found| found.len() == 1)
+    })
+    .await;
+    for wrong in ["", "%20", &"a".repeat(254)] {
+        assert_eq!(it.get(&it.path(&format!("/search?text={wrong}")), &token).await.0, 400, "{wrong}");
+    }
+}

@@ -162,3 +162,55 @@ async fn pages_are_cut_from_a_sorted_list() {
         assert_eq!(it.get(&it.here(&format!("/tasks?{query}")), &token).await.0, 400, "{query}");
     }
 }
+
+#[tokio::test]
+async fn a_task_has_a_title_and_the_user_who_created_it() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (_, me) = it.get(&it.path("/whoami"), &token).await;
+    let me = me["user"].as_str().unwrap();
+    let forged = json!({ "kubeopencode.io/created-by": "root", "team": "a" });
+    let short = json!({ "name": "fix", "description": "\n# Fix the Login\nDetails", "agentRef": { "name": "dev" },
+        "annotations": forged });
+    let (status, created) = it.post(&it.here("/tasks"), &token, &short).await;
+    assert_eq!(status, 201, "{created}");
+    assert_eq!((created["title"].as_str(), created["createdBy"].as_str()), (Some("Fix the Login"), Some(me)));
+    let whole = json!({ "kind": "Task", "metadata": { "name": "fix", "annotations": forged },
+        "spec": { "description": "Fix the Login", "agentRef": { "name": "dev" } } });
+    let (status, changed) = it.send(Method::PUT, &it.here("/tasks/fix"), &token, Some(&whole)).await;
+    assert_eq!((status.as_u16(), changed["createdBy"].as_str()), (200, Some(me)), "{changed}");
+    assert_eq!(changed["createdWith"], "kubeopencode-server");
+
+    let admin: kube::Api<api::Task> = kube::Api::namespaced(it.admin.clone(), &it.namespace);
+    let other = json!({ "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": { "name": "other" },
+        "spec": { "description": "x", "agentRef": { "name": "dev" } } });
+    let manager = kube::api::PostParams { field_manager: Some("kubectl-create".to_owned()), ..Default::default() };
+    admin.create(&manager, &serde_json::from_value(other).unwrap()).await.unwrap();
+    let (_, other) = it.get(&it.here("/tasks/other"), &token).await;
+    assert_eq!((other.get("createdBy"), other["createdWith"].as_str()), (None, Some("kubectl-create")));
+
+    it.until_listed(&token, "/tasks", 2).await;
+    it.until_listed(&token, "/tasks?search=the%20login", 1).await;
+    it.until_listed(&token, "/tasks?search=OTH", 1).await;
+    it.until_listed(&token, "/tasks?search=nothing", 0).await;
+}
+
+#[tokio::test]
+async fn a_stopped_task_is_not_a_completed_one() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let now = jiff::Timestamp::now().to_string();
+    for (name, phase, reason) in
+        [("a", "Completed", "Succeeded"), ("b", "Completed", "UserStopped"), ("c", "Completed", "Timeout"), ("d", "Failed", "ModelError")]
+    {
+        let task = json!({ "name": name, "description": "x", "templateRef": { "name": "t" } });
+        assert_eq!(it.post(&it.here("/tasks"), &token, &task).await.0, 201);
+        it.set_status("tasks", name, json!({ "phase": phase, "reason": reason, "completionTime": now })).await;
+    }
+    it.until_listed(&token, "/tasks?phase=Completed", 1).await;
+    it.until_listed(&token, "/tasks?phase=Stopped", 2).await;
+    it.until_listed(&token, "/tasks?phase=Completed,Stopped", 3).await;
+    let (_, summary) = it.get(&it.path(&format!("/summary?namespace={}", it.namespace)), &token).await;
+    let tasks = &summary["tasks"];
+    assert_eq!((&tasks["completed24h"], &tasks["stopped24h"], &tasks["failed24h"]), (&json!(1), &json!(2), &json!(1)));
+}

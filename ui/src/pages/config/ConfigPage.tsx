@@ -21,6 +21,7 @@ import { Stack } from "../../components/Stack";
 import { toast } from "../../components/toast";
 import { CodeEditor } from "../../editor/CodeEditor";
 import { changesBetween } from "../../lib/changes";
+import { editable, withVersionOf } from "../../lib/editable";
 import { span } from "../../lib/time";
 import detail from "../Detail.module.css";
 
@@ -53,7 +54,11 @@ export default function ConfigPage() {
   const [reviewing, setReviewing] = useState(false);
   const put = useMutation({
     mutationFn: ({ dryRun }: { dryRun: boolean }) =>
-      call<Config>("/config", { method: "PUT", yaml: text, query: { dryRun: dryRun || undefined } }),
+      call<Config>("/config", {
+        method: "PUT",
+        yaml: withVersionOf(yaml.data ?? "", text),
+        query: { dryRun: dryRun || undefined },
+      }),
     onSuccess: (saved, { dryRun }) => {
       if (dryRun) return;
       cache.setQueryData(keys.config, saved);
@@ -65,7 +70,7 @@ export default function ConfigPage() {
     },
   });
 
-  const stored = absent ? "" : yaml.data;
+  const stored = absent ? "" : yaml.data === undefined ? undefined : editable(yaml.data);
   const text = draft ?? (absent ? START : (stored ?? ""));
   const changed = absent || (draft !== undefined && draft !== stored);
   const syntaxError = draft === undefined ? undefined : parseDocument(draft).errors[0]?.message;

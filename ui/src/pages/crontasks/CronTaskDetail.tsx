@@ -7,6 +7,7 @@ import type { CronTask, Task } from "../../api/types";
 import { plural } from "../../lib/format";
 import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
+import { BlockedNotice } from "./BlockedNotice";
 import { CronTaskActions } from "./CronTaskActions";
 import { CronTaskOverview } from "./CronTaskOverview";
 import { cronStatus } from "./cronStatus";
@@ -41,6 +42,7 @@ export default function CronTaskDetail() {
           </>
         ),
         actions: <CronTaskActions cron={cron} />,
+        above: <BlockedNotice cron={cron} />,
         removes: removedWith(cron, history.data?.total ?? 0),
         tabs: [
           {

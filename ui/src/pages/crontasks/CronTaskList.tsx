@@ -8,21 +8,21 @@ import type { Column } from "../../list/columns";
 import { useListState } from "../../list/listState";
 import { ageColumn, nameColumns } from "../../list/nameColumns";
 import { ResourceList } from "../../list/ResourceList";
-import { cronStatus } from "./cronStatus";
+import { blockedBy, cronStatus, nextRun } from "./cronStatus";
 
 const columns: Column<CronTask>[] = [
   ...nameColumns<CronTask>(CRON_TASK),
   {
     title: "Status",
-    width: "minmax(120px, 2fr)",
+    width: "minmax(256px, 2fr)",
     phone: "side",
-    cell: (cron) => <Badge status={cronStatus(cron)} />,
+    cell: (cron) => <Badge status={cronStatus(cron)} title={blockedBy(cron)?.message} />,
   },
-  { title: "Schedule", width: "minmax(110px, 1fr)", phone: "line", cell: (cron) => <code>{cron.schedule}</code> },
-  { title: "Zone", width: "minmax(80px, 0.8fr)", phone: "none", cell: (cron) => cron.timeZone ?? "UTC" },
-  { title: "Active", width: "60px", end: true, phone: "none", cell: (cron) => cron.active ?? 0 },
-  { title: "Last run", width: "90px", end: true, phone: "none", cell: (cron) => <Ago at={cron.lastScheduleTime} /> },
-  { title: "Next run", width: "90px", end: true, phone: "line", cell: (cron) => <Ago at={cron.nextScheduleTime} /> },
+  { title: "Schedule", width: "minmax(100px, 1fr)", phone: "line", cell: (cron) => <code>{cron.schedule}</code> },
+  { title: "Zone", width: "minmax(66px, 0.8fr)", phone: "none", cell: (cron) => cron.timeZone ?? "UTC" },
+  { title: "Active", width: "52px", end: true, phone: "none", cell: (cron) => cron.active ?? 0 },
+  { title: "Last run", width: "72px", end: true, phone: "none", cell: (cron) => <Ago at={cron.lastScheduleTime} /> },
+  { title: "Next run", width: "72px", end: true, phone: "line", cell: (cron) => <Ago at={nextRun(cron)} /> },
   ageColumn<CronTask>(),
 ];
 

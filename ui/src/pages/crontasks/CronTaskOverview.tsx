@@ -12,6 +12,7 @@ import { formatDuration } from "../../lib/time";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { CronHistory } from "./CronHistory";
+import { nextRun } from "./cronStatus";
 import { UpcomingCard } from "./UpcomingCard";
 
 /** Next runs, history and Task template of a CronTask. */
@@ -48,7 +49,7 @@ export function CronTaskOverview({ cron, history }: { cron: CronTask; history: U
               ["Retention limit", cron.maxRetainedTasks !== undefined && plural(cron.maxRetainedTasks, "Task")],
               ["Last run", <Ago key="last" at={cron.lastScheduleTime} />],
               ["Last success", <Ago key="success" at={cron.lastSuccessfulTime} />],
-              ["Next run", <Ago key="next" at={cron.nextScheduleTime} />],
+              ["Next run", <Ago key="next" at={nextRun(cron)} />],
               ["Total runs", count(cron.totalExecutions ?? 0)],
               ["Labels", <LabelList key="labels" labels={cron.labels} />],
             ]}

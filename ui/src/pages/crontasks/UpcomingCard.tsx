@@ -10,6 +10,7 @@ import { Select } from "../../components/Select";
 import { Skeleton } from "../../components/Skeleton";
 import { Stack } from "../../components/Stack";
 import { CronStrip } from "./CronStrip";
+import { blockedBy } from "./cronStatus";
 import { zoneChoices } from "./zones";
 
 /** The next runs in a selectable time zone. */
@@ -39,7 +40,9 @@ export function UpcomingCard({ cron }: { cron: CronTask }) {
     >
       <Stack gap={3}>
         {cron.suspend && <Notice tone="idle">Suspended: no runs start until the CronTask is resumed.</Notice>}
-        {upcoming.error ? (
+        {blockedBy(cron) ? (
+          <p className="quiet">No runs are scheduled while the CronTask is blocked.</p>
+        ) : upcoming.error ? (
           <ErrorState small error={upcoming.error} onRetry={() => upcoming.refetch()} />
         ) : upcoming.data ? (
           <CronStrip upcoming={upcoming.data} />

@@ -83,7 +83,7 @@ export default function Dashboard() {
   }
   const { tasks, usage, agents, cronTasks, recent } = summary.data;
   const waiting = (tasks.byPhase.Queued ?? 0) + (tasks.byPhase.Pending ?? 0);
-  const ended = tasks.completed24h + tasks.failed24h;
+  const ended = tasks.completed24h + tasks.stopped24h + tasks.failed24h;
   const failures = buckets === "hour" ? tasks.failedByReason24h : tasks.failedByReason7d;
   const period = buckets === "hour" ? "24 hours" : "30 days";
   const chartWait = <Skeleton height="100%" />;
@@ -204,7 +204,7 @@ export default function Dashboard() {
           />
         </Card>
         <Card title="Next scheduled runs" className={styles.third}>
-          <NextRuns next={cronTasks.next} />
+          <NextRuns cronTasks={cronTasks} />
         </Card>
         <Card
           title="Agents"

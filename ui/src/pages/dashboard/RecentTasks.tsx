@@ -5,10 +5,11 @@ import { Badge } from "../../components/Badge";
 import { Elapsed } from "../../components/Elapsed";
 import { EmptyState } from "../../components/EmptyState";
 import { LinkButton } from "../../components/LinkButton";
-import { ObjectLink } from "../../components/ObjectLink";
 import { SimpleTable } from "../../components/SimpleTable";
 import { money } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
+import { RunsOn } from "../tasks/RunsOn";
+import { TaskLink } from "../tasks/TaskLink";
 
 export function RecentTasks({ tasks }: { tasks: Task[] }) {
   if (tasks.length === 0) {
@@ -30,14 +31,14 @@ export function RecentTasks({ tasks }: { tasks: Task[] }) {
   return (
     <SimpleTable
       label="Newest Tasks"
-      head={["Task", "Status", "Agent", "Duration", "Cost", "Age"]}
-      wide={["Agent", "Duration", "Cost"]}
+      head={["Task", "Status", "Runs on", "Duration", "Cost", "Age"]}
+      wide={["Runs on", "Duration", "Cost"]}
       rows={tasks.map((task) => ({
         key: `${task.namespace}/${task.name}`,
         cells: [
-          <ObjectLink key="name" kind="Task" namespace={task.namespace} name={task.name} />,
+          <TaskLink key="name" task={task} />,
           <Badge key="status" status={taskStatus(task)} />,
-          task.agentRef?.name ?? task.templateRef?.name ?? "",
+          <RunsOn key="target" task={task} />,
           <Elapsed key="duration" from={task.startTime} to={task.completionTime} />,
           task.usage?.cost ? money(task.usage.cost) : "–",
           <Ago key="age" at={task.createdAt} />,

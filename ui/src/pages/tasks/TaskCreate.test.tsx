@@ -53,7 +53,7 @@ test("validation errors of the server are shown at their fields, and nothing is 
   await waitFor(() =>
     expect(screen.getByRole("textbox", { name: /^Text/ })).toHaveAccessibleDescription(/text is required/),
   );
-  const name = screen.getAllByRole("textbox", { name: /^Name/ }).at(-1);
+  const name = screen.getAllByRole("textbox", { name: /^Name/ })[0];
   expect(name).toHaveAccessibleDescription(/must be lowercase/);
   expect(screen.getByText("2 fields are invalid.")).toBeInTheDocument();
   expect(sent.filter((call) => call.method === "POST").every((call) => call.address.includes("dryRun=true"))).toBe(
@@ -85,4 +85,28 @@ test("editing the YAML updates the form", async () => {
   await userEvent.click(yaml);
   await userEvent.paste("kind: Task\nmetadata:\n  namespace: shop\nspec:\n  description: From YAML\n");
   expect(await description()).toHaveValue("From YAML");
+});
+
+test("the namespace is the first field", async () => {
+  server(() => ({ body: {} }));
+  renderPage(<TaskCreate />, ADDRESS);
+  await description();
+  const fields = document.querySelectorAll("form input, form textarea, form select");
+  expect(fields[0]).toBe(screen.getByRole("combobox", { name: /^Namespace/ }));
+});
+
+test("a Git URL is validated while it is typed, and an invalid one is not sent", async () => {
+  const sent = server(() => ({ body: {} }));
+  renderPage(<TaskCreate />, ADDRESS);
+  await userEvent.type(await description(), "Do it");
+  await userEvent.click(screen.getByRole("button", { name: "Git repository" }));
+  const repository = screen.getByRole("textbox", { name: /^Repository/ });
+  await userEvent.type(repository, "https://");
+  expect(repository).not.toHaveAttribute("aria-invalid");
+  await userEvent.type(repository, "github.com");
+  expect(repository).toHaveAccessibleDescription(/path of the repository is missing/);
+  await create();
+  expect(sent.filter((call) => call.method === "POST" && !call.address.includes("/rights"))).toHaveLength(0);
+  await userEvent.type(repository, "/team/project");
+  expect(repository).not.toHaveAttribute("aria-invalid");
 });

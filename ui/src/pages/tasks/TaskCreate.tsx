@@ -67,10 +67,10 @@ function TaskForm({ defaults }: { defaults: FormDefaults }) {
       >
         {(problems) => (
           <>
-            <TaskFields manifest={manifest} at={AT} problems={problems} />
             <FormSection title="Namespace and name">
               <NameFields manifest={manifest} problems={problems} nameOptional />
             </FormSection>
+            <TaskFields manifest={manifest} at={AT} problems={problems} />
           </>
         )}
       </ManifestForm>

@@ -6,14 +6,15 @@ import { useObject } from "../../api/objects";
 import type { Explain, Task } from "../../api/types";
 import { Elapsed } from "../../components/Elapsed";
 import { Notice } from "../../components/Notice";
-import { ObjectLink } from "../../components/ObjectLink";
+import { Stack } from "../../components/Stack";
 import { sentence } from "../../lib/format";
-import { taskStatus } from "../../lib/phase";
+import { isStopped, taskStatus } from "../../lib/phase";
 import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
 import { removedWith } from "./DeleteTaskDialog";
 import { PermissionPanel } from "./PermissionPanel";
 import { PhaseTimeline } from "./PhaseTimeline";
+import { RunsOn } from "./RunsOn";
 import { TaskActions } from "./TaskActions";
 import { TaskChanges } from "./TaskChanges";
 import { TaskExplain } from "./TaskExplain";
@@ -31,8 +32,9 @@ export default function TaskDetail() {
   return (
     <DetailPage kind={TASK} query={query}>
       {(task) => ({
+        title: task.title,
         status: taskStatus(task),
-        sub: <RunsOn task={task} />,
+        sub: <Subtitle task={task} />,
         actions: <TaskActions task={task} />,
         above: <Notices task={task} />,
         removes: removedWith(task),
@@ -47,19 +49,19 @@ export default function TaskDetail() {
   );
 }
 
-/** The Agent or template of the Task, and the duration. */
-function RunsOn({ task: { namespace, agentRef, templateRef, startTime, completionTime } }: { task: Task }) {
+/** The Agent or template of the Task, its author and the duration. */
+function Subtitle({ task }: { task: Task }) {
+  const { startTime, completionTime, createdBy } = task;
   return (
-    <>
-      {agentRef && <ObjectLink kind="Agent" namespace={namespace} name={agentRef.name} withKind />}
-      {templateRef && <ObjectLink kind="AgentTemplate" namespace={namespace} name={templateRef.name} withKind />}
+    <Stack row gap={2}>
+      <RunsOn task={task} />
+      {createdBy && <span>· by {createdBy}</span>}
       {startTime && (
-        <>
-          {" "}
+        <span>
           · <Elapsed from={startTime} to={completionTime} />
-        </>
+        </span>
       )}
-    </>
+    </Stack>
   );
 }
 
@@ -71,6 +73,7 @@ function Notices({ task }: { task: Task }) {
       <PhaseTimeline task={task} />
       {task.deletionTimestamp && <Notice tone="warn">The Task is being deleted.</Notice>}
       {task.message && waits && <Notice tone="warn">{sentence(task.message)}</Notice>}
+      {task.message && isStopped(task) && <Notice tone="idle">{sentence(task.message)}</Notice>}
       {task.message && task.phase === "Failed" && <Notice tone="bad">{sentence(task.message)}</Notice>}
       <PermissionPanel task={task} />
     </>

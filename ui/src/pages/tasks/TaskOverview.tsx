@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { Link } from "react-router";
 import type { Task } from "../../api/types";
 import { Ago } from "../../components/Ago";
@@ -16,6 +17,13 @@ import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
 import { TaskRuns } from "./TaskRuns";
 import { UsageFacts } from "./UsageFacts";
+
+/** The user who created the Task; otherwise its CronTask, or the program. */
+function createdBy({ namespace, createdBy: user, createdWith, cronTask }: Task): ReactNode {
+  if (user) return user;
+  if (cronTask) return <ObjectLink kind="CronTask" namespace={namespace} name={cronTask} withKind />;
+  return createdWith && `program ${createdWith}`;
+}
 
 export function TaskOverview({ task }: { task: Task }) {
   const outputs = Object.entries(task.result?.outputs ?? {});
@@ -75,6 +83,7 @@ export function TaskOverview({ task }: { task: Task }) {
                 `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", incomplete" : ""}`,
             ],
             ["Created", <Ago key="created" at={task.createdAt} />],
+            ["Created by", createdBy(task)],
             [
               "After",
               task.dependsOn?.length

@@ -1,12 +1,12 @@
-import { TASK } from "../../api/kinds";
 import type { Task } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Elapsed } from "../../components/Elapsed";
-import { ObjectLink } from "../../components/ObjectLink";
 import { humanize, money } from "../../lib/format";
 import { taskStatus } from "../../lib/phase";
 import type { Column } from "../../list/columns";
-import { ageColumn, nameColumns } from "../../list/nameColumns";
+import { ageColumn } from "../../list/nameColumns";
+import { RunsOn } from "./RunsOn";
+import { TaskLink } from "./TaskLink";
 
 /** The reason of the status, unless the Task runs or succeeded. */
 function reasonOf(task: Task): string {
@@ -16,43 +16,38 @@ function reasonOf(task: Task): string {
 }
 
 export const taskColumns: Column<Task>[] = [
-  ...nameColumns<Task>(TASK),
+  {
+    title: "Name",
+    sort: "name",
+    width: "minmax(240px, 3fr)",
+    phone: "title",
+    cell: (task) => <TaskLink task={task} />,
+  },
   {
     title: "Status",
     sort: "phase",
-    width: "146px",
+    width: "142px",
     phone: "side",
     cell: (task) => <Badge status={taskStatus(task)} title={task.message} />,
   },
   {
     title: "Reason",
-    width: "minmax(150px, 1.8fr)",
+    width: "minmax(136px, 1.5fr)",
     phone: "line",
     cell: (task) => <span title={task.message}>{reasonOf(task)}</span>,
   },
-  {
-    title: "Agent",
-    width: "minmax(100px, 1fr)",
-    phone: "none",
-    cell: (task) => {
-      const agent = task.agentRef;
-      const template = task.templateRef;
-      if (agent) return <ObjectLink kind="Agent" namespace={task.namespace} name={agent.name} />;
-      if (template) return <ObjectLink kind="AgentTemplate" namespace={task.namespace} name={template.name} />;
-      return null;
-    },
-  },
+  { title: "Runs on", width: "minmax(130px, 1.2fr)", phone: "none", cell: (task) => <RunsOn task={task} /> },
   {
     title: "Duration",
     sort: "duration",
-    width: "84px",
+    width: "76px",
     end: true,
     phone: "line",
     cell: (task) => <Elapsed from={task.startTime} to={task.completionTime} />,
   },
   {
     title: "Cost",
-    width: "72px",
+    width: "60px",
     end: true,
     phone: "none",
     cell: (task) => (task.usage?.cost ? money(task.usage.cost) : <span className="quiet">–</span>),

@@ -8,6 +8,12 @@ import { DetailPage } from "../DetailPage";
 import { useNames } from "../useNames";
 import { TemplateOverview } from "./TemplateOverview";
 
+/** `2 Agents, 12 Tasks (1 active)`. */
+function usedBy({ agentCount, taskCount, activeTaskCount }: AgentTemplate): string {
+  const active = activeTaskCount > 0 ? ` (${activeTaskCount} active)` : "";
+  return `${plural(agentCount, "Agent")}, ${plural(taskCount, "Task")}${active}`;
+}
+
 export default function TemplateDetail() {
   const { namespace, name } = useNames();
   const query = useObject<AgentTemplate>(AGENT_TEMPLATE, namespace, name);
@@ -15,7 +21,7 @@ export default function TemplateDetail() {
   return (
     <DetailPage kind={AGENT_TEMPLATE} query={query}>
       {(template) => ({
-        sub: `${plural(template.agentCount ?? 0, "Agent")}, ${plural(template.taskCount ?? 0, "Task")}`,
+        sub: usedBy(template),
         actions: (
           <>
             <LinkButton variant="primary" icon={<Plus size={15} />} to={`/tasks/create?${where}`}>

@@ -15,7 +15,7 @@ const columns: Column<AgentTemplate>[] = [
     phone: "line",
     cell: (template) => <code>{template.executorImage}</code>,
   },
-  { title: "Model", width: "minmax(90px, 1fr)", phone: "none", cell: (template) => template.modelRef?.name },
+  { title: "Model", width: "minmax(120px, 1fr)", phone: "none", cell: (template) => template.resolvedModel },
   { title: "Skills", width: "60px", end: true, phone: "none", cell: (template) => template.skillsCount ?? 0 },
   { title: "Agents", width: "64px", end: true, phone: "none", cell: (template) => template.agentCount ?? 0 },
   { title: "Tasks", width: "60px", end: true, phone: "none", cell: (template) => template.taskCount ?? 0 },

@@ -18,6 +18,7 @@ import { agentStatus } from "../../lib/phase";
 import { ContextList } from "../ContextList";
 import detail from "../Detail.module.css";
 import { LabelList } from "../LabelList";
+import { TemplateTasks } from "./TemplateTasks";
 
 /** Settings and Agents of a template. `where` are query parameters that preselect it in a form. */
 export function TemplateOverview({ template, where }: { template: AgentTemplate; where: string }) {
@@ -33,12 +34,15 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
           facts={[
             [
               "Model",
-              template.modelRef && (
+              template.modelRef ? (
                 <ObjectLink
+                  key="model"
                   kind="Model"
                   namespace={template.modelRef.namespace ?? namespace}
                   name={template.modelRef.name}
                 />
+              ) : (
+                template.resolvedModel && <code>{template.resolvedModel}</code>
               ),
             ],
             ["Executor image", template.executorImage && <code>{template.executorImage}</code>],
@@ -91,6 +95,7 @@ export function TemplateOverview({ template, where }: { template: AgentTemplate;
           }
         </Loaded>
       </Card>
+      <TemplateTasks template={template} where={where} />
       <Card title="Contexts">
         <ContextList contexts={template.contexts} />
       </Card>

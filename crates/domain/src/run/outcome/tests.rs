@@ -326,3 +326,17 @@ fn causes_have_an_order() {
     assert_eq!(case(report).classify().unwrap().reason, reasons::EVICTED);
     assert_eq!(case(ended(137, "OOMKilled", "")).classify().unwrap().reason, reasons::OOM_KILLED);
 }
+
+#[test]
+fn a_task_that_its_user_or_its_timeout_ended_is_stopped() {
+    for (phase, reason, expected) in [
+        ("Completed", "UserStopped", true),
+        ("Completed", "Timeout", true),
+        ("Completed", "Succeeded", false),
+        ("Failed", "BudgetExceeded", false),
+        ("Running", "UserStopped", false),
+    ] {
+        let status = serde_json::from_value(json!({"phase": phase, "reason": reason})).unwrap();
+        assert_eq!(is_stopped(&status), expected, "{phase} {reason}");
+    }
+}
