@@ -107,15 +107,24 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Writes a kubeconfig for an administrator who reaches the server at `address`, such as `127.0.0.1:6443`.
+    /// A kubeconfig for an administrator who reaches the server at `address`, such as `127.0.0.1:6443`.
+    pub fn kubeconfig(&self, address: impl std::fmt::Display) -> Result<String, Error> {
+        Ok(self.api.pki.kubeconfig(&format!("https://{address}")).map_err(Cause::Keys)?)
+    }
+
+    /// Writes such a kubeconfig to a file that only this user can read.
     pub fn write_kubeconfig(&self, file: &Path, address: impl std::fmt::Display) -> Result<(), Error> {
-        let config = self.api.pki.kubeconfig(&format!("https://{address}")).map_err(Cause::Keys)?;
-        Ok(auth::write_private(file, config.as_bytes()).map_err(Cause::Keys)?)
+        Ok(auth::write_private(file, self.kubeconfig(address)?.as_bytes()).map_err(Cause::Keys)?)
     }
 
     /// The CA certificate in PEM; Pods get it as `ca.crt`.
     pub fn authority(&self) -> &str {
         self.api.pki.authority_pem()
+    }
+
+    /// A secret for one purpose. It stays the same while the storage exists, and differs between storages.
+    pub fn derive_secret(&self, purpose: &str) -> [u8; 32] {
+        self.api.pki.derive(purpose)
     }
 
     /// Sets the node that serves logs, exec, attach and port-forward.

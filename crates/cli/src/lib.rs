@@ -6,6 +6,7 @@ pub mod crds;
 pub mod down;
 pub mod helpers;
 pub mod log_archive;
+pub mod login;
 pub mod oidc;
 pub mod process;
 pub mod server;
@@ -47,6 +48,8 @@ enum Command {
     Up(up::Args),
     /// Stop the platform on this machine.
     Down(down::Args),
+    /// Print a new link that signs in to the page of the platform on this machine.
+    Login(login::Args),
     /// Run the controllers for Tasks, Agents and CronTasks.
     Controller(controller::Args),
     /// Serve the REST API and the web page.
@@ -66,6 +69,7 @@ impl Cli {
             Command::User(command) => return command.run(&self.cluster),
             Command::Up(args) => runtime().and_then(|runtime| runtime.block_on(up::run(args))),
             Command::Down(args) => down::run(args),
+            Command::Login(args) => runtime().and_then(|runtime| runtime.block_on(login::run(args))),
             Command::Controller(args) => runtime().and_then(|runtime| runtime.block_on(controller::run(args))),
             Command::Server(args) => runtime().and_then(|runtime| runtime.block_on(server::run(*args))),
             Command::Crds(args) => crds::print(&args, &mut io::stdout().lock()),

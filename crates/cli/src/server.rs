@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ArgAction;
-use server::{Access, Listening, Options, Range};
+use server::{Access, Listening, Options, REVIEW_TTL, Range};
 
 use crate::{
     log_archive::LogArchiveArg,
@@ -83,6 +83,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         address: args.address,
         metrics: args.metrics_bind_address,
         base_url: args.base_url,
+        page_host: None,
         anonymous: args.anonymous || args.auth_allow_anonymous || !args.auth_enabled,
         anonymous_write: args.anonymous_write || !args.auth_enabled,
         cors_allowed_origins: args.cors_allowed_origins,
@@ -92,6 +93,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         session_key,
         agents_on_loopback: pod::env::process(pod::env::ADDRESSING)
             .is_some_and(|value| value.eq_ignore_ascii_case("local")),
+        review_ttl: REVIEW_TTL,
         environment: pod::env::process,
         log_archive: args.log_archive.open()?,
     };

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use demo::Demo;
 use local::{
+    login_socket::LoginSocket,
     opencode::SearchPaths,
     page::{PORT, Page},
     platform::{API_PORT, Options, Platform},
@@ -118,14 +119,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         started = Platform::start(&state, options) => started?,
         () = signals.next() => return Ok(()),
     };
-    let page = match Page::start(platform.kubeconfig(), args.port, platform.log_archive()).await {
+    let page = match Page::start(&platform, args.port).await {
         Ok(page) => page,
         Err(error) => {
             platform.stop().await;
             return Err(error.into());
         }
     };
-    write!(io::stdout(), "{}", greeting(&platform, &page, state.path(), opencode.as_deref(), args.in_memory)?)?;
+    let _login = LoginSocket::serve(state.path(), page.login_links());
+    write!(io::stdout(), "{}", greeting(&platform, &page, &state, opencode.as_deref(), args.in_memory)?)?;
 
     let outcome = tokio::select! {
         outcome = work(&args, &platform, &page) => outcome,
@@ -195,7 +197,7 @@ async fn engine(runtime: Runtime) -> anyhow::Result<Option<Engine>> {
 fn greeting(
     platform: &Platform,
     page: &Page,
-    state: &Path,
+    state: &StateDir,
     opencode: Option<&Path>,
     in_memory: bool,
 ) -> anyhow::Result<String> {
@@ -208,11 +210,16 @@ fn greeting(
         }
     }
     writeln!(text, "  Page         {} (this link works once)", page.login_link()?)?;
+    writeln!(text, "               `kubeopencode login --open` opens another one in a browser")?;
     writeln!(text, "  API server   https://{}", platform.address())?;
     writeln!(text, "  kubectl      export KUBECONFIG={}", quoted(platform.kubeconfig()))?;
     let kept =
         if in_memory { "objects are in memory and go at the end" } else { "`kubeopencode down --purge` removes it" };
-    writeln!(text, "  State        {} ({kept})", state.display())?;
+    writeln!(text, "  State        {} ({kept})", state.path().display())?;
+    if let Some(free) = state.full() {
+        let free = free >> 20;
+        writeln!(text, "  Disk         full ({free} MiB free): delete finished Tasks, or free space, before new work starts")?;
+    }
     match opencode {
         Some(path) => writeln!(text, "  OpenCode     {}", path.display())?,
         None => writeln!(

@@ -35,7 +35,7 @@ mod workers;
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
-use domain::task_secrets::Checked;
+use domain::{platform::Platform, task_secrets::Checked};
 use kube::Client;
 use observe::{Key, Readable};
 use tokio::{sync::watch as signal, task::JoinSet};
@@ -45,6 +45,7 @@ use leadership::{
     fence::{Fence, FenceLayer},
     lease,
 };
+use lookup::Lookup;
 use shared::{Shared, background, events::Events, metrics::Metrics, traces::Traces};
 use store::Archive;
 use task::secrets::TaskSecrets;
@@ -74,6 +75,9 @@ pub enum Error {
     /// An address cannot be bound.
     #[error("{0}")]
     Listen(#[from] io::Error),
+    /// A setting of the operator is invalid.
+    #[error(transparent)]
+    Setting(#[from] lookup::BadSetting),
     #[error("another process leads now; this one ends, so that it can start afresh")]
     LeaseLost,
 }
@@ -103,8 +107,10 @@ pub async fn run(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let environment = options.environment.clone();
     let archive = options.log_archive;
+    let addressing = Platform::from(None, &*environment).addressing;
+    let lookup = Lookup::new(lookup::policy(&environment, addressing)?);
     let secrets = TaskSecrets::new(options.task_secrets);
-    let shared = Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive, secrets);
+    let shared = Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive, lookup, secrets);
     let shared = Arc::new(shared);
 
     let (ready, is_ready) = signal::channel(false);

@@ -7,6 +7,7 @@
 use std::{
     error::Error,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -32,6 +33,15 @@ const LINK_LOCAL: [IpNet; 6] = [
 /// Addresses that Linux connects to this machine.
 const LOOPBACK: [IpNet; 4] =
     [v4([127, 0, 0, 0], 8), v4([0, 0, 0, 0], 8), v6([0, 0, 0, 0, 0, 0, 0, 1], 128), v6([0, 0, 0, 0, 0, 0, 0, 0], 128)];
+/// Addresses of networks that are not the internet.
+const PRIVATE: [IpNet; 5] = [
+    v4([10, 0, 0, 0], 8),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 168, 0, 0], 16),
+    // Shared by the customers of a provider (RFC 6598).
+    v4([100, 64, 0, 0], 10),
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
+];
 /// Multicast and broadcast.
 const MANY: [IpNet; 3] = [v4([224, 0, 0, 0], 4), v4([255, 255, 255, 255], 32), v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8)];
 
@@ -60,6 +70,40 @@ pub enum Loopback {
     Refused,
 }
 
+/// Which addresses may be reached. Link-local and multicast addresses never may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub loopback: Loopback,
+    /// Ranges that the operator refuses.
+    denied: Arc<[IpNet]>,
+}
+
+impl From<Loopback> for Policy {
+    fn from(loopback: Loopback) -> Self {
+        Self { loopback, denied: Arc::default() }
+    }
+}
+
+/// A text that is not a list of ranges.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is neither `private` nor a range of addresses such as 10.0.0.0/8")]
+pub struct BadRange(String);
+
+impl Policy {
+    /// The policy that also refuses these ranges, separated by commas: `private`, a range or an address.
+    pub fn deny(self, ranges: &str) -> Result<Self, BadRange> {
+        let mut denied = self.denied.to_vec();
+        for item in ranges.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let range = || item.parse().ok().or_else(|| item.parse().ok().map(|address: IpAddr| address.into()));
+            match item {
+                "private" => denied.extend(PRIVATE),
+                _ => denied.push(range().ok_or_else(|| BadRange(item.to_owned()))?),
+            }
+        }
+        Ok(Self { denied: denied.into(), ..self })
+    }
+}
+
 /// Why an address is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -72,18 +116,23 @@ pub enum Refused {
     /// Multicast or broadcast.
     #[error("is a multicast or broadcast address")]
     Many,
+    /// A range of [`Policy::deny`].
+    #[error("is in a range of addresses that the operator refuses")]
+    Denied,
 }
 
 /// Checks one address.
-pub fn check(address: IpAddr, loopback: Loopback) -> Result<(), Refused> {
+pub fn check(address: IpAddr, policy: &Policy) -> Result<(), Refused> {
     let address = embedded(address);
     let within = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&address));
     if within(&LINK_LOCAL) {
         Err(Refused::LinkLocal)
-    } else if loopback == Loopback::Refused && within(&LOOPBACK) {
+    } else if policy.loopback == Loopback::Refused && within(&LOOPBACK) {
         Err(Refused::Loopback)
     } else if within(&MANY) {
         Err(Refused::Many)
+    } else if within(&policy.denied) {
+        Err(Refused::Denied)
     } else {
         Ok(())
     }
@@ -104,20 +153,20 @@ fn embedded(address: IpAddr) -> IpAddr {
 }
 
 /// Checks the address in a URL, if the host is one: it never reaches a resolver.
-pub fn check_url(url: &Url, loopback: Loopback) -> Result<(), Refused> {
+pub fn check_url(url: &Url, policy: &Policy) -> Result<(), Refused> {
     let host = url.host_str().unwrap_or_default();
     match host.trim_start_matches('[').trim_end_matches(']').parse() {
-        Ok(address) => check(address, loopback),
+        Ok(address) => check(address, policy),
         Err(_) => Ok(()),
     }
 }
 
 /// Resolves a host that another program will connect to, and checks its addresses. A name that does not resolve is left
 /// to that program, which reports it.
-pub async fn check_host(host: &str, loopback: Loopback) -> Result<(), Refused> {
+pub async fn check_host(host: &str, policy: &Policy) -> Result<(), Refused> {
     // The port is not used: only the addresses count.
     let Ok(addresses) = tokio::net::lookup_host((host, 0)).await else { return Ok(()) };
-    addresses.into_iter().try_for_each(|address| check(address.ip(), loopback))
+    addresses.into_iter().try_for_each(|address| check(address.ip(), policy))
 }
 
 /// A target that is refused: a name, or an address that a redirect leads to.
@@ -146,9 +195,9 @@ impl RefusedTarget {
 }
 
 /// Follows redirects, but not to a refused address.
-pub(crate) fn redirects(loopback: Loopback) -> redirect::Policy {
+pub(crate) fn redirects(policy: Policy) -> redirect::Policy {
     redirect::Policy::custom(move |attempt| {
-        if let Err(refused) = check_url(attempt.url(), loopback) {
+        if let Err(refused) = check_url(attempt.url(), &policy) {
             let host = attempt.url().host_str().unwrap_or_default().to_owned();
             return attempt.error(RefusedTarget::Redirect { host, refused });
         }
@@ -158,17 +207,17 @@ pub(crate) fn redirects(loopback: Loopback) -> redirect::Policy {
 
 /// A resolver that returns only allowed addresses. A name with one refused address is refused: a second look-up could
 /// return another of its addresses.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PolicyResolver(pub(crate) Loopback);
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyResolver(pub(crate) Policy);
 
 impl Resolve for PolicyResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let loopback = self.0;
+        let policy = self.0.clone();
         Box::pin(async move {
             let name = name.as_str().to_owned();
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             for address in &found {
-                if let Err(refused) = check(address.ip(), loopback) {
+                if let Err(refused) = check(address.ip(), &policy) {
                     return Err(RefusedTarget::Name { name, address: address.ip(), refused }.into());
                 }
             }
@@ -184,7 +233,7 @@ mod tests {
     #[test]
     fn link_local_is_refused_in_every_spelling() {
         let check = |text: &str, expected: Result<(), Refused>| {
-            assert_eq!(check(text.parse().unwrap(), Loopback::Refused), expected, "{text}");
+            assert_eq!(check(text.parse().unwrap(), &Loopback::Refused.into()), expected, "{text}");
         };
         let (local, loopback) = (Err(Refused::LinkLocal), Err(Refused::Loopback));
         check("169.254.169.254", local);
@@ -214,8 +263,26 @@ mod tests {
 
     #[test]
     fn loopback_is_allowed_only_on_request_and_link_local_never() {
-        assert_eq!(check(Ipv4Addr::LOCALHOST.into(), Loopback::Allowed), Ok(()));
-        assert_eq!(check("169.254.1.1".parse().unwrap(), Loopback::Allowed), Err(Refused::LinkLocal));
+        let allowed = Policy::from(Loopback::Allowed);
+        assert_eq!(check(Ipv4Addr::LOCALHOST.into(), &allowed), Ok(()));
+        assert_eq!(check("169.254.1.1".parse().unwrap(), &allowed), Err(Refused::LinkLocal));
+    }
+
+    #[test]
+    fn an_operator_refuses_private_addresses_and_ranges() {
+        let policy = |ranges: &str| Policy::from(Loopback::Refused).deny(ranges);
+        let refused = |ranges: &str, address: &str| check(address.parse().unwrap(), &policy(ranges).unwrap()).err();
+        for address in ["10.1.2.3", "172.31.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "::ffff:10.1.2.3"] {
+            assert_eq!(refused("", address), None, "{address}");
+            assert_eq!(refused("private", address), Some(Refused::Denied), "{address}");
+        }
+        assert_eq!(refused("private, 203.0.113.0/24,198.51.100.7", "203.0.113.9"), Some(Refused::Denied));
+        assert_eq!(refused("203.0.113.0/24,198.51.100.7", "198.51.100.7"), Some(Refused::Denied));
+        assert_eq!(refused("203.0.113.0/24,198.51.100.7", "198.51.100.8"), None);
+        assert_eq!(refused("203.0.113.0/24", "127.0.0.1"), Some(Refused::Loopback));
+        for text in ["10.0.0.0/33", "10.0.0", "everything"] {
+            assert_eq!(policy(text).unwrap_err().to_string(), format!("'{text}' is neither `private` nor a range of addresses such as 10.0.0.0/8"));
+        }
     }
 
     #[test]
@@ -228,15 +295,17 @@ mod tests {
             "http://[fe80::1]/",
             "http://[::ffff:a9fe:a9fe]/",
         ] {
-            assert_eq!(check_url(&Url::parse(url).unwrap(), Loopback::Allowed), Err(Refused::LinkLocal), "{url}");
+            let checked = check_url(&Url::parse(url).unwrap(), &Loopback::Allowed.into());
+            assert_eq!(checked, Err(Refused::LinkLocal), "{url}");
         }
-        assert_eq!(check_url(&Url::parse("https://example.com/").unwrap(), Loopback::Refused), Ok(()));
+        assert_eq!(check_url(&Url::parse("https://example.com/").unwrap(), &Loopback::Refused.into()), Ok(()));
     }
 
     #[tokio::test]
     async fn a_host_is_checked_by_its_addresses() {
-        assert_eq!(check_host("169.254.169.254", Loopback::Allowed).await, Err(Refused::LinkLocal));
-        assert_eq!(check_host("127.0.0.1", Loopback::Refused).await, Err(Refused::Loopback));
-        assert_eq!(check_host("127.0.0.1", Loopback::Allowed).await, Ok(()));
+        let (allowed, refused) = (Policy::from(Loopback::Allowed), Policy::from(Loopback::Refused));
+        assert_eq!(check_host("169.254.169.254", &allowed).await, Err(Refused::LinkLocal));
+        assert_eq!(check_host("127.0.0.1", &refused).await, Err(Refused::Loopback));
+        assert_eq!(check_host("127.0.0.1", &allowed).await, Ok(()));
     }
 }

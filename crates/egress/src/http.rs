@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy, Response};
 
 use crate::{
-    address::{Loopback, PolicyResolver, RefusedTarget, redirects},
+    address::{Policy, PolicyResolver, RefusedTarget, redirects},
     userinfo::hide_userinfo,
 };
 
@@ -19,8 +19,8 @@ pub(crate) fn builder() -> ClientBuilder {
 
 /// Applies the address policy: to every name that the client resolves and to every redirect that it follows. Addresses
 /// that are written in a URL reach no resolver: check them with [`crate::check_url`].
-pub fn guard(builder: ClientBuilder, loopback: Loopback) -> ClientBuilder {
-    builder.dns_resolver(PolicyResolver(loopback)).redirect(redirects(loopback))
+pub fn guard(builder: ClientBuilder, policy: &Policy) -> ClientBuilder {
+    builder.dns_resolver(PolicyResolver(policy.clone())).redirect(redirects(policy.clone()))
 }
 
 /// Proxies and certificates for requests to the outside. The default follows the settings of this process.
@@ -43,8 +43,8 @@ pub struct RouteError(&'static str);
 
 impl Route {
     /// A builder of HTTP clients that use this route and obey the address policy.
-    pub fn http_client(&self, loopback: Loopback) -> Result<ClientBuilder, RouteError> {
-        let mut builder = guard(builder(), loopback);
+    pub fn http_client(&self, policy: &Policy) -> Result<ClientBuilder, RouteError> {
+        let mut builder = guard(builder(), policy);
         if let Some(pem) = &self.authorities {
             let certificates = Certificate::from_pem_bundle(pem).ok().filter(|found| !found.is_empty());
             builder = builder.tls_certs_merge(certificates.ok_or(RouteError("caBundle"))?);
@@ -143,10 +143,11 @@ pub async fn read_body(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Loopback;
 
     #[test]
     fn a_route_that_cannot_be_used_names_the_field_and_not_its_value() {
-        let broken = |route: Route| route.http_client(Loopback::Refused).map(drop).unwrap_err().to_string();
+        let broken = |route: Route| route.http_client(&Loopback::Refused.into()).map(drop).unwrap_err().to_string();
         let proxy = || Some("http://me:hunter2@[broken".to_owned());
         assert_eq!(broken(Route { http_proxy: proxy(), ..Route::default() }), "proxy.httpProxy cannot be used");
         assert_eq!(broken(Route { https_proxy: proxy(), ..Route::default() }), "proxy.httpsProxy cannot be used");

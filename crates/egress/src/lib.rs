@@ -15,8 +15,8 @@
 //!
 //! ## Invariants
 //!
-//! - HTTP clients, and the controller's look-ups over ssh, never reach a link-local or metadata address: not by a URL,
-//!   a DNS name or a redirect. git in a Pod connects by itself; the Pod's NetworkPolicy is its limit.
+//! - HTTP clients, and the controller's look-ups over ssh, never reach a link-local or metadata address, nor any other
+//!   that their [`Policy`] refuses: not by a URL, a DNS name or a redirect. git in a Pod connects by itself; the Pod's NetworkPolicy is its limit.
 //! - Credentials are never in arguments, logs or errors (I7). git and ssh read them from files that only this user can
 //!   read, and that are deleted with [`Git`].
 //! - Every git command gets its environment from one function. git reads no configuration of the system or the user,
@@ -32,7 +32,7 @@ mod process;
 mod redact;
 mod userinfo;
 
-pub use address::{Loopback, Refused, RefusedTarget, check, check_host, check_url};
+pub use address::{BadRange, Loopback, Policy, Refused, RefusedTarget, check, check_host, check_url};
 pub use authorities::{Authorities, AuthoritiesError};
 pub use git::{
     Access, AccessError, BadRepository, Cause, Credentials, Git, GitError, Repository, Transport, check_ref,

@@ -1,18 +1,16 @@
 //! The web page and the REST API for the owner of this machine.
 //!
 //! The server reaches the API server through its kubeconfig, as any client: a request with a token has the rights of
-//! that token and no others. The owner logs in with a single-use link.
+//! that token and no others. The owner logs in with a single-use link. The page has a host name of its own: browsers send
+//! a cookie to every port of a host, and containers can listen on ports of 127.0.0.1.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::Path,
-    sync::Arc,
-};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use server::{Access, Listening, LoginLinks};
-use store::Archive;
 use tokio::{sync::watch, task::JoinHandle};
+
+use crate::platform::Platform;
 
 /// Default port of the page.
 pub const PORT: u16 = 2746;
@@ -38,14 +36,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// Serves the page of the platform behind `kubeconfig`. Without a `port`, on [`PORT`] or, if it is taken, on any
-    /// free one.
-    pub async fn start(kubeconfig: &Path, port: Option<u16>, log_archive: Arc<dyn Archive>) -> Result<Self, Error> {
-        let config = Kubeconfig::read_from(kubeconfig)?;
+    /// Serves the page of a platform. Without a `port`, on [`PORT`] or, if it is taken, on any free one.
+    pub async fn start(platform: &Platform, port: Option<u16>) -> Result<Self, Error> {
+        let config = Kubeconfig::from_yaml(platform.kubeconfig_text())?;
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         let wanted = port.unwrap_or(PORT);
-        let bind =
-            |port| Listening::bind(Access::Config(Box::new(config.clone())), options(port, Arc::clone(&log_archive)));
+        let bind = |port| Listening::bind(Access::Config(Box::new(config.clone())), options(port, platform));
         let (listening, moved) = match bind(wanted).await {
             Ok(listening) => (listening, false),
             Err(server::Error::Listen { .. }) if port.is_none() => (bind(0).await?, true),
@@ -80,6 +76,11 @@ impl Page {
         Ok(self.links.issue()?)
     }
 
+    /// Issues such links.
+    pub fn login_links(&self) -> LoginLinks {
+        self.links.clone()
+    }
+
     pub async fn stop(self) {
         self.stop.send_replace(true);
         if self.server.await.is_err() {
@@ -88,13 +89,14 @@ impl Page {
     }
 }
 
-fn options(port: u16, log_archive: Arc<dyn Archive>) -> server::Options {
+fn options(port: u16, platform: &Platform) -> server::Options {
     server::Options {
         environment: |name| match name {
             domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
             name => std::env::var(name).ok(),
         },
-        log_archive: Some(log_archive),
+        log_archive: Some(platform.log_archive()),
+        page_host: Some(platform.page_host().to_owned()),
         ..server::Options::local((Ipv4Addr::LOCALHOST, port).into())
     }
 }

@@ -86,6 +86,7 @@ pub struct Platform {
     client: Client,
     address: SocketAddr,
     kubeconfig: PathBuf,
+    kubeconfig_text: String,
     moved: bool,
     server: JoinHandle<()>,
     controllers: JoinHandle<()>,
@@ -93,6 +94,7 @@ pub struct Platform {
     node: Arc<Node>,
     forwarding: ServiceForwarding,
     log_archive: Arc<dyn Archive>,
+    page_host: String,
     stop_controllers: watch::Sender<bool>,
     stop_server: watch::Sender<bool>,
 }
@@ -111,9 +113,13 @@ impl Platform {
         let Networks { pods: network, services: service_addresses } = Networks::of(state.path());
         let api = ApiServer::open(apiserver::Options { storage, service_addresses }).await?;
         let kubeconfig = state.path().join("kubeconfig");
-        api.write_kubeconfig(&kubeconfig, address)?;
-        if let Some(file) = &options.kubeconfig {
-            api.write_kubeconfig(file, address)?;
+        let kubeconfig_text = api.kubeconfig(address)?;
+        for file in [Some(&kubeconfig), options.kubeconfig.as_ref()].into_iter().flatten() {
+            match api.write_kubeconfig(file, address) {
+                // On a full disk that of an earlier start stays; it is valid for the same port.
+                Err(error) if file.exists() => tracing::warn!("{error}; the earlier kubeconfig stays"),
+                written => written?,
+            }
         }
         let client = api.client();
         let hash_file = (!options.in_memory).then(|| state.path().join("definitions.sha256"));
@@ -149,6 +155,7 @@ impl Platform {
             client,
             address,
             kubeconfig,
+            kubeconfig_text,
             moved,
             server,
             controllers,
@@ -156,6 +163,7 @@ impl Platform {
             node,
             forwarding,
             log_archive,
+            page_host: page_host(&api.derive_secret("host name of the page")),
             stop_controllers,
             stop_server,
         })
@@ -179,8 +187,18 @@ impl Platform {
         &self.kubeconfig
     }
 
+    /// The content of the kubeconfig.
+    pub(crate) fn kubeconfig_text(&self) -> &str {
+        &self.kubeconfig_text
+    }
+
     pub fn log_archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.log_archive)
+    }
+
+    /// Host name of the page. Containers must not learn it.
+    pub fn page_host(&self) -> &str {
+        &self.page_host
     }
 
     pub fn isolation(&self) -> &Isolation {
@@ -208,6 +226,13 @@ impl Platform {
             tracing::warn!("the API server task failed");
         }
     }
+}
+
+/// A name below `localhost`, which browsers resolve to this machine without asking DNS. It is the same after a restart,
+/// so that addresses in the history of a browser work.
+fn page_host(secret: &[u8; 32]) -> String {
+    let label = secret.iter().take(10).fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    format!("{label:020x}.localhost")
 }
 
 /// The loopback addresses of Pods and Services. They are derived from the path of the state directory: a platform keeps

@@ -8,6 +8,8 @@
 //! | `api` | the objects of the API server |
 //! | `node` | logs, volumes and claims of Pods |
 //! | `logs` | archived logs of Tasks, which outlive their Pods |
+//! | `reserve` | space for a start on a full disk |
+//! | `login.sock`, `login.html` | for `kubeopencode login` |
 //!
 //! Invariants: one platform at a time uses a directory; nothing is removed from a directory that is not ours; no other
 //! user has access to a directory in use.
@@ -16,7 +18,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
@@ -29,12 +31,27 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
+use crate::{login_socket, reserve};
+
 const MARKER: &str = "kubeopencode.json";
 const LOCK: &str = "lock";
 /// The marker while it is written.
 const DRAFT: &str = "kubeopencode.json.draft";
 /// Everything else that a platform creates in its directory.
-const OTHERS: [&str; 6] = ["api", "definitions.sha256", "kubeconfig", "logs", "node", "tools"];
+const OTHERS: [&str; 10] = [
+    "api",
+    "definitions.sha256",
+    "kubeconfig",
+    "kubeconfig.new",
+    LOGIN_PAGE,
+    login_socket::FILE,
+    "logs",
+    "node",
+    reserve::FILE,
+    "tools",
+];
+/// A page that leads to a login link.
+pub const LOGIN_PAGE: &str = "login.html";
 /// Mode of the directory: it contains the Secrets and the private keys of the platform.
 const PRIVATE: u32 = 0o700;
 /// Increased when older programs cannot read the directory any more.
@@ -87,6 +104,7 @@ pub struct StateDir {
     path: PathBuf,
     /// Locked until the value is dropped or the process exits.
     _lock: File,
+    full: Option<u64>,
 }
 
 impl StateDir {
@@ -94,7 +112,7 @@ impl StateDir {
     pub fn open(path: &Path) -> Result<Self, Error> {
         fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path).map_err(io_error("cannot create", path))?;
         let path = fs::canonicalize(path).map_err(io_error("cannot find", path))?;
-        let marked = match read_marker(&path)? {
+        let is_marked = match read_marker(&path)? {
             Marker::Format(FORMAT) => true,
             Marker::Format(format) => return Err(Error::Newer { dir: path, format }),
             marker if is_usable(&path, marker)? => false,
@@ -107,13 +125,27 @@ impl StateDir {
             Err(TryLockError::WouldBlock) => return Err(Error::Running { pid: read_pid(&mut lock), dir: path }),
             Err(TryLockError::Error(error)) => return Err(io_error("cannot lock", &path.join(LOCK))(error)),
         }
-        let noted =
-            lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        noted.map_err(io_error("cannot write", &path.join(LOCK)))?;
-        if !marked {
-            write_marker(&path).map_err(io_error("cannot write", &path.join(MARKER)))?;
+        let full = reserve::adjust(&path);
+        // Of the same length each time: overwriting the file needs no space on the disk.
+        let pid = format!("{:<20}\n", std::process::id());
+        let noted = lock.write_all_at(pid.as_bytes(), 0);
+        let noted = noted.map_err(io_error("cannot write", &path.join(LOCK)));
+        let marker = if is_marked { Ok(()) } else { write_marker(&path) };
+        let marker = marker.map_err(io_error("cannot write", &path.join(MARKER)));
+        // Neither keeps a platform from its data. An empty directory of a full disk is of no use.
+        if entries(&path)?.iter().any(|name| name == "api") {
+            for error in [noted.err(), marker.err()].into_iter().flatten() {
+                tracing::warn!("{error}");
+            }
+        } else {
+            noted.and(marker)?;
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, _lock: lock, full })
+    }
+
+    /// Free bytes at the start, if the disk was full.
+    pub fn full(&self) -> Option<u64> {
+        self.full
     }
 
     /// The canonical path, without symbolic links.
@@ -385,6 +417,15 @@ mod tests {
         assert!(text(StateDir::open(temp.path())).contains("was not created by kubeopencode"));
         assert!(text(purge(temp.path())).contains("nothing was removed"));
         assert_eq!(fs::read_to_string(temp.path().join(MARKER)).unwrap(), "years of work");
+    }
+
+    #[test]
+    fn a_lock_of_an_earlier_process_is_overwritten_whole() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join(LOCK), "4194304\n").unwrap();
+        let held = StateDir::open(temp.path()).unwrap();
+        let mut lock = open_lock(held.path(), false).unwrap();
+        assert_eq!(read_pid(&mut lock), i32::try_from(std::process::id()).ok());
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub async fn run(settings: &Settings) -> Result<Fetched, Error> {
 
 async fn fetch(settings: &Settings) -> Result<Fetched, Error> {
     // Redirects are followed below, where credentials are dropped.
-    let client = guard(settings.authorities.http_client()?, settings.loopback)
+    let client = guard(settings.authorities.http_client()?, &settings.loopback.into())
         .redirect(redirect::Policy::none())
         .tls_danger_accept_invalid_certs(settings.insecure)
         .connect_timeout(settings.timeout)
@@ -213,7 +213,7 @@ fn check_url(url: &Url, loopback: Loopback) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Error::Protocol { url: printable(url) });
     }
-    egress::check_url(url, loopback).map_err(|refused| Error::Refused { url: printable(url), refused })
+    egress::check_url(url, &loopback.into()).map_err(|refused| Error::Refused { url: printable(url), refused })
 }
 
 fn next(url: &Url, response: &Response) -> Option<Url> {

@@ -30,7 +30,7 @@ pub use auth::oidc::Oidc;
 pub use cluster::Access;
 pub use edge::address::{NoRange, Range};
 pub use listening::{Error, Listening, LoginLinks};
-pub use options::Options;
+pub use options::{Options, REVIEW_TTL};
 
 /// The OpenAPI 3.1 description of the API as indented JSON.
 pub fn openapi() -> String {

@@ -132,7 +132,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
 
 /// URL at which browsers reach the server, as far as known.
 fn base(options: &Options, address: SocketAddr) -> String {
-    let base = options.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let at_host = || options.page_host.as_ref().map(|host| format!("http://{host}:{}", address.port()));
+    let base = options.base_url.clone().or_else(at_host).unwrap_or_else(|| format!("http://{address}"));
     base.trim_end_matches('/').to_owned()
 }
 
@@ -153,7 +154,7 @@ fn server(
     let provider = provider.map(|settings| oidc::Provider::new(settings, &base(&options, address)));
     Ok(Server {
         caches: Arc::new(Caches::new(&feed_prefix, options.environment)),
-        reviews: Reviews::new(cluster.own.clone()),
+        reviews: Reviews::new(cluster.own.clone(), options.review_ttl),
         sessions: Sessions::new(&key, auth::is_secure(options.base_url.as_deref())).map_err(|error| failed(&error))?,
         codes: Arc::default(),
         oidc: provider.transpose().map_err(|error| Error::Oidc(error.to_string()))?,

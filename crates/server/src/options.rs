@@ -1,10 +1,13 @@
 //! Settings of the server.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use store::Archive;
 
 use crate::Range;
+
+/// Default of [`Options::review_ttl`].
+pub const REVIEW_TTL: Duration = Duration::from_secs(15);
 
 /// Settings of the server.
 #[derive(Clone, Debug)]
@@ -15,6 +18,10 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// URL at which browsers reach the server. With https, cookies are marked `Secure`.
     pub base_url: Option<String>,
+    /// Host name of the page, if sessions are bound to one; other hosts of this machine serve programs with tokens and
+    /// share links, and every other host is refused. A browser sends a cookie to every port of a host, so a session of
+    /// `127.0.0.1` would reach every program that listens there. Programs must not learn this name.
+    pub page_host: Option<String>,
     /// Anonymous callers may read, with the server's own rights.
     pub anonymous: bool,
     /// Anonymous callers may make changes too.
@@ -31,6 +38,9 @@ pub struct Options {
     pub session_key: Option<[u8; 32]>,
     /// Agents may listen on loopback addresses, as in the embedded mode.
     pub agents_on_loopback: bool,
+    /// How long the review of a caller is valid: it is cached for requests and repeated for open streams and terminals,
+    /// so a revoked right works for this long at most.
+    pub review_ttl: Duration,
     /// Looks up an environment variable.
     pub environment: fn(&str) -> Option<String>,
     /// Archive of logs and run records; without one, logs are lost with their Pods.
@@ -44,6 +54,7 @@ impl Options {
             address,
             metrics: None,
             base_url: None,
+            page_host: None,
             anonymous: false,
             anonymous_write: false,
             cors_allowed_origins: Vec::new(),
@@ -52,6 +63,7 @@ impl Options {
             trusted_proxies: Vec::new(),
             session_key: None,
             agents_on_loopback: true,
+            review_ttl: REVIEW_TTL,
             environment: |_| None,
             log_archive: None,
         }

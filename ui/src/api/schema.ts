@@ -2400,6 +2400,7 @@ export interface components {
             /** Format: date-time */
             idleSince?: string;
             gitSyncStatuses?: components["schemas"]["GitSyncStatus"][];
+            passwordSecret?: components["schemas"]["SecretKeyRef"];
         };
         /** @description A Service as the target of HTTP calls. */
         ServiceRef: {

@@ -37,6 +37,12 @@ test.each([
   expect(screen.getByRole("alert")).toHaveTextContent(sentence);
 });
 
+test("a login link that was used leads to a new one", async () => {
+  renderPage(<Login />, "/login?code=used");
+  expect(screen.getByRole("alert")).toHaveTextContent(/already used or has expired.*kubeopencode login --open/);
+  expect(await screen.findByLabelText(/^Token/)).toBeInTheDocument();
+});
+
 test("after a failed login the redirect leads to the dashboard", async () => {
   serverWith({ name: "Acme", path: "/login/oidc" });
   renderPage(<Login />, "/login?problem=expired");

@@ -26,7 +26,10 @@ export function Login() {
   const login = useLogin();
   const provider = useInfo().data?.authentication.oidc;
   const { pathname, search } = useLocation();
-  const problem = pathname === LOGIN ? new URLSearchParams(search).get("problem") : null;
+  const query = new URLSearchParams(pathname === LOGIN ? search : "");
+  const problem = query.get("problem");
+  // The server signs in by a valid link at once: this one is not.
+  const staleLink = query.has("code");
   const next = pathname === LOGIN ? "/" : `${pathname}${search}`;
   useEffect(() => {
     document.title = "Sign in · KubeOpenCode";
@@ -43,6 +46,12 @@ export function Login() {
           <h1>Sign in to KubeOpenCode</h1>
         </div>
         {problem !== null && <Problem error={PROBLEMS[problem] ?? PROBLEMS.failed} />}
+        {staleLink && (
+          <div role="alert" className={styles.hint}>
+            <span>This sign-in link was already used or has expired. Get a new one on the machine that runs it:</span>
+            <Command text="kubeopencode login --open" />
+          </div>
+        )}
         {provider && (
           <>
             {/* A full page load: not a route of the page. */}
@@ -77,9 +86,11 @@ export function Login() {
         <div className={styles.hint}>
           <span>A ServiceAccount token, for example:</span>
           <Command text="kubectl create token my-account -n my-namespace" />
-          <span>
-            On one machine, <code>kubeopencode up</code> prints a link that signs you in.
-          </span>
+          {!staleLink && (
+            <span>
+              On one machine, <code>kubeopencode login --open</code> signs you in.
+            </span>
+          )}
         </div>
       </form>
     </main>

@@ -10,6 +10,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use ring::hmac;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 
@@ -43,6 +44,8 @@ pub(crate) struct Pki {
     authority_pem: String,
     authority: CertificateDer<'static>,
     pub(crate) tokens: TokenKey,
+    /// Derives other secrets.
+    root: hmac::Key,
 }
 
 impl Pki {
@@ -50,6 +53,7 @@ impl Pki {
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, PkiError> {
         let authority_key = key(directory, "ca.key")?;
         let token_key = key(directory, "sa.key")?;
+        let root = hmac::Key::new(hmac::HMAC_SHA256, &authority_key.serialize_der());
         let params = authority();
         // Signing again with the same key gives an equivalent certificate, but clients compare the certificate bytes.
         let (authority_pem, authority_der) = match directory.map(|directory| directory.join("ca.crt")) {
@@ -71,7 +75,15 @@ impl Pki {
             authority_pem,
             authority: CertificateDer::from(authority_der),
             tokens: TokenKey::new(&token_key.serialize_der())?,
+            root,
         })
+    }
+
+    /// A secret for one purpose, as stable as the key of the CA.
+    pub(crate) fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut secret = [0; 32];
+        secret.copy_from_slice(hmac::sign(&self.root, purpose.as_bytes()).as_ref());
+        secret
     }
 
     /// The CA certificate in PEM.

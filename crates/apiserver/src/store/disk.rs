@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use rustix::fs::FlockOperation;
 
 use super::Entry;
@@ -34,10 +34,14 @@ pub(crate) enum DiskError {
     /// The database is corrupt or not a database.
     #[error("cannot read the state in {file} ({source}): move the file away to start with an empty state")]
     Corrupt { file: PathBuf, source: rusqlite::Error },
+    #[error("the disk is full: free some space, for example by deleting finished Tasks, and try again")]
+    Full,
+    #[error("cannot use the state in {file}: {source}")]
+    Unusable { file: PathBuf, source: rusqlite::Error },
     #[error("the state in {file} has layout {found}, but this version reads layout {LAYOUT}")]
     Layout { file: PathBuf, found: i64 },
     #[error(transparent)]
-    Commit(#[from] rusqlite::Error),
+    Commit(rusqlite::Error),
     #[error("cannot start the writer thread: {0}")]
     Thread(#[source] io::Error),
 }
@@ -83,19 +87,33 @@ impl Disk {
             Err(error) => return Err(unusable(error.into())),
         }
         let file = directory.join("objects.db");
-        let corrupt = |source| DiskError::Corrupt { file: file.clone(), source };
-        let connection = Connection::open(&file).map_err(corrupt)?;
-        prepare(&connection).map_err(corrupt)?;
-        let layout: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(corrupt)?;
+        let unreadable = |source: rusqlite::Error| match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => DiskError::Full,
+            // Not the fault of the file: it must not be moved away.
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure) => {
+                DiskError::Unusable { file: file.clone(), source }
+            }
+            _ => DiskError::Corrupt { file: file.clone(), source },
+        };
+        let connection = Connection::open(&file).map_err(unreadable)?;
+        prepare(&connection).map_err(unreadable)?;
+        let layout: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unreadable)?;
         if layout != LAYOUT {
             return Err(DiskError::Layout { file, found: layout });
         }
-        let contents = read(&connection).map_err(corrupt)?;
+        let contents = read(&connection).map_err(unreadable)?;
         Ok((Self { connection, unpruned: HashMap::new(), _lock: lock }, contents))
     }
 
     /// Writes all rows or none, and returns when they are on disk.
     pub(super) fn commit<'a>(&mut self, rows: impl Iterator<Item = Row<'a>>) -> Result<(), DiskError> {
+        self.write(rows).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => DiskError::Full,
+            _ => DiskError::Commit(error),
+        })
+    }
+
+    fn write<'a>(&mut self, rows: impl Iterator<Item = Row<'a>>) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         {
             let mut put = transaction.prepare_cached(
@@ -142,7 +160,7 @@ impl Disk {
                 }
             }
         }
-        Ok(transaction.commit()?)
+        transaction.commit()
     }
 }
 
@@ -152,6 +170,8 @@ fn kept(bytes: &Bytes) -> Option<&[u8]> {
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // The directory is locked, so no other process needs the shared memory of the journal, which takes space on the disk.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let layout: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;

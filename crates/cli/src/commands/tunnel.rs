@@ -128,6 +128,13 @@ pub async fn password(cluster: &Cluster, agent: &Agent) -> Answer<Option<String>
     value.map(Some).ok_or_else(|| Problem::new(format!("Secret '{name}' has no text under '{key}'")))
 }
 
+/// A command that prints the password of an Agent's server, if it has one.
+pub fn password_command(cluster: &Cluster, agent: &Agent) -> Option<String> {
+    let SecretKeyRef { name, key } = password_secret(agent)?;
+    let namespace = &cluster.namespace;
+    Some(format!("kubectl get secret -n {namespace} {name} -o go-template='{{{{index .data \"{key}\" | base64decode}}}}'"))
+}
+
 /// The Secret with the password, as the controllers resolve it.
 fn password_secret(agent: &Agent) -> Option<SecretKeyRef> {
     let mut alone = agent.clone();

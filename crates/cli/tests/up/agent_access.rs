@@ -1,7 +1,9 @@
 //! Access to an Agent with a real OpenCode: by terminal, proxy, share link, and our own command.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
+    net::SocketAddr,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -28,7 +30,9 @@ const WHOLE_SCREEN: &str = "\u{1b}[?1049h";
 
 /// The owner's browser.
 struct Browser {
+    /// Name and port of the page.
     host: String,
+    address: SocketAddr,
     cookie: String,
     csrf: String,
     http: Client,
@@ -37,14 +41,17 @@ struct Browser {
 impl Browser {
     /// Logs in by the link that the platform prints.
     async fn log_in(up: &Up) -> Self {
-        let mut words = up.greeting.iter().flat_map(|line| line.split_whitespace());
-        let link = words.find(|word| word.contains("/login?code=")).unwrap();
+        let link = up.login_link();
+        let host = link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        let (name, port) = host.split_once(':').unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
         let http = Authorities::default().http_client().unwrap();
+        // As browsers do: the name is not in DNS.
+        let http = http.resolve(name, address);
         let http = http.redirect(Policy::none()).no_proxy().timeout(LIMIT).build().unwrap();
         let entered = http.get(link).send().await.unwrap();
         let cookie = entered.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
-        let host = link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
-        let mut browser = Self { host, cookie, csrf: String::new(), http };
+        let mut browser = Self { host, address, cookie, csrf: String::new(), http };
         let (_, me) = browser.get("/api/v1/whoami").await;
         me["csrfToken"].as_str().unwrap().clone_into(&mut browser.csrf);
         browser
@@ -71,7 +78,7 @@ impl Browser {
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
-        let stream = TcpStream::connect(&self.host).await.unwrap();
+        let stream = TcpStream::connect(self.address).await.unwrap();
         tokio_tungstenite::client_async(request, stream).await.map(|(socket, _)| socket)
     }
 }
@@ -133,9 +140,28 @@ async fn an_agent_is_reached_by_terminal_proxy_link_and_command() {
     until("the Agent is ready", async || browser.get(AGENT).await.1["serverStatus"]["ready"] == true).await;
 
     a_terminal_shows_opencode_and_follows_its_size(&browser).await;
+    an_open_terminal_is_closed_when_the_right_to_it_goes(&up, &browser).await;
     the_proxy_reaches_opencode(&browser).await;
     a_link_opens_a_terminal_for_whoever_holds_it(&browser).await;
     attaching_wakes_a_suspended_agent(&up, &browser).await;
+    attaching_uses_the_opencode_of_the_platform(&up);
+}
+
+/// With a PATH without OpenCode: the program in the tools directory of the platform is found.
+fn attaching_uses_the_opencode_of_the_platform(up: &Up) {
+    let tools = up.kubeconfig.parent().unwrap().join("tools");
+    fs::create_dir(&tools).unwrap();
+    // An executable that is no script, and that ends well with these arguments.
+    fs::copy("/bin/echo", tools.join("opencode")).unwrap();
+    let attached = Command::new(env!("CARGO_BIN_EXE_kubeopencode"))
+        .args(["agent", "attach", "helper"])
+        .env("KUBECONFIG", &up.kubeconfig)
+        .env("PATH", "/nowhere")
+        .env("XDG_CACHE_HOME", "/nowhere")
+        .output()
+        .unwrap();
+    let output = String::from_utf8(attached.stdout).unwrap();
+    assert!(attached.status.success() && output.starts_with("attach http://127.0.0.1:"), "{output} {:?}", attached.stderr);
 }
 
 async fn a_terminal_shows_opencode_and_follows_its_size(browser: &Browser) {
@@ -158,6 +184,19 @@ async fn a_terminal_shows_opencode_and_follows_its_size(browser: &Browser) {
         }
     };
     assert_eq!(timeout(LIMIT, ending).await.expect("still open"), 1000);
+}
+
+async fn an_open_terminal_is_closed_when_the_right_to_it_goes(up: &Up, browser: &Browser) {
+    up.kubectl(&["create", "serviceaccount", "guest"]);
+    up.kubectl(&["create", "rolebinding", "guest", "--clusterrole=cluster-admin", "--serviceaccount=default:guest"]);
+    let token = up.kubectl(&["create", "token", "guest"]);
+    let bearer = format!("Bearer {}", token.trim());
+    // By the address of the machine, as a program connects.
+    let headers = [("authorization", bearer.as_str()), ("host", "127.0.0.1")];
+    let mut socket = browser.open(&format!("{AGENT}/terminal"), &headers).await.unwrap();
+    until_shown(&mut socket, WHOLE_SCREEN).await;
+    up.kubectl(&["delete", "rolebinding", "guest"]);
+    assert_eq!(closed(&mut socket).await, 1008);
 }
 
 async fn the_proxy_reaches_opencode(browser: &Browser) {
@@ -191,10 +230,11 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
         .args(["agent", "attach", "helper", "--print-url"])
         .env("KUBECONFIG", &up.kubeconfig)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let output = attached.stdout.take().unwrap();
+    let notes = attached.stderr.take().unwrap();
     let url = tokio::task::spawn_blocking(move || BufReader::new(output).lines().next().unwrap().unwrap());
     let url = timeout(LIMIT, url).await;
     let health = async |url: &str| browser.http.get(format!("{url}/global/health")).send().await.unwrap().status();
@@ -204,6 +244,14 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
     };
     attached.kill().unwrap();
     attached.wait().unwrap();
+    let notes = std::io::read_to_string(notes).unwrap();
+    let command = notes.lines().find_map(|line| line.trim().strip_prefix("kubectl ")).unwrap_or_else(|| panic!("{notes}"));
+    assert!(command.contains("get secret -n default helper-server-auth"), "{command}");
+    let shell = format!("\"$0\" {command}");
+    let kubectl = testenv::Program::Kubectl.obtain().unwrap();
+    let password = Command::new("sh").args(["-c", &shell]).arg(kubectl).env("KUBECONFIG", &up.kubeconfig).output().unwrap();
+    let password = String::from_utf8(password.stdout).unwrap();
+    assert!(password.len() >= 16 && !notes.contains(&password), "{notes}");
     // A password is required: the URL leads to the Agent's own server.
     assert_eq!(answered, Some(401), "{url:?}");
     assert_eq!(browser.get(AGENT).await.1["serverStatus"]["ready"], true);

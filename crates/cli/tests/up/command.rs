@@ -26,7 +26,13 @@ fn program(args: &[&str]) -> Command {
 
 /// Runs a command that ends by itself.
 pub fn run(args: &[&str]) -> Output {
-    let mut child = program(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    run_with(args, &[])
+}
+
+/// As [`run`], with these variables.
+pub fn run_with(args: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = program(args);
+    let mut child = command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(&mut child);
     child.wait_with_output().unwrap()
 }
@@ -82,6 +88,12 @@ impl Up {
         let line = greeting.iter().find_map(|line| line.split_once("export KUBECONFIG=")).unwrap();
         let kubeconfig = PathBuf::from(line.1);
         Self { child, greeting, kubeconfig }
+    }
+
+    /// The link to the page in its greeting.
+    pub fn login_link(&self) -> &str {
+        let mut words = self.greeting.iter().flat_map(|line| line.split_whitespace());
+        words.find(|word| word.contains("/login?code=")).unwrap()
     }
 
     pub fn kubectl(&self, args: &[&str]) -> String {

@@ -1,6 +1,15 @@
-use std::{collections::BTreeMap, fmt::Write as _, fs, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
-use crate::command::{Up, run};
+use crate::command::{Up, run, run_with};
 
 #[test]
 fn it_says_what_one_needs_and_down_stops_it() {
@@ -9,7 +18,7 @@ fn it_says_what_one_needs_and_down_stops_it() {
     let up = Up::start(&state, &["--kubeconfig", dir.path().join("kube").to_str().unwrap()]);
     let text = up.greeting.join("\n");
     for part in
-        ["Page ", "http://127.0.0.1:", "https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"]
+        ["Page ", ".localhost:", "/login?code=", "https://127.0.0.1:", "export KUBECONFIG=", "a b", "OpenCode ", "Isolation"]
     {
         assert!(text.contains(part), "{text}");
     }
@@ -23,6 +32,114 @@ fn it_says_what_one_needs_and_down_stops_it() {
     let output = String::from_utf8(run(&["down", "--purge", "--state-dir", state.to_str().unwrap()]).stdout).unwrap();
     assert!(output.contains("Nothing runs") && output.contains("Removed"), "{output}");
     assert!(!state.exists());
+}
+
+#[test]
+fn login_prints_a_new_link_and_opens_it_without_an_argument_that_others_can_read() {
+    let dir = tempfile::tempdir().unwrap();
+    // Longer than the path of a socket may be.
+    let state = dir.path().join("s".repeat(120));
+    let name = state.to_str().unwrap();
+    let error = String::from_utf8(run(&["login", "--state-dir", name]).stderr).unwrap();
+    assert!(error.contains("does not run on") && error.contains("kubeopencode up"), "{error}");
+    let up = Up::start(&state, &["--in-memory", "--port", "0"]);
+    let host = |link: &str| link.split_once("/login?code=").unwrap().0.to_owned();
+    let printed = String::from_utf8(run(&["login", "--state-dir", name]).stdout).unwrap();
+    assert_eq!(host(printed.trim()), host(up.login_link()));
+    assert_ne!(printed.trim(), up.login_link());
+
+    let opener = dir.path().join("xdg-open");
+    fs::write(&opener, "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.given\"\ncat \"$1\" > \"$0.page\"\n").unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let output = run_with(&["login", "--open", "--state-dir", name], &[("PATH", &path)]);
+    assert!(output.status.success(), "{output:?}");
+    let link = String::from_utf8(output.stdout).unwrap();
+    let given = fs::read_to_string(dir.path().join("xdg-open.given")).unwrap();
+    assert!(!given.contains("code="), "{given}");
+    assert!(fs::read_to_string(dir.path().join("xdg-open.page")).unwrap().contains(link.trim()));
+    let mode = fs::metadata(given.trim()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_page_keeps_its_host_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = || {
+        let up = Up::start(dir.path(), &["--port", "0"]);
+        let link = up.login_link().to_owned();
+        up.kill();
+        link.split_once(".localhost:").unwrap().0.to_owned()
+    };
+    let first = start();
+    assert_eq!(start(), first);
+    let other = tempfile::tempdir().unwrap();
+    let up = Up::start(other.path(), &["--port", "0"]);
+    assert!(!up.login_link().starts_with(&first));
+}
+
+/// As root only: another user cannot mount a small disk.
+#[test]
+fn a_full_disk_does_not_keep_it_from_starting_and_deleting() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(dir.path());
+    let state = dir.path().join("state");
+    let start = || Up::start(&state, &["--port", "0"]);
+    let up = start();
+    up.kubectl(&["create", "configmap", "large", &format!("--from-literal=a={}", "x".repeat(500_000))]);
+    up.kill();
+    let free = disk.fill();
+    assert!(free < 1 << 20, "{free}");
+    // Twice: the first start must not use up what the second needs.
+    for _ in 0..2 {
+        let up = start();
+        assert!(up.greeting.iter().any(|line| line.contains("Disk         full")), "{:?}", up.greeting);
+        assert!(up.kubectl(&["get", "configmaps"]).contains("large"));
+        up.kill();
+    }
+    let up = start();
+    up.kubectl(&["delete", "configmap", "large"]);
+    assert!(!up.kubectl(&["get", "configmaps"]).contains("large"));
+    up.kill();
+    disk.free();
+    let up = start();
+    assert!(!up.greeting.iter().any(|line| line.contains("Disk ")), "{:?}", up.greeting);
+    drop(up);
+}
+
+/// A small disk, unmounted with this value.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(at: &Path) -> Self {
+        let options = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("tmpfs", at, "tmpfs", options, Some(c"size=64m")).unwrap();
+        Self(at.to_owned())
+    }
+
+    /// Writes until nothing more fits. Returns the number of free bytes.
+    fn fill(&self) -> u64 {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        for piece in [1 << 20, 4096, 1] {
+            while file.write_all(&vec![1; piece]).is_ok() {}
+        }
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        found.f_bavail * found.f_frsize
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Containers of a killed platform may use it for a moment.
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
 }
 
 #[test]

@@ -6,25 +6,55 @@
 use std::{
     error::Error,
     future::Future,
+    ops::Add,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError, RwLock},
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use kube::client::Body;
+use rustix::time::{ClockId, clock_gettime};
 use tower::{BoxError, Layer, Service};
 
 use crate::shared::metrics::Metrics;
+
+/// A moment of a clock that advances while the machine is suspended. [`Instant`] does not: after a suspension, a lease
+/// that ran out would still seem valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Duration);
+
+impl Moment {
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+        Self(Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default()))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0 + duration)
+    }
+}
 
 /// Until when this process may write, and when it wrote last. Clones share the fence.
 #[derive(Clone, Debug, Default)]
 pub struct Fence(Arc<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     open: RwLock<Open>,
     wrote: Mutex<Option<Instant>>,
+    clock: fn() -> Moment,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { open: RwLock::default(), wrote: Mutex::default(), clock: Moment::now }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +63,7 @@ enum Open {
     #[default]
     Always,
     No,
-    Until(Instant),
+    Until(Moment),
 }
 
 /// The error of a write that the fence refused.
@@ -44,10 +74,10 @@ pub struct NotLeading;
 impl Fence {
     /// A fence that is closed until the lease is held.
     pub fn closed() -> Self {
-        Self(Arc::new(State { open: RwLock::new(Open::No), wrote: Mutex::default() }))
+        Self(Arc::new(State { open: RwLock::new(Open::No), ..State::default() }))
     }
 
-    pub fn open_until(&self, moment: Instant) {
+    pub fn open_until(&self, moment: Moment) {
         self.set(Open::Until(moment));
     }
 
@@ -60,7 +90,7 @@ impl Fence {
         match *self.0.open.read().unwrap_or_else(PoisonError::into_inner) {
             Open::Always => true,
             Open::No => false,
-            Open::Until(moment) => Instant::now() < moment,
+            Open::Until(moment) => (self.0.clock)() < moment,
         }
     }
 
@@ -171,7 +201,7 @@ fn resource(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
@@ -193,9 +223,32 @@ mod tests {
     fn a_lease_that_ran_out_closes_the_fence_by_itself() {
         let fence = Fence::closed();
         assert!(!fence.is_open());
-        fence.open_until(Instant::now() + Duration::from_mins(1));
+        fence.open_until(Moment::now() + Duration::from_mins(1));
         assert!(fence.is_open());
-        fence.open_until(Instant::now());
+        fence.open_until(Moment::now());
         assert!(!fence.is_open());
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_does_not_write() {
+        static SUSPENDED: AtomicU64 = AtomicU64::new(0);
+        let clock = || Moment::now() + Duration::from_secs(SUSPENDED.load(Ordering::Relaxed));
+        let fence = Fence(Arc::new(State { clock, ..State::default() }));
+        fence.open_until(Moment::now() + Duration::from_mins(1));
+        assert!(fence.is_open());
+        SUSPENDED.store(3600, Ordering::Relaxed);
+        assert!(!fence.is_open());
+    }
+
+    #[test]
+    fn the_clock_of_the_fence_includes_suspensions() {
+        // The kernel counts the time since the boot in the same way for this file, in hundredths of a second.
+        let uptime = || -> f64 {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            text.split(' ').next().unwrap().parse().unwrap()
+        };
+        let before = uptime();
+        let Moment(now) = Moment::now();
+        assert!((before - 0.02..=uptime() + 0.02).contains(&now.as_secs_f64()), "{before} {now:?}");
     }
 }

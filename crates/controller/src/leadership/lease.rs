@@ -14,7 +14,7 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch;
 
-use crate::leadership::fence::Fence;
+use crate::leadership::fence::{Fence, Moment};
 
 const NAME: &str = "kubeopencode.io";
 /// Interval of renewals.
@@ -39,9 +39,9 @@ pub async fn lead(
     let leases: Api<Lease> = Api::namespaced(client, namespace);
     tokio::pin!(stop);
     let mut contender = Contender::new(identity);
-    let mut held_until: Option<Instant> = None;
+    let mut held_until: Option<Moment> = None;
     loop {
-        let asked = Instant::now();
+        let asked = Moment::now();
         let answer = tokio::time::timeout(TIMEOUT, seek(&leases, &mut contender)).await;
         let mut next = Instant::now() + RENEW;
         match answer {
@@ -69,7 +69,7 @@ pub async fn lead(
             Ok(Err(error)) => tracing::warn!(%error, "the lease could not be asked for"),
             Err(_) => tracing::warn!("the API server does not answer about the lease"),
         }
-        if held_until.is_some_and(|until| Instant::now() >= until) {
+        if held_until.is_some_and(|until| Moment::now() >= until) {
             tracing::error!("the lease could not be renewed in time");
             break;
         }

@@ -2,18 +2,19 @@
 
 use std::{ffi::OsString, io};
 
-use egress::{Access, AccessError, Authorities, Cause, Credentials, Git, GitError, Repository, check_host};
+use egress::{Access, AccessError, Authorities, Cause, Credentials, Git, GitError, Policy, Repository, check_host};
 
-use crate::lookup::{Error, LIMIT, LOOPBACK};
+use crate::lookup::{Error, LIMIT};
 
 /// The refs of a repository, as `git ls-remote` prints them. `process` returns variables of this process.
 pub(super) async fn list(
     repository: &Repository,
     host: &str,
     credentials: &Credentials,
+    policy: &Policy,
     process: &(dyn Fn(&str) -> Option<OsString> + Sync),
 ) -> Result<String, Error> {
-    check_host(host, LOOPBACK).await.map_err(|refused| Error::Forbidden(format!("{host} {refused}")))?;
+    check_host(host, policy).await.map_err(|refused| Error::Forbidden(format!("{host} {refused}")))?;
     let authorities = Authorities::default();
     let git = Git::prepare(&Access {
         repository,
@@ -62,7 +63,7 @@ fn problem(host: &str, error: &GitError) -> Error {
 mod tests {
     use std::{ffi::OsStr, fs};
 
-    use egress::Transport;
+    use egress::{Loopback, Transport};
 
     use super::*;
 
@@ -95,7 +96,7 @@ mod tests {
         let repository = Repository::parse(address, false).unwrap();
         let Transport::Ssh { host } = &repository.transport else { panic!("{address} is not for ssh") };
         let process = |name: &str| (name == "PATH").then(|| path.to_owned());
-        list(&repository, host, credentials, &process).await.map_err(|error| error.to_string())
+        list(&repository, host, credentials, &Loopback::Allowed.into(), &process).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]

@@ -9,13 +9,18 @@ use std::{
     time::Duration,
 };
 
-use domain::registry::{Challenge, ImageReference, commit_listed, commit_of, npm_version, package};
-use egress::{BodyError, Credentials, Loopback, Repository, Route, TransferError, Transport, check_url, read_body};
+use domain::{
+    contract::environment::{ALLOW_LOOPBACK, REFUSED_ADDRESSES},
+    platform::Addressing,
+    registry::{Challenge, ImageReference, commit_listed, commit_of, npm_version, package},
+};
+use egress::{
+    BodyError, Credentials, Loopback, Policy, Repository, Route, TransferError, Transport, check_host, check_url, read_body,
+};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::Value;
 
-/// A sidecar may proxy requests of the controller. Nothing else listens on loopback but our own metrics.
-const LOOPBACK: Loopback = Loopback::Allowed;
+use crate::Environment;
 
 /// Time limit of one request or git command.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -65,16 +70,50 @@ pub struct Login {
 /// Looks up digests, commits and versions. By default it uses the proxy settings of this process.
 ///
 /// The HTTP client is created when it is first needed: it loads all certificates of the system into memory.
-#[derive(Clone, Debug, Default)]
-pub struct Lookup(Arc<OnceLock<Client>>);
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    client: Arc<OnceLock<Client>>,
+    policy: Policy,
+}
+
+/// The address policy of the operator: other machines only, unless look-ups may reach this machine or not reach more.
+pub fn policy(environment: &Environment, addressing: Addressing) -> Result<Policy, BadSetting> {
+    let allowed = match environment(ALLOW_LOOPBACK).unwrap_or_default().as_str() {
+        "" => addressing == Addressing::Local,
+        text => text.parse().map_err(|_| BadSetting(format!("{ALLOW_LOOPBACK} must be true or false")))?,
+    };
+    let policy = Policy::from(if allowed { Loopback::Allowed } else { Loopback::Refused });
+    let ranges = environment(REFUSED_ADDRESSES).unwrap_or_default();
+    policy.deny(&ranges).map_err(|error| BadSetting(format!("{REFUSED_ADDRESSES}: {error}")))
+}
+
+/// A setting of the operator cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadSetting(String);
 
 impl Lookup {
+    /// Look-ups at addresses that `policy` allows.
+    pub fn new(policy: Policy) -> Self {
+        Self { client: Arc::default(), policy }
+    }
+
     fn client(&self) -> Result<&Client, Error> {
-        if let Some(client) = self.0.get() {
+        if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = build(&Route::default())?;
-        Ok(self.0.get_or_init(|| client))
+        let client = build(&Route::default(), &self.policy)?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// Refuses a proxy of a user whose address the policy forbids.
+    pub async fn check_proxy(&self, address: &str) -> Result<(), Error> {
+        let unsupported = || Error::Unsupported("the address of the proxy is not a URL".into());
+        let url = Url::parse(address).map_err(|_| unsupported())?;
+        let host = host_of(&url);
+        let host = host.trim_matches(['[', ']']);
+        let checked = check_host(host, &self.policy).await;
+        checked.map_err(|refused| Error::Forbidden(format!("the proxy {host} {refused}")))
     }
 
     /// A look-up through `route`.
@@ -82,7 +121,8 @@ impl Lookup {
         if *route == Route::default() {
             return Ok(self.clone());
         }
-        Ok(Self(Arc::new(OnceLock::from(build(route)?))))
+        let client = Arc::new(OnceLock::from(build(route, &self.policy)?));
+        Ok(Self { client, policy: self.policy.clone() })
     }
 
     /// The digest of an image.
@@ -90,12 +130,12 @@ impl Lookup {
         let place = ImageReference::parse(image)
             .ok_or_else(|| Error::Unsupported(format!("'{image}' is not the name of an image")))?;
         let url = place.manifest_url();
-        let mut answer = send(self.manifest(&url)?).await?;
+        let mut answer = self.send(self.manifest(&url)?).await?;
         if answer.status() == StatusCode::UNAUTHORIZED {
             let refused = || Error::Refused { host: place.registry.clone(), status: StatusCode::UNAUTHORIZED };
             let wanted = challenge(&answer).ok_or_else(refused)?;
             let request = self.manifest(&url)?;
-            answer = send(match (wanted, login) {
+            let request = match (wanted, login) {
                 (Challenge::Basic, None) => return Err(refused()),
                 (Challenge::Basic, Some(login)) => request.basic_auth(&login.username, Some(&login.password)),
                 (Challenge::Bearer { realm, service, scope }, login) => {
@@ -103,8 +143,8 @@ impl Lookup {
                     let token = self.registry_token(&realm, &query, login).await?;
                     request.bearer_auth(token.ok_or_else(refused)?)
                 }
-            })
-            .await?;
+            };
+            answer = self.send(request).await?;
         }
         let answer = accepted(answer)?;
         let digest = answer.headers().get("docker-content-digest").and_then(|value| value.to_str().ok());
@@ -126,7 +166,7 @@ impl Lookup {
         if let Some(login) = login {
             request = request.basic_auth(&login.username, Some(&login.password));
         }
-        let answer = accepted(send(request).await?)?;
+        let answer = accepted(self.send(request).await?)?;
         let token: Value = serde_json::from_slice(&body(answer).await?).unwrap_or_default();
         let token = token["token"].as_str().or_else(|| token["access_token"].as_str());
         Ok(token.map(str::to_owned))
@@ -142,7 +182,8 @@ impl Lookup {
         let repository = Repository::parse(address, false).map_err(|_| unsupported())?;
         match &repository.transport {
             Transport::Ssh { host } => {
-                let listing = git::list(&repository, host, credentials, &|name| std::env::var_os(name)).await?;
+                let process = |name: &str| std::env::var_os(name);
+                let listing = git::list(&repository, host, credentials, &self.policy, &process).await?;
                 commit_listed(&listing, reference).ok_or_else(missing)
             }
             Transport::Http { .. } => {
@@ -162,7 +203,7 @@ impl Lookup {
         } else if let Some((user, password)) = &repository.userinfo {
             request = request.basic_auth(user, Some(password));
         }
-        body(accepted(send(request).await?)?).await
+        body(accepted(self.send(request).await?)?).await
     }
 
     /// The version of a package that npm would install.
@@ -170,28 +211,28 @@ impl Lookup {
         let (name, wanted) = package(spec);
         let url = format!("{}/{}", registry.trim_end_matches('/'), name.replace('/', "%2f"));
         let request = self.client()?.get(&url).header(header::ACCEPT, NPM_SHORT);
-        let answer = accepted(send(request).await?)?;
+        let answer = accepted(self.send(request).await?)?;
         let about: Value = serde_json::from_slice(&body(answer).await?)
             .map_err(|_| Error::Missing(format!("the registry's answer about '{name}' cannot be read")))?;
         npm_version(&about, wanted)
             .ok_or_else(|| Error::Missing(format!("'{name}' has no version for '{}'", wanted.unwrap_or("latest"))))
     }
+
+    /// Sends a request, unless the address policy forbids its address.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let (client, request) = request.build_split();
+        let request = request.map_err(|_| Error::Unsupported("the address is not a URL".into()))?;
+        let url = request.url().clone();
+        check_url(&url, &self.policy).map_err(|refused| Error::Forbidden(format!("{} {refused}", host_of(&url))))?;
+        client.execute(request).await.map_err(|error| failed(&url, &TransferError::from(&error)))
+    }
 }
 
-fn build(route: &Route) -> Result<Client, Error> {
+fn build(route: &Route, policy: &Policy) -> Result<Client, Error> {
     let unsupported = |problem: String| Error::Unsupported(problem);
-    let builder = route.http_client(LOOPBACK).map_err(|error| unsupported(error.to_string()))?;
+    let builder = route.http_client(policy).map_err(|error| unsupported(error.to_string()))?;
     // Without the cause, which may contain the address of a proxy.
     builder.timeout(LIMIT).build().map_err(|_| unsupported("the proxy or caBundle cannot be used".into()))
-}
-
-/// Sends a request, unless the address policy forbids its address.
-async fn send(request: RequestBuilder) -> Result<Response, Error> {
-    let (client, request) = request.build_split();
-    let request = request.map_err(|_| Error::Unsupported("the address is not a URL".into()))?;
-    let url = request.url().clone();
-    check_url(&url, LOOPBACK).map_err(|refused| Error::Forbidden(format!("{} {refused}", host_of(&url))))?;
-    client.execute(request).await.map_err(|error| failed(&url, &TransferError::from(&error)))
 }
 
 /// The authentication that a registry asks for: a token, if it accepts one.
@@ -237,4 +278,45 @@ fn failed(url: &Url, error: &TransferError) -> Error {
 
 fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &'static [(&str, &str)], addressing: Addressing) -> Result<Policy, String> {
+        let found = move |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let environment: Environment = Arc::new(found);
+        policy(&environment, addressing).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn look_ups_reach_this_machine_only_if_the_operator_says_so() {
+        let loopback = |variables, addressing| of(variables, addressing).unwrap().loopback;
+        assert_eq!(loopback(&[], Addressing::Cluster), Loopback::Refused);
+        assert_eq!(loopback(&[], Addressing::Local), Loopback::Allowed);
+        assert_eq!(loopback(&[(ALLOW_LOOPBACK, "true")], Addressing::Cluster), Loopback::Allowed);
+        assert_eq!(loopback(&[(ALLOW_LOOPBACK, "false")], Addressing::Local), Loopback::Refused);
+        assert!(of(&[(ALLOW_LOOPBACK, "yes")], Addressing::Cluster).unwrap_err().contains(ALLOW_LOOPBACK));
+        assert!(of(&[(REFUSED_ADDRESSES, "some")], Addressing::Cluster).unwrap_err().contains("'some' is neither"));
+    }
+
+    #[tokio::test]
+    async fn a_refused_address_is_not_asked() {
+        // Whether anything listens there does not matter.
+        let lookup = Lookup::new(of(&[(REFUSED_ADDRESSES, "private")], Addressing::Cluster).unwrap());
+        let image = async |image: &str| lookup.image_digest(image, None).await.unwrap_err().to_string();
+        assert_eq!(image("127.0.0.1:9/a:1").await, "127.0.0.1 is this machine; only other machines may be read; use another address");
+        assert_eq!(image("10.0.0.1:9/a:1").await, "10.0.0.1 is in a range of addresses that the operator refuses; use another address");
+        let commit = async |address: &str| {
+            lookup.commit(address, "main", &Credentials::default()).await.unwrap_err().to_string()
+        };
+        for address in ["http://127.0.0.1:9/a.git", "ssh://git@127.0.0.1:9/a.git", "http://localhost:9/a.git"] {
+            assert!(commit(address).await.contains("is this machine"), "{address}");
+        }
+        assert!(lookup.npm_version("http://[::1]:9", "a").await.unwrap_err().to_string().contains("is this machine"));
+        let proxy = async |address: &str| lookup.check_proxy(address).await.map_err(|error| error.to_string());
+        assert!(proxy("http://127.0.0.1:3128").await.unwrap_err().contains("the proxy 127.0.0.1 is this machine"));
+        assert_eq!(proxy("http://203.0.113.7:3128").await, Ok(()));
+    }
 }

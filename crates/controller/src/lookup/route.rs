@@ -19,7 +19,14 @@ pub async fn of_agent(shared: &Shared, key: &Key, agent: &ResolvedAgent) -> Resu
         Some(place) => Some(authorities(shared, &key.namespace, place).await?),
         None => None,
     };
-    Ok(Route { authorities, ..through(agent.proxy.as_ref(), &shared.platform()) })
+    let platform = shared.platform();
+    // The operator may name a proxy on this machine, such as a sidecar; a user may not.
+    if let Some(proxy) = agent.proxy.as_ref().filter(|proxy| platform.proxy.as_ref() != Some(*proxy)) {
+        for address in [&proxy.http_proxy, &proxy.https_proxy].into_iter().flatten() {
+            shared.lookup.check_proxy(address).await?;
+        }
+    }
+    Ok(Route { authorities, ..through(agent.proxy.as_ref(), &platform) })
 }
 
 fn through(proxy: Option<&Proxy>, platform: &Platform) -> Route {

@@ -172,6 +172,7 @@ impl Shared {
         metrics: Arc<Metrics>,
         environment: Environment,
         archive: Option<Arc<dyn Archive>>,
+        lookup: Lookup,
         secrets: TaskSecrets,
     ) -> Self {
         let work = Work::default();
@@ -188,7 +189,7 @@ impl Shared {
             agents: AgentState::default(),
             records: Records { archive, logs },
             dependents: Dependents::default(),
-            lookup: Lookup::default(),
+            lookup,
             opt_ins: OptIns::default(),
             children: Children::default(),
             platform: RwLock::new(Arc::new(platform)),

@@ -307,6 +307,12 @@ groups! {
         CLUSTER_DOMAIN = "KUBEOPENCODE_CLUSTER_DOMAIN";
         /// `Local` on one machine, where servers listen on loopback addresses; anything else is a cluster.
         ADDRESSING = "KUBEOPENCODE_ADDRESSING";
+        /// `true`: look-ups of the controller (registries, followed repositories) may reach loopback addresses. Default
+        /// `false`; `true` on one machine.
+        ALLOW_LOOPBACK = "KUBEOPENCODE_ALLOW_LOOPBACK";
+        /// Addresses that look-ups of the controller may not reach, besides loopback and link-local ones, separated by
+        /// commas: `private`, ranges such as `10.0.0.0/8`, addresses.
+        REFUSED_ADDRESSES = "KUBEOPENCODE_REFUSED_ADDRESSES";
     }
 }
 

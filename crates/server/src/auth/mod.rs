@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use codes::Codes;
-pub use origin::{is_expected_host, is_same_origin, is_secure};
+pub use origin::{Host, is_expected_host, is_same_origin, is_secure};
 pub use review::{Attributes, Reviews, core_resource, ours};
 pub use session::{Holder, LIFE, Sessions};
 pub use task_secrets::TaskSecrets;
@@ -39,6 +39,9 @@ use crate::{
 
 /// Header with the CSRF token, required for changes made by a session.
 pub const CSRF_HEADER: &str = "x-kubeopencode-csrf";
+
+/// Failed reviews in a row that an open stream survives.
+const FAILED_REVIEWS: u32 = 3;
 
 /// A user of the Kubernetes API: a person or a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,7 +159,9 @@ async fn authenticate_headers(server: &Server, headers: &HeaderMap) -> Answer<Ca
         let (user, credential) = by_token(server, token).await?;
         return Ok(Caller { user, credential, via: Via::Bearer });
     }
-    if let Some(session) = server.sessions.of(headers, Timestamp::now()) {
+    if Host::of(headers, server.options.page_host.as_deref()) == Host::Page
+        && let Some(session) = server.sessions.of(headers, Timestamp::now())
+    {
         let until = session.expires;
         let via = Via::Session { csrf: session.csrf, expires: until };
         let (user, credential) = match session.holder {
@@ -198,11 +203,39 @@ pub async fn by_token(server: &Server, token: Token) -> Answer<(Arc<User>, Crede
 
 /// Checks again that the caller of a long request is authenticated.
 pub async fn is_still_authenticated(server: &Server, caller: &Caller) -> Answer<()> {
+    if matches!(&caller.via, Via::Session { expires, .. } if *expires <= Timestamp::now()) {
+        return Err(log_in());
+    }
     match &caller.credential {
         Credential::Token(token) => server.reviews.user(token).await.map(|_| ()),
         Credential::Impersonated { until } if *until <= Timestamp::now() => Err(log_in()),
         Credential::Impersonated { .. } | Credential::Server { .. } => Ok(()),
     }
+}
+
+/// Reviews the caller of an open stream again and again. Returns why the stream must end: the caller is no longer
+/// authenticated, or lacks one of `rights`.
+pub async fn revoked(server: &Server, caller: &Caller, rights: &[Attributes]) -> ApiError {
+    let mut failed = 0;
+    loop {
+        tokio::time::sleep(server.options.review_ttl).await;
+        match review(server, caller, rights).await {
+            Ok(()) => failed = 0,
+            // A failed review revokes nothing, but rights that cannot be reviewed for long are not assumed.
+            Err(error) if error.status == http::StatusCode::SERVICE_UNAVAILABLE && failed < FAILED_REVIEWS => {
+                failed += 1;
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn review(server: &Server, caller: &Caller, rights: &[Attributes]) -> Answer<()> {
+    is_still_authenticated(server, caller).await?;
+    for right in rights {
+        server.reviews.require(caller, right).await?;
+    }
+    Ok(())
 }
 
 /// A change by a session must come from our own page, not from another page in the same browser. A bearer token proves

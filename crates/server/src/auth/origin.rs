@@ -19,6 +19,41 @@ pub fn is_same_origin(headers: &HeaderMap, base_url: Option<&str>) -> bool {
     host.as_ref() == Some(&origin) || base_url.and_then(authority).is_some_and(|ours| ours == origin)
 }
 
+/// What the Host header of a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// The host of the page: sessions are valid here.
+    Page,
+    /// This machine by an address or by `localhost`: for programs with tokens.
+    Machine,
+    /// Another name that was made to resolve to this machine (DNS rebinding).
+    Other,
+}
+
+impl Host {
+    /// The host of a request to a server whose page is at `page`. Without such a name, every host is that of the page.
+    /// The port does not matter: it may be forwarded from another machine.
+    pub fn of(headers: &HeaderMap, page: Option<&str>) -> Self {
+        let Some(page) = page else { return Self::Page };
+        let Some(named) = headers.get(header::HOST) else { return Self::Machine };
+        let Some(named) = named.to_str().ok().map(str::to_ascii_lowercase) else { return Self::Other };
+        match without_port(&named) {
+            host if host == page => Self::Page,
+            host if is_this_machine(host) => Self::Machine,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(host, _)| host)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Whether the Host header names this machine, for a server that listens on loopback only. This prevents DNS rebinding:
 /// a foreign page whose host name resolves to this machine counts as same-origin in its browser, but sends its own host
 /// name.
@@ -28,10 +63,7 @@ pub fn is_expected_host(headers: &HeaderMap, listens_on: IpAddr, base_url: Optio
     }
     let Some(named) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return true };
     let named = named.to_ascii_lowercase();
-    let host =
-        named.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(named.as_str(), |(host, _)| host);
-    let is_loopback = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_loopback || host == "localhost" || base_url.and_then(authority).is_some_and(|ours| ours == named)
+    is_this_machine(without_port(&named)) || base_url.and_then(authority).is_some_and(|ours| ours == named)
 }
 
 /// Host and port of a URL.
@@ -68,6 +100,29 @@ mod tests {
         }
         assert!(!check("evil.example:2746", [127, 0, 0, 1]));
         assert!(check("evil.example:2746", [0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn a_session_is_bound_to_the_host_of_the_page() {
+        let of = |host: &str, page| Host::of(&HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]), page);
+        let page = Some("0123abcd.localhost");
+        for (host, expected) in [
+            ("0123abcd.localhost:2746", Host::Page),
+            ("0123ABCD.localhost", Host::Page),
+            ("0123abcd.localhost:8080", Host::Page),
+            ("127.0.0.1:2746", Host::Machine),
+            ("localhost:2746", Host::Machine),
+            ("[::1]:2746", Host::Machine),
+            ("other.localhost:2746", Host::Other),
+            ("0123abcd.localhost.evil.example", Host::Other),
+            ("evil.example:2746", Host::Other),
+            ("10.0.0.1:2746", Host::Other),
+            ("", Host::Other),
+        ] {
+            assert_eq!(of(host, page), expected, "{host}");
+            assert_eq!(of(host, None), Host::Page, "{host}");
+        }
+        assert_eq!(Host::of(&HeaderMap::new(), page), Host::Machine);
     }
 
     #[test]

@@ -18,8 +18,6 @@ use sha2::{Digest as _, Sha256};
 use super::{Caller, Credential, Token, User};
 use crate::error::{Answer, ApiError};
 
-/// How long a review is cached. A revoked right works for this long at most.
-const REVIEW_TTL: Duration = Duration::from_secs(15);
 /// How long the refusal of a token is cached: shorter, because the token may have been created a moment ago.
 const REFUSAL_TTL: Duration = Duration::from_secs(3);
 /// Maximum number of cached tokens. If none has expired, the cache is cleared.
@@ -117,12 +115,14 @@ pub struct Reviews {
     rights: Api<SubjectAccessReview>,
     users: ExpiringCache<[u8; 32], Option<Arc<User>>>,
     allowed: ExpiringCache<(Arc<User>, Attributes), bool>,
+    ttl: Duration,
 }
 
 impl Reviews {
-    /// Reviews made with the server's own `client`.
-    pub fn new(client: Client) -> Self {
+    /// Reviews made with the server's own `client`, cached for `ttl`.
+    pub fn new(client: Client, ttl: Duration) -> Self {
         Self {
+            ttl,
             tokens: Api::all(client.clone()),
             rights: Api::all(client),
             users: ExpiringCache::new(MOST_TOKENS),
@@ -156,7 +156,7 @@ impl Reviews {
                 extra: user.extra.unwrap_or_default(),
             })
         });
-        self.users.put(key, user.clone(), if user.is_some() { REVIEW_TTL } else { REFUSAL_TTL });
+        self.users.put(key, user.clone(), if user.is_some() { self.ttl } else { REFUSAL_TTL.min(self.ttl) });
         user.ok_or_else(refused)
     }
 
@@ -170,7 +170,7 @@ impl Reviews {
                     return Ok(known);
                 }
                 let allowed = self.ask(&caller.user, what).await?;
-                self.allowed.put(key, allowed, REVIEW_TTL);
+                self.allowed.put(key, allowed, self.ttl);
                 Ok(allowed)
             }
         }

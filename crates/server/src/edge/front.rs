@@ -14,7 +14,7 @@ use axum::{
 use http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 
 use crate::{
-    auth::random,
+    auth::{Host, random},
     edge::{address, limits::Action},
     error::{Answer, ApiError},
     state::Server,
@@ -58,9 +58,12 @@ pub async fn door(State(server): State<Arc<Server>>, mut request: Request, next:
     let path = request.uri().path().to_owned();
     let origin = request.headers().get(header::ORIGIN).cloned();
 
-    let mut response = match cross_origin(&server, &request) {
-        Some(response) => response,
-        None => next.run(request).await,
+    let mut response = if Host::of(request.headers(), server.options.page_host.as_deref()) == Host::Other {
+        ApiError::forbidden("the Host header names another server").into_response()
+    } else if let Some(response) = cross_origin(&server, &request) {
+        response
+    } else {
+        next.run(request).await
     };
 
     let headers = response.headers_mut();

@@ -1,20 +1,26 @@
 //! Rate limits, one for each client address.
 
 use std::{
+    hash::{BuildHasher as _, RandomState},
     net::{IpAddr, Ipv6Addr},
     num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use governor::{
     Quota, RateLimiter,
-    clock::{Clock, DefaultClock},
+    clock::{Clock, DefaultClock, Reference as _},
     middleware::NoOpMiddleware,
     state::keyed::HashMapStateStore,
 };
 
-/// Above this number of addresses, those with a full quota are dropped. A quota is full about a second after a single
-/// request, so the number of addresses in memory is bounded by the requests of about a second.
+/// Maximum number of addresses with a limit of their own. While it is reached, all clients share [`SHARED`] limits.
 const MOST: usize = 50_000;
+/// Number of limits that clients share while there are too many of them.
+const SHARED: u64 = 1024;
+/// Interval at which addresses with a full quota are dropped while there are too many: dropping reads all of them.
+const SWEEP: Duration = Duration::from_secs(1);
 /// Login attempts: one per second in the long run, twenty in a burst.
 const GUESSES: (u32, u32) = (1, 20);
 
@@ -32,9 +38,33 @@ pub enum Action {
 /// The rate limits of all clients.
 #[derive(Debug)]
 pub struct Limits<C: Clock = DefaultClock> {
-    api: Option<Limiter<C>>,
-    guesses: Option<Limiter<C>>,
+    api: Option<Bounded<C>>,
+    guesses: Option<Bounded<C>>,
     clock: C,
+    /// Spreads clients over the shared limits, unpredictably for them.
+    hasher: RandomState,
+}
+
+/// A limiter, and when its idle addresses were last dropped.
+#[derive(Debug)]
+struct Bounded<C: Clock> {
+    limiter: Limiter<C>,
+    swept: Mutex<Option<C::Instant>>,
+}
+
+impl<C: Clock> Bounded<C> {
+    /// Whether an address may get a limit of its own.
+    fn has_room(&self, now: C::Instant) -> bool {
+        if self.limiter.len() < MOST {
+            return true;
+        }
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.is_none_or(|swept| Duration::from(now.duration_since(swept)) >= SWEEP) {
+            *swept = Some(now);
+            self.limiter.retain_recent();
+        }
+        self.limiter.len() < MOST
+    }
 }
 
 impl Limits {
@@ -48,23 +78,25 @@ impl<C: Clock + Clone> Limits<C> {
     fn with_clock(per_second: u32, clock: C) -> Self {
         let limiter = |rate, burst| {
             let quota = Quota::per_second(NonZeroU32::new(rate)?).allow_burst(NonZeroU32::new(burst)?);
-            Some(RateLimiter::new(quota, HashMapStateStore::default(), clock.clone()))
+            let limiter = RateLimiter::new(quota, HashMapStateStore::default(), clock.clone());
+            Some(Bounded { limiter, swept: Mutex::default() })
         };
         let api = limiter(per_second, per_second.saturating_mul(4));
-        Self { api, guesses: limiter(GUESSES.0, GUESSES.1), clock }
+        Self { api, guesses: limiter(GUESSES.0, GUESSES.1), clock, hasher: RandomState::new() }
     }
 
     /// Counts a request. The error is the number of seconds to wait.
     pub fn take(&self, action: Action, client: IpAddr) -> Result<(), u32> {
-        let limiter = match action {
+        let limits = match action {
             Action::Api => &self.api,
             Action::Guess => &self.guesses,
         };
-        let Some(limiter) = limiter else { return Ok(()) };
-        if limiter.len() >= MOST {
-            limiter.retain_recent();
+        let Some(limits) = limits else { return Ok(()) };
+        let mut key = subscriber(client);
+        if !limits.has_room(self.clock.now()) {
+            key = shared(self.hasher.hash_one(key) % SHARED);
         }
-        limiter.check_key(&subscriber(client)).map_err(|refused| {
+        limits.limiter.check_key(&key).map_err(|refused| {
             let wait = refused.wait_time_from(self.clock.now());
             u32::try_from(wait.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX).max(1)
         })
@@ -79,10 +111,13 @@ fn subscriber(client: IpAddr) -> IpAddr {
     }
 }
 
+/// The key of a shared limit: an address of the discard prefix (RFC 6666), which no client has.
+fn shared(number: u64) -> IpAddr {
+    Ipv6Addr::from_bits(0x0100_u128 << 112 | u128::from(number)).into()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use governor::clock::FakeRelativeClock;
 
     use super::*;
@@ -133,6 +168,27 @@ mod tests {
         }
         clock.advance(Duration::from_secs(10));
         assert_eq!(limits.take(Action::Api, [200, 0, 0, 1].into()), Ok(()));
-        assert_eq!(limits.api.as_ref().map(RateLimiter::len), Some(1));
+        assert_eq!(limits.api.as_ref().map(|limits| limits.limiter.len()), Some(1));
+    }
+
+    #[test]
+    fn active_addresses_do_not_outgrow_the_bound() {
+        let clock = FakeRelativeClock::default();
+        let limits = Limits::with_clock(1, clock.clone());
+        let most = u32::try_from(MOST).unwrap();
+        let address = |number: u32| IpAddr::from(Ipv6Addr::from_bits(u128::from(number) << 64 | 0x2001 << 112));
+        for number in 0..3 * most {
+            // Too many clients share limits, so some are refused.
+            let _ = limits.take(Action::Api, address(number));
+        }
+        let bound = MOST + usize::try_from(SHARED).unwrap();
+        let kept = limits.api.as_ref().unwrap().limiter.len();
+        assert!((MOST..=bound).contains(&kept), "{kept}");
+        // The limits still hold: one client cannot do more than a shared limit allows.
+        let passed = (0..20).filter(|_| limits.take(Action::Api, ONE).is_ok()).count();
+        assert!(passed <= 4, "{passed}");
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(limits.take(Action::Api, TWO), Ok(()));
+        assert_eq!(limits.api.as_ref().unwrap().limiter.len(), 1);
     }
 }

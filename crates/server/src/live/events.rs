@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Caller, is_still_authenticated, ours},
+    auth::{Caller, is_still_authenticated, ours, revoked},
     edge::extract::Params,
     error::Answer,
     live::{feed::Published, list::list},
@@ -75,6 +75,10 @@ async fn stream(
             yield reset();
         }
         let mut missed = place.missed.into_iter();
+        // Rights are checked for each change; this ends the stream of a caller who is no longer authenticated while
+        // nothing changes.
+        let revoked = revoked(&server, &caller, &[]);
+        tokio::pin!(revoked);
         loop {
             let change = if let Some(change) = missed.next() {
                 change
@@ -88,6 +92,10 @@ async fn stream(
                         }
                         Err(RecvError::Closed) => break,
                     },
+                    error = &mut revoked => {
+                        yield end(&error.message);
+                        break;
+                    }
                     () = shutdown_requested(&mut ending) => break,
                 }
             };
@@ -98,11 +106,19 @@ async fn stream(
                 Ok(true) => yield Event::default().event("change").id(server.caches.feed.id(change.number)).data(&change.text),
                 Ok(false) => {}
                 // The caller is no longer authenticated: end the stream, so that they log in again.
-                Err(_) => break,
+                Err(error) => {
+                    yield end(&error.message);
+                    break;
+                }
             }
         }
     };
     Ok(sse(events))
+}
+
+/// The last event of a stream that the server ends, with the reason.
+fn end(message: &str) -> Event {
+    Event::default().event("end").data(json!({ "message": message }).to_string())
 }
 
 fn reset() -> Event {

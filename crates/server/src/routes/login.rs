@@ -13,12 +13,13 @@ use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Caller, Holder, LIFE, Token, User, Via, by_token, is_same_origin},
+    auth::{Caller, Holder, Host, LIFE, Token, User, Via, by_token, is_same_origin},
     edge::{
         extract::{Body, Params},
         front::{Client, slow_down},
     },
     error::{Answer, ApiError},
+    routes::page,
     state::Server,
     wire::{AuthenticatedBy, LoginRequest, WhoAmI},
 };
@@ -44,6 +45,12 @@ async fn login(
     slow_down(&server, client)?;
     if !is_same_origin(&headers, server.options.base_url.as_deref()) {
         return Err(ApiError::forbidden("cross-site requests are refused"));
+    }
+    if Host::of(&headers, server.options.page_host.as_deref()) != Host::Page {
+        return Err(ApiError::forbidden(
+            "sessions start only at the address of the page, which `kubeopencode login` prints; programs send the token \
+             with each request",
+        ));
     }
     let text = request.token.trim();
     let (user, credential) = by_token(&server, Token::new(text)).await?;
@@ -92,16 +99,18 @@ pub struct CodeQuery {
     code: Option<String>,
 }
 
-/// `/login?code=…`: logs in the owner of the machine with a one-time code. Without a code, the login page.
+/// `/login?code=…`: logs in the owner of the machine with a one-time code. Without a code, the login page; with one that
+/// is not valid any more, the same page, which explains how to get another.
 pub async fn redeem(
     State(server): State<Arc<Server>>,
     client: Client,
+    headers: http::HeaderMap,
     Params(query): Params<CodeQuery>,
 ) -> Answer<Response> {
-    let Some(code) = query.code else { return Ok(crate::routes::page::index()) };
+    let Some(code) = query.code else { return Ok(page::view(&server, &headers)) };
     slow_down(&server, client)?;
-    if !server.codes.redeem(&code) {
-        return Err(ApiError::unauthorized("the code is wrong or was already used; request a new one"));
+    if Host::of(&headers, server.options.page_host.as_deref()) != Host::Page || !server.codes.redeem(&code) {
+        return Ok((StatusCode::UNAUTHORIZED, page::view(&server, &headers)).into_response());
     }
     let (_, cookie) = server
         .sessions

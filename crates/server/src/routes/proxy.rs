@@ -8,12 +8,13 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 
 use crate::{
     agent_server,
-    auth::{CSRF_HEADER, Caller, Via, core_resource, is_same_origin},
+    auth::{Attributes, CSRF_HEADER, Caller, Via, core_resource, is_same_origin, ours, revoked},
     edge::extract::At,
     error::{Answer, ApiError},
     routes::crud,
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// Headers of one connection, and headers that only concern this server.
-const NOT_FORWARDED: [&str; 14] = [
+const NOT_FORWARDED: [&str; 15] = [
     "authorization",
     "cookie",
     "connection",
@@ -34,6 +35,7 @@ const NOT_FORWARDED: [&str; 14] = [
     "upgrade",
     "host",
     "origin",
+    "referer",
     "x-forwarded-for",
     CSRF_HEADER,
 ];
@@ -54,8 +56,12 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
         return Err(ApiError::forbidden("cross-site requests are refused"));
     }
 
+    let rights = [
+        ours("get", "agents", Some(&at.namespace), Some(&at.name)),
+        core_resource("create", "pods/exec", Some(&at.namespace), None),
+    ];
     let onwards = onwards(request.uri())?;
-    let ours = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
+    let upgraded = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
     let mut sent = Request::new(body);
     *sent.method_mut() = parts.method;
@@ -68,12 +74,18 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
 
     let mut answer = agent_server::send(&server, &agent, sent).await?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let Some(ours) = ours else { return Err(ApiError::bad_gateway("the Agent's server wants another protocol")) };
+        let Some(ours) = upgraded else { return Err(ApiError::bad_gateway("the Agent's server wants another protocol")) };
         let theirs = hyper::upgrade::on(&mut answer);
         tokio::spawn(async move {
             if let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) {
-                // Either side may close the connection at any time.
-                let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
+                let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
+                tokio::select! {
+                    // Either side may close the connection at any time.
+                    _ = tokio::io::copy_bidirectional(&mut ours, &mut theirs) => {}
+                    error = revoked(&server, &caller, &rights) => {
+                        tracing::info!(error = error.message, "a connection to an Agent's server was closed");
+                    }
+                }
             }
         });
         let mut switched = (StatusCode::SWITCHING_PROTOCOLS, Body::empty()).into_response();
@@ -83,7 +95,10 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
         return Ok(switched);
     }
     let (parts, body) = answer.into_parts();
-    let mut response = Response::new(Body::new(body));
+    // An answer without a length may be a stream that never ends.
+    let is_stream = !parts.headers.contains_key(header::CONTENT_LENGTH);
+    let body = Body::new(body);
+    let mut response = Response::new(if is_stream { while_allowed(server, caller, rights, body) } else { body });
     *response.status_mut() = parts.status;
     copy(&parts.headers, response.headers_mut());
     let headers = response.headers_mut();
@@ -92,6 +107,27 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(response)
+}
+
+/// The body until the caller loses one of `rights`: then the connection is aborted.
+fn while_allowed(server: Arc<Server>, caller: Caller, rights: [Attributes; 2], body: Body) -> Body {
+    Body::from_stream(async_stream::stream! {
+        let mut body = body.into_data_stream();
+        let revoked = revoked(&server, &caller, &rights);
+        tokio::pin!(revoked);
+        loop {
+            tokio::select! {
+                part = body.next() => match part {
+                    Some(part) => yield part,
+                    None => break,
+                },
+                error = &mut revoked => {
+                    yield Err(axum::Error::new(error));
+                    break;
+                }
+            }
+        }
+    })
 }
 
 /// The path after `/proxy`, unchanged.

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    auth::{Caller, Via, core_resource, is_same_origin},
+    auth::{Caller, Via, core_resource, is_same_origin, ours, revoked},
     cluster,
     edge::{
         extract::{At, Params, Part},
@@ -41,8 +41,6 @@ use crate::{
 const IDLE: Duration = Duration::from_mins(30);
 /// Interval of heartbeats that keep the Agent from standby while a terminal is open.
 const HEARTBEAT: Duration = Duration::from_mins(1);
-/// How often a share link is checked again.
-const RECHECK: Duration = Duration::from_secs(15);
 const CONTAINER: &str = "opencode-server";
 const CONNECT: Duration = Duration::from_secs(20);
 /// Attempts to start a program that exits without output, and the pause between them.
@@ -96,7 +94,8 @@ pub async fn open(
     let client = server.cluster.client(&caller)?;
     let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
     let place = place_of(&server.cluster.own, &agent).await?;
-    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, None)))
+    let access = Access::Caller(caller);
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, access)))
 }
 
 /// `/s/{token}/terminal`.
@@ -115,9 +114,41 @@ pub async fn open_shared(
     let agent = share::open(&server, &token, from.0).await?;
     let upgrade = upgrade.map_err(|_| ApiError::bad_request("a terminal is a WebSocket"))?;
     let (client, place) = (server.cluster.own.clone(), place_of(&server.cluster.own, &agent).await?);
-    let link = Some((token, from.0));
+    let access = Access::Link { token, from: from.0 };
     let agent = Arc::unwrap_or_clone(agent);
-    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, link)))
+    Ok(upgrade.on_upgrade(move |socket| run(server, socket, client, agent, place, size, access)))
+}
+
+/// Who opened a terminal.
+enum Access {
+    Caller(Caller),
+    Link { token: String, from: IpAddr },
+}
+
+impl Access {
+    /// Returns the reason when the access to the terminal of `agent` ends.
+    async fn ended(&self, server: &Server, agent: &Agent) -> &'static str {
+        match self {
+            Self::Caller(caller) => {
+                let namespace = agent.namespace();
+                let rights = [
+                    ours("get", "agents", namespace.as_deref(), Some(&agent.name_any())),
+                    core_resource("create", "pods/exec", namespace.as_deref(), None),
+                ];
+                let error = revoked(server, caller, &rights).await;
+                tracing::info!(agent = agent.name_any(), error = error.message, "a terminal was closed");
+                if error.status == http::StatusCode::FORBIDDEN { "access was revoked" } else { "sign in again" }
+            }
+            Self::Link { token, from } => {
+                loop {
+                    sleep(server.options.review_ttl).await;
+                    if share::open(server, token, *from).await.is_err() {
+                        return "share link revoked";
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The Pod of an Agent's server, and its address.
@@ -159,14 +190,14 @@ async fn run(
     agent: Agent,
     place: Place,
     size: Size,
-    link: Option<(String, IpAddr)>,
+    access: Access,
 ) {
     let _open = OpenStream::new(&server.metrics);
     let mut attempt = 1;
     let (code, reason) = loop {
         let mut shown = false;
         let ended = match attach(&client, &agent, &place).await {
-            Ok(process) => talk(&server, &mut socket, process, &agent, size, link.as_ref(), &mut shown).await,
+            Ok(process) => talk(&server, &mut socket, process, &agent, size, &access, &mut shown).await,
             Err(error) => {
                 tracing::info!(agent = agent.name_any(), error = error.message, "terminal not opened");
                 let status = json!({ "type": "status", "message": error.message }).to_string();
@@ -203,7 +234,7 @@ async fn talk(
     mut process: AttachedProcess,
     agent: &Agent,
     size: Size,
-    link: Option<&(String, IpAddr)>,
+    access: &Access,
     shown: &mut bool,
 ) -> End {
     let (Some(mut stdin), Some(mut stdout)) = (process.stdin(), process.stdout()) else {
@@ -215,7 +246,9 @@ async fn talk(
         let _ = sizes.send(size.whole()).await;
     }
     let mut buffer = vec![0; 16 * 1024];
-    let (mut heartbeat, mut recheck) = (interval(HEARTBEAT), interval(RECHECK));
+    let mut heartbeat = interval(HEARTBEAT);
+    let access_ended = access.ended(server, agent);
+    tokio::pin!(access_ended);
     let mut ending = server.ending.clone();
     let mut idle_until = Instant::now() + IDLE;
     loop {
@@ -251,13 +284,7 @@ async fn talk(
                 }
             }
             _ = heartbeat.tick() => send_heartbeat(server, agent).await,
-            _ = recheck.tick() => {
-                if let Some((token, from)) = link
-                    && share::open(server, token, *from).await.is_err()
-                {
-                    return End::Closed(1008, "share link revoked".into());
-                }
-            }
+            reason = &mut access_ended => return End::Closed(1008, reason.into()),
             () = sleep_until(idle_until) => return End::Closed(1000, "idle".into()),
             () = shutdown_requested(&mut ending) => return End::Closed(1001, "the server ends".into()),
         }

@@ -3,10 +3,12 @@
 use api::{
     Agent,
     kinds::agent::{AgentPhase, GitSyncStatus, ToolStatus},
+    refs::SecretKeyRef,
     workload::{Persistence, Standby},
 };
-use domain::agent::standby::Suspension;
+use domain::{agent::standby::Suspension, workload::agent::password_ref};
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
@@ -101,6 +103,9 @@ pub struct ServerStatus {
     pub idle_since: Option<Timestamp>,
     #[schema(schema_with = pieces::<GitSyncStatus>)]
     pub git_sync_statuses: Option<Vec<GitSyncStatus>>,
+    /// Secret key with the password of the user `opencode`; absent if the server asks for none.
+    #[schema(schema_with = piece::<SecretKeyRef>)]
+    pub password_secret: Option<SecretKeyRef>,
 }
 
 /// The Agent of a share link, for the holder of the link.
@@ -186,6 +191,7 @@ impl AgentResponse {
                 suspended: status.suspended.unwrap_or_default(),
                 idle_since: time(status.idle_since.as_ref()),
                 git_sync_statuses: status.git_sync_statuses,
+                password_secret: password_ref(&agent.name_any(), spec.server.as_ref()),
             },
         }
     }

@@ -192,6 +192,24 @@ async fn a_websocket_passes_through_the_proxy_but_not_from_another_page() {
 }
 
 #[tokio::test]
+async fn an_open_connection_through_the_proxy_ends_when_the_right_to_it_goes() {
+    let it = harness::start_watchful().await;
+    let token = it.owner().await;
+    agent(&it, &token, json!([]), json!([])).await;
+    let url = it.here("/agents/dev/proxy/socket").replace("http://", "ws://");
+    let mut request = tungstenite::client::IntoClientRequest::into_client_request(url.as_str()).unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    let stream = TcpStream::connect(it.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    socket.send(tungstenite::Message::text("hello")).await.unwrap();
+    let next = tokio::time::timeout(harness::LIMIT, socket.next()).await.unwrap();
+    assert_eq!(next.unwrap().unwrap().into_text().unwrap().as_str(), "echo hello");
+    it.revoke("owner").await;
+    let ended = tokio::time::timeout(harness::LIMIT, socket.next()).await.expect("still open");
+    assert!(!matches!(ended, Some(Ok(tungstenite::Message::Text(_)))), "{ended:?}");
+}
+
+#[tokio::test]
 async fn an_agent_is_suspended_when_nothing_runs_on_it_and_resumed() {
     let it = harness::start().await;
     let token = it.owner().await;

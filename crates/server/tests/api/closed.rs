@@ -121,7 +121,10 @@ async fn a_one_time_link_logs_in_once() {
     let first = it.http.get(&link).send().await.unwrap();
     assert_eq!((first.status().as_u16(), first.headers()["location"].to_str().unwrap()), (303, "/"));
     let cookie = first.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
-    assert_eq!(it.http.get(&link).send().await.unwrap().status(), 401);
+    let again = it.http.get(&link).send().await.unwrap();
+    assert_eq!(again.status(), 401);
+    // A page for people, which explains how to get a new link.
+    assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
     let who = it.http.get(it.path("/whoami")).header("cookie", &cookie).send().await.unwrap();
     let who: Value = who.json().await.unwrap();
     assert_eq!((who["user"].as_str(), who["readOnly"].as_bool()), (Some("owner"), Some(false)));
@@ -130,6 +133,52 @@ async fn a_one_time_link_logs_in_once() {
     let body = json!({ "description": "do it", "agentRef": { "name": "dev" } });
     assert_eq!(create.json(&body).send().await.unwrap().status(), 201);
     assert_eq!(it.http.get(format!("{}/login", it.url)).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_session_is_valid_only_at_the_host_of_the_page() {
+    let page = "0123456789abcdef.localhost";
+    let it = harness::start_with(server::Options { page_host: Some(page.to_owned()), ..harness::options() }).await;
+    let token = it.owner().await;
+    let port = it.url.rsplit(':').next().unwrap();
+    let link = it.links.issue().unwrap();
+    assert!(link.starts_with(&format!("http://{page}:{port}/login?code=")), "{link}");
+    let path = link.split_once(port).unwrap().1;
+    let get = |host: &str, path: &str| it.http.get(format!("{}{path}", it.url)).header("host", host);
+    let at_page = format!("{page}:{port}");
+    let machine = format!("127.0.0.1:{port}");
+
+    // Another host neither uses the link up nor learns the name of the page.
+    let refused = get(&machine, path).send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    assert!(refused.headers().get("set-cookie").is_none());
+    assert!(!refused.text().await.unwrap().contains(page));
+    let entered = get(&at_page, path).send().await.unwrap();
+    assert_eq!(entered.status(), 303);
+    let cookie = entered.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("Domain"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+
+    let whoami = async |host: &str| {
+        get(host, "/api/v1/whoami").header("cookie", cookie).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(whoami(&at_page).await, 200);
+    for host in [machine.as_str(), "localhost", "[::1]"] {
+        assert_eq!(whoami(host).await, 401, "{host}");
+        let by_token = get(host, "/api/v1/whoami").bearer_auth(&token).send().await.unwrap();
+        assert_eq!(by_token.status(), 200, "{host}");
+        let login = it.http.post(it.path("/login")).header("host", host).json(&json!({ "token": token }));
+        assert_eq!(login.send().await.unwrap().status(), 403, "{host}");
+        let shown = get(host, "/tasks").send().await.unwrap().text().await.unwrap();
+        assert!(shown.contains("kubeopencode login --open") && !shown.contains(page), "{host} {shown}");
+    }
+    // A name that was made to point here: DNS rebinding.
+    for host in ["evil.example", "other.localhost", &format!("evil.example:{port}")] {
+        assert_eq!(whoami(host).await, 403, "{host}");
+        for path in ["/", "/api/v1/info", path] {
+            assert_eq!(get(host, path).bearer_auth(&token).send().await.unwrap().status(), 403, "{host} {path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -80,3 +80,21 @@ async fn users_receive_no_events_of_objects_they_may_not_see() {
     let first = feed.next().await.unwrap();
     assert_eq!((first.data["kind"].as_str(), first.data["name"].as_str()), (Some("Task"), Some("mine")));
 }
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_happens_ends_with_a_reason_when_its_token_becomes_invalid() {
+    let it = harness::start_watchful().await;
+    let token = it.owner().await;
+    let stream = it.http.get(it.path("/events/stream")).bearer_auth(&token).send().await.unwrap();
+    let mut stream = Events::of(stream);
+    assert_eq!(stream.next().await.unwrap().event, "hello");
+    it.remove_user("owner").await;
+    let last = loop {
+        let message = stream.next().await.expect("it ended without a reason");
+        if message.event != "change" {
+            break message;
+        }
+    };
+    assert_eq!((last.event.as_str(), &last.data), ("end", &json!({ "message": "the token is not valid here" })));
+    assert_eq!(stream.next().await, None);
+}

@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Config,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use reqwest::{Method, Response, StatusCode};
@@ -38,6 +38,11 @@ impl Drop for Harness {
 
 pub fn options() -> Options {
     Options::local(([127, 0, 0, 1], 0).into())
+}
+
+/// A server that soon notices that a caller lost a right.
+pub async fn start_watchful() -> Harness {
+    start_with(Options { review_ttl: Duration::from_millis(200), ..options() }).await
 }
 
 /// A server with a namespace of its own.
@@ -148,6 +153,18 @@ impl Harness {
         let request = TokenRequest::default();
         let token = accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
         token.status.unwrap().token
+    }
+
+    /// Takes all rights from a user.
+    pub async fn revoke(&self, name: &str) {
+        let bindings: Api<RoleBinding> = Api::namespaced(self.admin.clone(), &self.namespace);
+        bindings.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Makes the tokens of a user invalid.
+    pub async fn remove_user(&self, name: &str) {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin.clone(), &self.namespace);
+        accounts.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     /// A user who may do everything in the namespace of the test.

@@ -228,6 +228,31 @@ async fn lines_come_as_they_are_written_go_on_after_a_break_and_end_with_the_tas
 }
 
 #[tokio::test]
+async fn an_open_log_ends_with_a_reason_when_the_right_to_read_it_goes() {
+    let it = harness::start_watchful().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    running(&it, &token, &node).await;
+    log.write("before");
+    let mut stream = open(&it, &token, "", None).await;
+    assert_eq!(line(&mut stream).await.data["content"], "before\n");
+    let plain = it.http.get(it.here("/tasks/a/logs?format=text&follow=true")).bearer_auth(&token).send().await.unwrap();
+    assert_eq!(plain.status(), 200);
+    it.revoke("owner").await;
+    let mut last = stream.next().await.unwrap();
+    while last.data["type"] != "error" {
+        last = stream.next().await.unwrap();
+    }
+    let message = last.data["message"].as_str().unwrap();
+    assert!(message.contains("may not get") && message.contains("owner"), "{message}");
+    assert_eq!(stream.next().await, None);
+    log.write("after");
+    // A plain log has no room for a reason: the connection is aborted, so that the log does not seem complete.
+    let rest = tokio::time::timeout(harness::LIMIT, plain.text()).await.unwrap();
+    assert!(rest.is_err(), "{rest:?}");
+}
+
+#[tokio::test]
 async fn a_task_that_waits_says_what_for_until_it_starts() {
     let it = harness::start().await;
     let token = it.owner().await;

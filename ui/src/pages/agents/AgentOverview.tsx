@@ -20,7 +20,8 @@ import { AgentQueue } from "./AgentQueue";
 /** Commands to use the Agent from a terminal. */
 function commandsFor(agent: Agent): [string, string][] {
   const names = `${agent.name} -n ${agent.namespace}`;
-  return [
+  const password = agent.serverStatus?.passwordSecret;
+  const commands: [string, string][] = [
     ["Attach a terminal", `kubeopencode agent attach ${names}`],
     ["Run a Task", `kubeopencode run "…" --agent ${agent.name} -n ${agent.namespace} --follow`],
     [
@@ -28,6 +29,13 @@ function commandsFor(agent: Agent): [string, string][] {
       `kubectl port-forward -n ${agent.namespace} service/${agent.serverStatus?.serviceName ?? agent.name} ${agent.serverStatus?.port ?? 4096}`,
     ],
   ];
+  if (password) {
+    commands.push([
+      "The server's password, for the user opencode",
+      `kubectl get secret -n ${agent.namespace} ${password.name} -o go-template='{{index .data "${password.key}" | base64decode}}'`,
+    ]);
+  }
+  return commands;
 }
 
 export function AgentOverview({ agent, explain }: { agent: Agent; explain: UseQueryResult<AgentExplain> }) {

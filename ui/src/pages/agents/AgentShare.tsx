@@ -19,6 +19,7 @@ import { Stack } from "../../components/Stack";
 import { TextInput } from "../../components/TextInput";
 import { toast } from "../../components/toast";
 import { FieldPair } from "../../forms/FieldPair";
+import { shareOrigin } from "../../lib/shareOrigin";
 
 const TIMES = [
   { value: "1h", label: "One hour" },
@@ -67,7 +68,7 @@ export function AgentShare({ agent }: { agent: Agent }) {
       <Card title="Share link" tools={link.active ? "active" : "inactive"}>
         <Stack gap={4}>
           {link.path ? (
-            <Command text={new URL(link.path, window.location.origin).href} />
+            <Command text={new URL(link.path, shareOrigin(window.location)).href} />
           ) : (
             <Notice tone="idle">
               {link.active

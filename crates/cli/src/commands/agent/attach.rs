@@ -1,6 +1,11 @@
 //! `agent attach`: opens the agent's terminal.
 
-use std::{process::Stdio, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use api::{Agent, names::annotations};
 use jiff::Timestamp;
@@ -9,17 +14,21 @@ use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
 };
+use local::{opencode::SearchPaths, state_dir};
 use serde_json::json;
 use tokio::{process::Command, time::MissedTickBehavior};
 
 use super::suspend;
-use crate::commands::{
-    connect::{Cluster, ClusterArgs},
-    exit::Exit,
-    output::{note, print},
-    problem::{Answer, Problem},
-    span,
-    tunnel::{self, Tunnel},
+use crate::{
+    commands::{
+        connect::{Cluster, ClusterArgs},
+        exit::Exit,
+        output::{note, print},
+        problem::{Answer, Problem},
+        span,
+        tunnel::{self, Tunnel},
+    },
+    up,
 };
 
 /// Interval of heartbeats. After two minutes without one the client counts as gone.
@@ -81,13 +90,13 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let work = async {
         if args.print_url {
             print(&format!("{url}\n"))?;
-            if password.is_some() {
-                note("the server asks for a password: user opencode, password in the Agent's Secret");
+            if let Some(command) = tunnel::password_command(&cluster, &agent) {
+                note(&format!("the server asks for the user opencode and a password, which this command prints:\n  {command}"));
             }
             tokio::signal::ctrl_c().await?;
             return Ok(Exit::Success);
         }
-        client(&url, password.as_deref(), args.session.as_deref()).await
+        client(&program(), &url, password.as_deref(), args.session.as_deref()).await
     };
     tokio::select! {
         done = work => done,
@@ -95,10 +104,25 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
 }
 
+/// OpenCode: what a shell would run or, if the PATH has none, what `kubeopencode up` uses.
+fn program() -> PathBuf {
+    let name = Path::new("opencode");
+    let path = env::var_os("PATH").unwrap_or_default();
+    if env::split_paths(&path).any(|dir| dir.join(name).is_file()) {
+        return name.to_owned();
+    }
+    // The directory of the platform that the kubeconfig belongs to, then the usual one.
+    let kubeconfig = env::var_os("KUBECONFIG").map(PathBuf::from);
+    let of_kubeconfig = kubeconfig.as_deref().and_then(Path::parent).filter(|dir| state_dir::is_state_dir(dir));
+    let usual = || up::state_dir(env::var_os("KUBEOPENCODE_STATE_DIR").map(PathBuf::from)).ok();
+    let dir = of_kubeconfig.map(Path::to_owned).or_else(usual);
+    dir.and_then(|dir| SearchPaths::of_process(&dir).find()).unwrap_or_else(|| name.to_owned())
+}
+
 /// Runs OpenCode's client. The password is passed in the environment: arguments are visible to every user of the
 /// machine.
-async fn client(url: &str, password: Option<&str>, session: Option<&str>) -> Answer<Exit> {
-    let mut command = Command::new("opencode");
+async fn client(program: &Path, url: &str, password: Option<&str>, session: Option<&str>) -> Answer<Exit> {
+    let mut command = Command::new(program);
     command.args(["attach", url]).stdin(Stdio::inherit());
     if let Some(session) = session {
         command.args(["--session", session]);

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    TargetArch, apply_filter, sock_filter,
 };
 
 /// Blocked with any arguments.
@@ -78,7 +78,27 @@ pub(super) fn refuse() -> io::Result<()> {
     Ok(())
 }
 
-fn programs() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+/// Bit of the numbers of x32 system calls.
+const X32: u32 = 0x4000_0000;
+/// Instructions of a filter: load a word of the call's data, jump if it is not less, return.
+const LOAD: u16 = 0x20;
+const JUMP_IF_NOT_LESS: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+/// Refuses system calls of the x32 interface as an older kernel does. On x86-64 the kernel reports them with the same
+/// architecture and with other numbers, so a filter of numbers alone misses them. No other architecture has such numbers.
+fn no_x32() -> BpfProgram {
+    let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    vec![
+        // The number of the call is the first word.
+        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: JUMP_IF_NOT_LESS, jt: 0, jf: 1, k: X32 },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
+    ]
+}
+
+fn programs() -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in BLOCKED.iter().chain(BLOCKED_ON_ARCH) {
         forbidden.insert(*call, Vec::new());
@@ -93,7 +113,7 @@ fn programs() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     // The flags of `clone3` are behind a pointer that a filter cannot read. C libraries take ENOSYS for an older kernel
     // and fall back to `clone`.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    Ok([program(forbidden, libc::EPERM)?, program(unknown, libc::ENOSYS)?])
+    Ok([program(forbidden, libc::EPERM)?, program(unknown, libc::ENOSYS)?, no_x32()])
 }
 
 fn program(
@@ -108,6 +128,38 @@ fn program(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The verdict of a program on a call without arguments, as the kernel computes it.
+    fn verdict(program: &BpfProgram, call: u32) -> u32 {
+        let architecture: u32 = if cfg!(target_arch = "x86_64") { 0xC000_003E } else { 0xC000_00B7 };
+        let (mut value, mut at) = (0_u32, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at].clone();
+            let jump = |condition: bool| usize::from(if condition { jt } else { jf });
+            at += 1;
+            match code {
+                0x20 => value = [call, architecture].get(k as usize / 4).copied().unwrap_or_default(),
+                0x54 => value &= k,
+                0x05 => at += k as usize,
+                0x15 => at += jump(value == k),
+                0x25 => at += jump(value > k),
+                0x35 => at += jump(value >= k),
+                0x06 => return k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_blocked_call_is_blocked_in_every_interface() {
+        let allowed = |call: u32| programs().unwrap().iter().all(|program| verdict(program, call) == 0x7fff_0000);
+        let number = |call: i64| u32::try_from(call).unwrap();
+        assert!(allowed(number(libc::SYS_read)) && allowed(number(libc::SYS_clone)));
+        assert!(!allowed(number(libc::SYS_mount)) && !allowed(number(libc::SYS_clone3)));
+        for call in [libc::SYS_mount, libc::SYS_unshare, libc::SYS_clone3, libc::SYS_read, 512] {
+            assert!(!allowed(X32 | number(call)), "{call}");
+        }
+    }
 
     #[test]
     fn the_filter_fits_into_the_kernel() {

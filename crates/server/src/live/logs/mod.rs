@@ -29,7 +29,7 @@ use tokio::{sync::broadcast, time::sleep};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Caller, core_resource},
+    auth::{Attributes, Caller, core_resource, ours, revoked},
     edge::extract::{At, Params},
     error::{Answer, ApiError},
     live::{
@@ -83,15 +83,16 @@ async fn logs(
         return Err(ApiError::not_found(format!("Task '{}' has no run {run} yet", at.name)));
     }
     let pods: Api<Pod> = Api::namespaced(client, &at.namespace);
+    let access = Access { caller, rights: rights(&at) };
     if query.format == Some(Format::Text) {
-        return plain(&server, &pods, &task, run, &wanted).await;
+        return plain(server, &pods, &task, run, &wanted, access).await;
     }
     let known = last_event_id(&headers, query.last_event_id).and_then(|id| LineId::parse(&id));
     // Errors are reported before the stream begins.
     if let Some(pod) = pod::of_run(&pods, &task, run).await? {
         pod::find(&pod, &wanted.container)?;
     }
-    Ok(sse(follow(server, pods, task, wanted, known)))
+    Ok(sse(follow(server, pods, task, wanted, known, access)))
 }
 
 /// The containers of a Task's Pod; of a Pod that is gone, the one whose log is kept.
@@ -120,13 +121,33 @@ pub(crate) async fn readable(server: &Server, caller: &Caller, at: &At) -> Answe
     Ok((task, server.cluster.client(caller)?))
 }
 
-async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: &Wanted) -> Answer<Response> {
+/// The caller of an open stream, and the rights that the stream needs.
+struct Access {
+    caller: Caller,
+    rights: [Attributes; 2],
+}
+
+fn rights(at: &At) -> [Attributes; 2] {
+    [
+        ours("get", "tasks", Some(&at.namespace), Some(&at.name)),
+        core_resource("get", "pods/log", Some(&at.namespace), None),
+    ]
+}
+
+async fn plain(
+    server: Arc<Server>,
+    pods: &Api<Pod>,
+    task: &Task,
+    run: i64,
+    wanted: &Wanted,
+    access: Access,
+) -> Answer<Response> {
     let name = task.name_any();
     let pod = pod::of_run(pods, task, run).await?;
     if let Some(pod) = &pod {
         pod::find(pod, &wanted.container)?;
     }
-    let kept = KeptLog::find(server, task, run, &wanted.container).await?;
+    let kept = KeptLog::find(&server, task, run, &wanted.container).await?;
     let of_run = wanted.run.map(|run| format!("-{run}")).unwrap_or_default();
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
@@ -138,7 +159,28 @@ async fn plain(server: &Server, pods: &Api<Pod>, task: &Task, run: i64, wanted: 
     }
     let pod = pod.ok_or_else(|| ApiError::not_found(format!("Task '{name}' has no log: its Pod is not there")))?;
     let lines = pod::lines(pods, &pod, wanted, None).await?;
-    Ok((headers, Body::from_stream(text(lines))).into_response())
+    Ok((headers, Body::from_stream(text(while_allowed(server, access, lines)))).into_response())
+}
+
+/// Lines until the caller loses a right that they need.
+fn while_allowed(server: Arc<Server>, access: Access, mut lines: Lines) -> Lines {
+    let allowed = async_stream::stream! {
+        let revoked = revoked(&server, &access.caller, &access.rights);
+        tokio::pin!(revoked);
+        loop {
+            tokio::select! {
+                line = lines.next() => match line {
+                    Some(line) => yield line,
+                    None => break,
+                },
+                error = &mut revoked => {
+                    yield Err(io::Error::other(error.message));
+                    break;
+                }
+            }
+        }
+    };
+    allowed.boxed()
 }
 
 /// Lines as plain text, joined into as few chunks as possible.
@@ -182,8 +224,11 @@ fn follow(
     mut task: Task,
     wanted: Wanted,
     known: Option<LineId>,
+    access: Access,
 ) -> impl Stream<Item = Event> {
     async_stream::stream! {
+        let revoked = revoked(&server, &access.caller, &access.rights);
+        tokio::pin!(revoked);
         let _open = OpenStream::new(&server.metrics);
         let key = Key::of(&task);
         let mut changes = server.caches.feed.listen(None).receiver;
@@ -230,6 +275,10 @@ fn follow(
                             Some(Err(_)) => break false,
                             None => break true,
                         },
+                        error = &mut revoked => {
+                            yield message(&json!({ "type": "error", "message": error.message }));
+                            return;
+                        }
                         () = shutdown_requested(&mut ending) => return,
                     }
                 },
@@ -263,6 +312,10 @@ fn follow(
             tokio::select! {
                 () = changed(&mut changes, &key) => {}
                 () = sleep(pause) => {}
+                error = &mut revoked => {
+                    yield message(&json!({ "type": "error", "message": error.message }));
+                    return;
+                }
                 () = shutdown_requested(&mut ending) => return,
             }
             task = latest(&server, &key, task);
