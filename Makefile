@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
+# Where `make install` puts the program: for all users if root installs it.
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 # Incremental builds are of no use to a machine that builds once, and they are most of what fills its disk.
 ifdef CI
 export CARGO_INCREMENTAL := 0
@@ -17,7 +19,19 @@ run: ## Start the product with a demo and print the address of its page (Ctrl-C 
 	./scripts/tools run
 	cd ui && npm run --silent build
 	$(CARGO) build -p kubeopencode
+	@echo "The program is $${CARGO_TARGET_DIR:-target}/debug/kubeopencode; \`make install\` puts kubeopencode on the PATH."
 	"$${CARGO_TARGET_DIR:-target}/debug/kubeopencode" up --demo $(ARGS)
+
+.PHONY: install
+install: ## Install the program, completions and manual pages (PREFIX=/usr/local for root, ~/.local otherwise)
+	./scripts/tools run
+	cd ui && npm run --silent build
+	$(CARGO) build --locked --profile installed -p kubeopencode
+	./scripts/install "$${CARGO_TARGET_DIR:-target}/installed/kubeopencode" "$(PREFIX)"
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed (data in ~/.kubeopencode stays)
+	./scripts/install --remove "$(PREFIX)"
 
 .PHONY: test
 test: tools ## Run every check and every test

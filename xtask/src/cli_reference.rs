@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 
 /// The whole page.
 pub fn page() -> String {
     let mut page = String::from("# Command line reference\n\nMade from the code by `make generate`.\n");
-    let mut command = kubeopencode::Cli::command().term_width(100);
+    let mut command = kubeopencode::command().term_width(100);
     command.build();
     write_command(&mut page, &mut command, "");
     page

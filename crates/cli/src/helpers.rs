@@ -20,16 +20,22 @@ use crate::{exit_code, process};
 #[derive(Debug, Subcommand)]
 pub enum Helper {
     /// Inside a Pod: write contexts to their paths.
+    #[command(hide = true)]
     ContextInit,
     /// Inside a Pod: clone a repository.
+    #[command(hide = true)]
     GitInit,
     /// Inside a Pod: follow a repository.
+    #[command(hide = true)]
     GitSync,
     /// Inside a Pod: fetch a document.
+    #[command(hide = true)]
     UrlFetch,
     /// Inside a Pod: install OpenCode plugins.
+    #[command(hide = true)]
     PluginInit,
     /// Inside a Pod: check whether the Agent's server is usable.
+    #[command(hide = true)]
     Probe,
     /// Inside a Pod: receive a part of a Task's delivery to its Agent, as `attach` sends it.
     #[command(hide = true)]
@@ -39,13 +45,14 @@ pub enum Helper {
         words: Vec<String>,
     },
     /// Inside a Pod: run a Task on an Agent's server. Takes the arguments of `opencode run --attach`.
-    #[command(disable_help_flag = true)]
+    #[command(hide = true, disable_help_flag = true)]
     Attach {
         /// As for `opencode`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Inside a Pod: send the prompt in a file to an OpenCode server and stream the session.
+    #[command(hide = true)]
     TaskSubmit {
         /// The server's URL.
         #[arg(long)]
@@ -55,6 +62,7 @@ pub enum Helper {
         task_file: String,
     },
     /// Inside a Pod: run a command, forward signals to it and report its outcome.
+    #[command(hide = true)]
     Shim {
         /// The command and its arguments.
         #[arg(last = true, required = true)]

@@ -4,6 +4,7 @@ pub mod commands;
 pub mod controller;
 pub mod crds;
 pub mod down;
+mod examples;
 pub mod helpers;
 pub mod log_archive;
 pub mod login;
@@ -18,7 +19,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Dispatches on the program's name and arguments.
 pub fn main() -> ExitCode {
@@ -27,7 +28,15 @@ pub fn main() -> ExitCode {
         return code;
     }
     // The attach image contains this binary under the name of the program that it replaces.
-    helpers::as_opencode().unwrap_or_else(|| Cli::parse().run())
+    helpers::as_opencode().unwrap_or_else(|| {
+        let parsed = Cli::from_arg_matches(&command().get_matches());
+        parsed.unwrap_or_else(|error| error.exit()).run()
+    })
+}
+
+/// The whole command line, with an example in the help of every command.
+pub fn command() -> clap::Command {
+    examples::add(Cli::command())
 }
 
 /// Run AI coding agents on Kubernetes.

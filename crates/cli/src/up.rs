@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fmt::Write as _,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -10,12 +11,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use demo::Demo;
+use demo::{Demo, scripted_model::ScriptedModel, template};
 use local::{
     login_socket::LoginSocket,
     opencode::SearchPaths,
     page::{PORT, Page},
     platform::{API_PORT, Options, Platform},
+    shell::quoted,
     state_dir::StateDir,
 };
 use node::Engine;
@@ -57,6 +59,9 @@ pub struct Args {
     #[arg(long, default_value = "warn", env = "KUBEOPENCODE_LOG")]
     log: String,
 }
+
+/// The namespace in which the template of the scripted model is offered: that of commands without `--namespace`.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// Container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -127,10 +132,26 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     let _login = LoginSocket::serve(state.path(), page.login_links());
-    write!(io::stdout(), "{}", greeting(&platform, &page, &state, opencode.as_deref(), args.in_memory)?)?;
+    // A user's first Task and the demo need no key with it. The platform starts without it too.
+    let model = match scripted_model(&platform).await {
+        Ok(model) => Some(model),
+        Err(error) => {
+            writeln!(io::stderr(), "The template '{}' cannot be offered: {error:#}", template::NAME)?;
+            None
+        }
+    };
+    let greeting = Greeting {
+        platform: &platform,
+        page: &page,
+        state: &state,
+        opencode: opencode.as_deref(),
+        in_memory: args.in_memory,
+        scripted: model.is_some(),
+    };
+    write!(io::stdout(), "{}", greeting.text()?)?;
 
     let outcome = tokio::select! {
-        outcome = work(&args, &platform, &page) => outcome,
+        outcome = work(&args, &platform, &page, model.as_ref()) => outcome,
         () = signals.next() => Ok(()),
     };
     writeln!(io::stderr(), "Stopping ...")?;
@@ -145,11 +166,18 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     outcome
 }
 
+/// Starts the scripted model and offers a template for it.
+async fn scripted_model(platform: &Platform) -> anyhow::Result<ScriptedModel> {
+    let model = ScriptedModel::serve().await.context("the scripted model cannot listen on 127.0.0.1")?;
+    template::offer(&platform.client(), DEFAULT_NAMESPACE, &model.base_url()).await?;
+    Ok(model)
+}
+
 /// Runs the demo if requested; then waits for ever unless `--exit` is set.
-async fn work(args: &Args, platform: &Platform, page: &Page) -> anyhow::Result<()> {
-    let mut _model = None;
+async fn work(args: &Args, platform: &Platform, page: &Page, model: Option<&ScriptedModel>) -> anyhow::Result<()> {
     if args.demo {
-        let demo = Demo::start(platform.client()).await?;
+        let model = model.context("the demo needs the scripted model")?;
+        let demo = Demo::start(platform.client(), &model.base_url()).await?;
         let report = demo.follow(&mut io::stdout()).await?;
         writeln!(io::stdout(), "\n{report}")?;
         let mismatches = report.mismatches();
@@ -163,8 +191,6 @@ async fn work(args: &Args, platform: &Platform, page: &Page) -> anyhow::Result<(
             writeln!(io::stderr(), "{mismatch}")?;
         }
         writeln!(io::stdout(), "Look at it: {}", page.login_link()?)?;
-        // The Agent of the demo still uses its scripted model.
-        _model = Some(demo);
     }
     std::future::pending().await
 }
@@ -193,50 +219,74 @@ async fn engine(runtime: Runtime) -> anyhow::Result<Option<Engine>> {
     Ok(Some(Engine::find(Path::new(program)).await?))
 }
 
-/// Addresses and next steps for the user.
-fn greeting(
-    platform: &Platform,
-    page: &Page,
-    state: &StateDir,
-    opencode: Option<&Path>,
+/// What the platform prints when it is ready: addresses and next steps for the user.
+struct Greeting<'a> {
+    platform: &'a Platform,
+    page: &'a Page,
+    state: &'a StateDir,
+    opencode: Option<&'a Path>,
     in_memory: bool,
-) -> anyhow::Result<String> {
-    let mut text = String::new();
-    writeln!(text, "KubeOpenCode {} runs on this machine. Ctrl-C stops it, Pods included.", env!("CARGO_PKG_VERSION"))?;
-    writeln!(text)?;
-    for (moved, port) in [(page.moved(), PORT), (platform.moved(), API_PORT)] {
-        if moved {
-            writeln!(text, "  Port {port} is taken, so another one is used.")?;
-        }
-    }
-    writeln!(text, "  Page         {} (this link works once)", page.login_link()?)?;
-    writeln!(text, "               `kubeopencode login --open` opens another one in a browser")?;
-    writeln!(text, "  API server   https://{}", platform.address())?;
-    writeln!(text, "  kubectl      export KUBECONFIG={}", quoted(platform.kubeconfig()))?;
-    let kept =
-        if in_memory { "objects are in memory and go at the end" } else { "`kubeopencode down --purge` removes it" };
-    writeln!(text, "  State        {} ({kept})", state.path().display())?;
-    if let Some(free) = state.full() {
-        let free = free >> 20;
-        writeln!(text, "  Disk         full ({free} MiB free): delete finished Tasks, or free space, before new work starts")?;
-    }
-    match opencode {
-        Some(path) => writeln!(text, "  OpenCode     {}", path.display())?,
-        None => writeln!(
-            text,
-            "  OpenCode     not found; `npm install --global opencode-ai` installs it, then start again"
-        )?,
-    }
-    writeln!(text, "  Isolation    {}", platform.isolation())?;
-    writeln!(text)?;
-    Ok(text)
+    /// Whether the template of the scripted model is offered.
+    scripted: bool,
 }
 
-/// A path, quoted for a shell.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+impl Greeting<'_> {
+    fn text(&self) -> anyhow::Result<String> {
+        let Self { platform, page, state, opencode, in_memory, scripted } = self;
+        let mut text = String::new();
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(text, "KubeOpenCode {version} runs on this machine. Ctrl-C stops it, Pods included.")?;
+        writeln!(text)?;
+        for (moved, port) in [(page.moved(), PORT), (platform.moved(), API_PORT)] {
+            if moved {
+                writeln!(text, "  Port {port} is taken, so another one is used.")?;
+            }
+        }
+        writeln!(text, "  Page         {} (this link works once)", page.login_link()?)?;
+        writeln!(text, "               `kubeopencode login --open` opens another one in a browser")?;
+        writeln!(text, "  API server   https://{}", platform.address())?;
+        writeln!(text, "  kubectl      export KUBECONFIG={}", quoted(platform.kubeconfig()))?;
+        let program = env::current_exe().context("this program cannot be found")?;
+        if !is_on_path(&program, &env::var_os("PATH").unwrap_or_default()) {
+            writeln!(text, "  Commands     alias kubeopencode={}", quoted(&program))?;
+        }
+        if *scripted && opencode.is_some() {
+            writeln!(text, "  Try it       kubeopencode run \"Say hello\" (a scripted model answers, without a key)")?;
+        }
+        let kept = if *in_memory {
+            "objects are in memory and go at the end".to_owned()
+        } else {
+            format!("`{}` removes it", purge_command(state.path(), &state_dir(None)?))
+        };
+        writeln!(text, "  State        {} ({kept})", state.path().display())?;
+        if let Some(free) = state.full() {
+            let free = free >> 20;
+            let advice = "delete finished Tasks, or free space, before new work starts";
+            writeln!(text, "  Disk         full ({free} MiB free): {advice}")?;
+        }
+        match opencode {
+            Some(path) => writeln!(text, "  OpenCode     {}", path.display())?,
+            None => writeln!(
+                text,
+                "  OpenCode     not found; `npm install --global opencode-ai` installs it, then start again"
+            )?,
+        }
+        writeln!(text, "  Isolation    {}", platform.isolation())?;
+        writeln!(text)?;
+        Ok(text)
+    }
+}
+
+/// The command that removes the state directory `state`.
+fn purge_command(state: &Path, default: &Path) -> String {
+    let command = "kubeopencode down --purge";
+    if state == default { command.to_owned() } else { format!("{command} --state-dir {}", quoted(state)) }
+}
+
+/// Whether a shell that is given `kubeopencode` starts this program.
+fn is_on_path(program: &Path, path: &OsStr) -> bool {
+    let first = env::split_paths(path).map(|dir| dir.join("kubeopencode")).find(|candidate| candidate.is_file());
+    first.and_then(|found| found.canonicalize().ok()).is_some_and(|found| program.canonicalize().ok() == Some(found))
 }
 
 #[cfg(test)]
@@ -244,8 +294,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_can_be_pasted_into_a_shell() {
-        assert_eq!(quoted(Path::new("/home/me/.kubeopencode/kubeconfig")), "/home/me/.kubeopencode/kubeconfig");
-        assert_eq!(quoted(Path::new("/home/o'neil a/x")), r"'/home/o'\''neil a/x'");
+    fn the_command_that_removes_the_state_removes_this_one() {
+        let usual = Path::new("/home/me/.kubeopencode");
+        assert_eq!(purge_command(usual, usual), "kubeopencode down --purge");
+        let command = purge_command(Path::new("/my data"), usual);
+        assert_eq!(command, "kubeopencode down --purge --state-dir '/my data'");
+    }
+
+    #[test]
+    fn a_program_that_a_shell_finds_needs_no_alias() {
+        let dir = tempfile::tempdir().unwrap();
+        let (installed, built) = (dir.path().join("bin"), dir.path().join("target"));
+        for place in [&installed, &built] {
+            std::fs::create_dir(place).unwrap();
+            std::fs::write(place.join("kubeopencode"), "").unwrap();
+        }
+        let path = env::join_paths([dir.path().join("none"), installed.clone(), built.clone()]).unwrap();
+        assert!(is_on_path(&installed.join("kubeopencode"), &path));
+        assert!(!is_on_path(&built.join("kubeopencode"), &path));
+        assert!(!is_on_path(&built.join("kubeopencode"), OsStr::new("")));
     }
 }

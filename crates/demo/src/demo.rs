@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 use crate::{
     report::{self, Report},
-    scripted_model::ScriptedModel,
+    template,
 };
 
 pub const NAMESPACE: &str = "demo";
@@ -40,9 +40,8 @@ const MANAGER: &str = "kubeopencode-demo";
 /// A Task takes about ten seconds on an idle machine; a busy machine has needed six times as long.
 const LIMIT: Duration = Duration::from_mins(8);
 
-const MANIFESTS: [&str; 5] = [
+const MANIFESTS: [&str; 4] = [
     include_str!("../manifests/namespace.yaml"),
-    include_str!("../manifests/template.yaml"),
     include_str!("../manifests/agent.yaml"),
     include_str!("../manifests/tasks.yaml"),
     include_str!("../manifests/crontask.yaml"),
@@ -50,8 +49,6 @@ const MANIFESTS: [&str; 5] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the scripted model cannot listen on 127.0.0.1: {0}")]
-    Model(#[source] io::Error),
     #[error("invalid demo manifest: {0}")]
     Manifest(String),
     #[error("{what}: {why}")]
@@ -67,27 +64,25 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
-/// A running demo. The scripted model stops when the value is dropped.
+/// A started demo.
 pub struct Demo {
     client: Client,
     /// Number of Tasks that the manifests create.
     expected: usize,
-    _model: ScriptedModel,
 }
 
 impl Demo {
-    /// Starts the model and applies the manifests. Removes the objects of an earlier demo first: its Agent would keep
-    /// the old address of the model, and run the new Tasks with it.
-    pub async fn start(client: Client) -> Result<Self, Error> {
-        let model = ScriptedModel::start().await.map_err(Error::Model)?;
+    /// Applies the manifests, with the scripted model at `model_url`. Removes the objects of an earlier demo first: its
+    /// Agent would keep the old address of the model, and run the new Tasks with it.
+    pub async fn start(client: Client, model_url: &str) -> Result<Self, Error> {
         remove::<Task>(&client, &DeleteParams::background()).await?;
         Box::pin(remove::<Agent>(&client, &DeleteParams::foreground())).await?;
         let mut expected = 0;
-        for object in manifests(&model.base_url())? {
+        for object in manifests(model_url)? {
             expected += usize::from(matches!(object["kind"].as_str(), Some("Task" | "CronTask")));
             apply(&client, &object).await?;
         }
-        Ok(Self { client, expected, _model: model })
+        Ok(Self { client, expected })
     }
 
     /// Writes a line for each progress of a Task, until all have finished or the time limit is reached.
@@ -127,15 +122,16 @@ impl Demo {
 fn manifests(model_url: &str) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
     for text in MANIFESTS {
-        let text = text.replace("MODEL_URL", model_url);
-        let read: Vec<Value> =
-            serde_saphyr::from_multiple(&text).map_err(|error| Error::Manifest(error.to_string()))?;
+        let read: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| Error::Manifest(error.to_string()))?;
         objects.extend(read);
     }
+    // After the Namespace, before the objects that refer to it.
+    objects.insert(1, template::manifest(NAMESPACE, model_url)?);
     Ok(objects)
 }
 
-async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
+/// Creates or updates an object.
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
     let api_version = text(&object["apiVersion"]);
@@ -156,7 +152,7 @@ async fn apply(client: &Client, object: &Value) -> Result<(), Error> {
 }
 
 /// The message of an API error, without status and details.
-fn message(error: kube::Error) -> String {
+pub(crate) fn message(error: kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message,
         other => other.to_string(),

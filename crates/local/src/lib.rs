@@ -8,6 +8,7 @@
 //! | [`login_socket`] | issues login links to the owner of this machine |
 //! | [`state_dir`] | the directory that contains all state, and its lock |
 //! | [`opencode`] | finds OpenCode on this machine |
+//! | [`shell`] | quotes paths in commands that users paste |
 //! | `credentials` | the files that are hidden from containers |
 //! | `reserve` | space for a start on a full disk |
 //!
@@ -23,4 +24,5 @@ pub mod opencode;
 pub mod page;
 pub mod platform;
 mod reserve;
+pub mod shell;
 pub mod state_dir;

@@ -31,7 +31,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::{login_socket, reserve};
+use crate::{login_socket, reserve, shell::quoted};
 
 const MARKER: &str = "kubeopencode.json";
 const LOCK: &str = "lock";
@@ -66,7 +66,7 @@ pub enum Error {
     NothingToPurge(PathBuf),
     #[error("{} was written by a newer kubeopencode (format {format}): use that version, or another directory with --state-dir", dir.display())]
     Newer { dir: PathBuf, format: u64 },
-    #[error("kubeopencode already runs on {}{}: stop it with `kubeopencode down --state-dir {}`", dir.display(), process(*pid), dir.display())]
+    #[error("kubeopencode already runs on {}{}: stop it with `kubeopencode down --state-dir {}`", dir.display(), process(*pid), quoted(dir))]
     Running {
         dir: PathBuf,
         /// The process id in the lock file.

@@ -235,7 +235,9 @@ async fn a_share_link_is_a_secret_that_goes_with_it() -> anyhow::Result<()> {
         let name = share.secret_name.unwrap_or_default();
         let link: Secret = world.api().get(&name).await?;
         let token = link.data.clone().unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
-        ensure!(token.len() >= 32, "the token is short");
+        // 32 random bytes as base64url without padding, as upstream's.
+        let is_base64url = token.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+        ensure!(token.len() == 43 && is_base64url, "the token is not 32 bytes as base64url");
         let status = serde_json::to_string(&agent.status)?;
         ensure!(!status.contains(std::str::from_utf8(&token)?), "the token is in the status");
         ensure!(share.url.as_deref() == Some("/s/"), "{:?}", share.url);

@@ -5,7 +5,7 @@ use domain::run::stage::STOPPED;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{screen::Tone, span, table::Cell};
+use super::{money, screen::Tone, span, table::Cell};
 
 /// A printer column of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ impl Column {
                 Err(_) => text.clone(),
             },
             Some(Value::String(text)) if text == "Completed" && is_stopped(object) => STOPPED.to_owned(),
+            Some(Value::String(text)) if self.heading == "COST" => money::cost(text),
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
             Some(value) => value.to_string(),
@@ -142,6 +143,12 @@ mod tests {
         };
         assert_eq!(column.cell(&task("True"), Timestamp::UNIX_EPOCH), Cell::new("Stopped", Tone::Faint));
         assert_eq!(column.cell(&task("False"), Timestamp::UNIX_EPOCH), Cell::new("Completed", Tone::Good));
+    }
+
+    #[test]
+    fn a_cost_is_shown_with_its_currency() {
+        let column = Column::of(&json!({"name": "Cost", "type": "string", "jsonPath": ".cost"}));
+        assert_eq!(column.cell(&json!({"cost": "0.0123"}), Timestamp::UNIX_EPOCH), "$0.0123".into());
     }
 
     #[test]

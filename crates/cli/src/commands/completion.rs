@@ -1,6 +1,5 @@
 //! `completion`: prints completion scripts for shells.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use super::{
@@ -20,7 +19,7 @@ pub struct Args {
 /// Prints the completion script of a shell.
 pub fn run(args: &Args) -> Answer<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), program(), &mut script);
+    clap_complete::generate(args.shell, &mut crate::command(), program(), &mut script);
     print(&String::from_utf8(script).map_err(|error| Problem::new(error.to_string()))?)?;
     Ok(Exit::Success)
 }

@@ -27,32 +27,11 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig to use instead of its current one.
-    #[arg(long, visible_alias = "kube-context", value_name = "NAME")]
-    context: Option<String>,
+    #[arg(long, alias = "kube-context", value_name = "NAME")]
+    pub(super) context: Option<String>,
     /// Namespace to use instead of the context's own.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-}
-
-/// The same for `run`, where `--context` names a file for the agent.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Cluster")]
-pub struct RunClusterArgs {
-    /// Kubeconfig to use instead of $KUBEOPENCODE_KUBECONFIG, $KUBECONFIG or ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use instead of its current one.
-    #[arg(long, value_name = "NAME")]
-    kube_context: Option<String>,
-    /// Namespace to use instead of the context's own.
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-}
-
-impl From<RunClusterArgs> for ClusterArgs {
-    fn from(args: RunClusterArgs) -> Self {
-        Self { kubeconfig: args.kubeconfig, context: args.kube_context, namespace: args.namespace }
-    }
 }
 
 impl ClusterArgs {

@@ -16,13 +16,18 @@ use serde_json::{Value, json};
 use super::{
     connect::{Cluster, ClusterArgs},
     exit::Exit,
+    get::{self, ListArgs},
+    kinds::Kind,
+    missing::missing,
     output::{note, print},
-    problem::{Answer, Problem},
+    problem::Answer,
 };
 
 /// A command about CronTasks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show CronTasks.
+    List(ListArgs),
     /// Create a Task now, besides the schedule.
     Trigger(Args),
     /// Create no further Tasks.
@@ -45,6 +50,7 @@ impl Command {
     /// The cluster flags of the subcommand.
     pub fn cluster(&self) -> &ClusterArgs {
         match self {
+            Self::List(args) => &args.cluster,
             Self::Trigger(args) | Self::Suspend(args) | Self::Resume(args) => &args.cluster,
         }
     }
@@ -53,6 +59,7 @@ impl Command {
 /// Executes the command.
 pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
     let (args, patch, done) = match command {
+        Command::List(args) => return get::list_kind(cluster, Kind::of_type::<CronTask>()?, args).await,
         Command::Trigger(args) => {
             (args, json!({ "metadata": { "annotations": { annotations::TRIGGER: "true" } } }), "triggered")
         }
@@ -60,10 +67,9 @@ pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
         Command::Resume(args) => (args, suspend(false), "resumed"),
     };
     let api = cluster.api::<CronTask>();
-    let found = api.get_opt(&args.name).await?.ok_or_else(|| {
-        Problem::not_found(format!("there is no CronTask '{}' in namespace '{}'", args.name, cluster.namespace))
-            .next("list CronTasks with: kubeopencode get crontasks --all-namespaces")
-    })?;
+    let Some(found) = api.get_opt(&args.name).await? else {
+        return Err(missing(&cluster, &Kind::of_type::<CronTask>()?, &args.name).await);
+    };
     let name = found.name_any();
     if done == "triggered" {
         let all = cluster.api::<Task>().list(&ListParams::default()).await?.items;

@@ -11,6 +11,7 @@ use super::{
     connect::{Cluster, ClusterArgs},
     exit::Exit,
     kinds::{Kind, named},
+    missing::missing,
     output::{print, tidy, yaml_text},
     problem::{Answer, Problem},
     screen::{Screen, Tone, line, paragraph},
@@ -35,7 +36,10 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     for wanted in named(&args.what)? {
         let api = wanted.kind.api(cluster.client.clone(), Some(&cluster.namespace));
         let objects = match &wanted.name {
-            Some(name) => vec![api.get(name).await?],
+            Some(name) => match api.get_opt(name).await? {
+                Some(object) => vec![object],
+                None => return Err(missing(&cluster, &wanted.kind, name).await),
+            },
             None => api.list(&ListParams::default()).await?.items,
         };
         for object in objects {

@@ -17,6 +17,7 @@ use super::{
     connect::{Cluster, ClusterArgs},
     exit::Exit,
     kinds::{Kind, Named, named},
+    missing::missing,
     output::{Format, json_text, list, note, print, tidy, yaml_text},
     problem::{Answer, Problem},
     screen::Screen,
@@ -32,6 +33,13 @@ pub struct Args {
     /// Kinds and names: `tasks`, `task fix`, `task/fix agent/dev`, `tasks,agents`, or `all`.
     #[arg(required = true, value_name = "KIND")]
     what: Vec<String>,
+    #[command(flatten)]
+    pub(super) how: ListArgs,
+}
+
+/// Arguments of `get`, and of commands that list one kind.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
     /// In every namespace.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
@@ -53,7 +61,15 @@ pub struct Args {
 
 /// Prints objects.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
-    let all = named(&args.what)?;
+    show(cluster, named(&args.what)?, args.how).await
+}
+
+/// Prints all objects of a kind.
+pub async fn list_kind(cluster: Cluster, kind: Kind, args: ListArgs) -> Answer<Exit> {
+    show(cluster, vec![Named { kind, name: None }], args).await
+}
+
+async fn show(cluster: Cluster, all: Vec<Named>, args: ListArgs) -> Answer<Exit> {
     let format = if args.wide { Format::Wide } else { args.output };
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     if args.watch {
@@ -101,7 +117,8 @@ async fn fetch(
         if namespace.is_none() && wanted.kind.namespaced {
             return Err(Problem::usage("a name needs a namespace: use --namespace instead of --all-namespaces"));
         }
-        return Ok(vec![data(&wanted.kind, api.get(name).await?)?]);
+        let Some(object) = api.get_opt(name).await? else { return Err(missing(cluster, &wanted.kind, name).await) };
+        return Ok(vec![data(&wanted.kind, object)?]);
     }
     let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
     params.label_selector = selector.map(ToOwned::to_owned);

@@ -11,8 +11,25 @@ use serde_json::Value;
 
 use super::{
     columns::Column,
+    missing::near,
     problem::{Answer, Problem},
 };
+
+/// Shorter names of kinds, as people call them, beside the names of the definitions.
+const ALIASES: [(&str, &str); 12] = [
+    ("template", "agenttemplates"),
+    ("templates", "agenttemplates"),
+    ("cron", "crontasks"),
+    ("crons", "crontasks"),
+    ("provider", "modelproviders"),
+    ("providers", "modelproviders"),
+    ("tool", "agenttools"),
+    ("tools", "agenttools"),
+    ("workflow", "agentworkflows"),
+    ("workflows", "agentworkflows"),
+    ("config", "kubeopencodeconfigs"),
+    ("configs", "kubeopencodeconfigs"),
+];
 
 /// One of our kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,11 +71,24 @@ impl Kind {
             return Ok(kind.clone());
         }
         let known: Vec<_> = all.iter().map(|kind| kind.plural.as_str()).collect();
-        Err(Problem::usage(format!("there is no kind '{name}'")).next(format!("use one of: {}", known.join(", "))))
+        let names = all.iter().flat_map(|kind| [kind.singular.as_str(), kind.plural.as_str()]);
+        let next = match near(&wanted, names.chain(ALIASES.map(|(alias, _)| alias))).first() {
+            Some(name) => format!("did you mean '{name}'? The kinds are: {}", known.join(", ")),
+            None => format!("use one of: {}", known.join(", ")),
+        };
+        Err(Problem::usage(format!("there is no kind '{name}'")).next(next))
+    }
+
+    /// The kind of a type.
+    pub fn of_type<K: kube::Resource<DynamicType = ()>>() -> Answer<Self> {
+        Self::named(&K::plural(&()))
     }
 
     fn has_name(&self, name: &str) -> bool {
-        name == self.plural || name == self.singular || self.short.iter().any(|short| short == name)
+        let is_name = |name: &str| name == self.plural || name == self.singular;
+        is_name(name)
+            || self.short.iter().any(|short| short == name)
+            || ALIASES.iter().any(|(alias, plural)| *alias == name && *plural == self.plural)
     }
 
     fn of(crd: &Value) -> Self {
@@ -156,6 +186,23 @@ mod tests {
         check("ct", "CronTask/");
         check("agt", "AgentTemplate/");
         check("pods", "there is no kind 'pods'");
+    }
+
+    #[test]
+    fn every_alias_is_a_name_of_one_kind_only() {
+        for (alias, plural) in ALIASES {
+            let kinds: Vec<_> = Kind::all().iter().filter(|kind| kind.has_name(alias)).collect();
+            assert!(matches!(kinds.as_slice(), [kind] if kind.plural == plural), "{alias}: {kinds:?}");
+        }
+        check("templates a", "AgentTemplate/a");
+    }
+
+    #[test]
+    fn a_mistyped_kind_is_recognized() {
+        let next = |word: &str| Kind::named(word).unwrap_err().next_step().unwrap().to_owned();
+        assert!(next("taks").starts_with("did you mean 'task'?"), "{}", next("taks"));
+        assert!(next("tempaltes").starts_with("did you mean 'templates'?"));
+        assert!(next("pods").starts_with("use one of: tasks, "));
     }
 
     #[test]

@@ -17,7 +17,10 @@ mod explain;
 mod get;
 mod kinds;
 mod log;
+mod man;
 mod manifest;
+mod missing;
+mod money;
 mod output;
 mod permission;
 mod problem;
@@ -31,10 +34,12 @@ mod version;
 
 use std::process::ExitCode;
 
+use api::AgentTemplate;
 use clap::Subcommand;
 
 use connect::{Cluster, ClusterArgs};
 use exit::Exit;
+use kinds::Kind;
 use problem::{Answer, Problem};
 
 /// A command for people and scripts.
@@ -74,13 +79,18 @@ pub enum Command {
     /// Work with CronTasks.
     #[command(subcommand, visible_aliases = ["ct", "crontasks"])]
     Crontask(crontask::Command),
-    /// Work with Tasks; each subcommand is also a top-level command.
+    /// Work with Tasks; most subcommands are also top-level commands.
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
+    /// Show AgentTemplates.
+    #[command(visible_alias = "template")]
+    Templates(get::ListArgs),
     /// Check what the platform needs and how to fix what is missing.
     Doctor(doctor::Args),
     /// Print the completion script of a shell.
     Completion(completion::Args),
+    /// Print the manual page, or write a page for every command.
+    Man(man::Args),
     /// Print the versions of this program and of the cluster.
     Version(version::Args),
 }
@@ -113,8 +123,18 @@ impl Command {
     async fn execute(self, before: &ClusterArgs) -> Answer<Exit> {
         let connect = async |args: &ClusterArgs| -> Answer<Cluster> { args.clone().or(before).connect().await };
         match self {
-            Self::Run(args) => task::run::run(connect(&args.cluster.clone().into()).await?, args).await,
-            Self::Get(args) => get::run(connect(&args.cluster).await?, args).await,
+            Self::Run(mut args) => {
+                let cluster = match connect(&args.cluster).await {
+                    Err(_) if args.accept_old_context() => connect(&args.cluster).await?,
+                    connected => connected?,
+                };
+                task::run::run(cluster, args).await
+            }
+            Self::Get(args) => get::run(connect(&args.how.cluster).await?, args).await,
+            Self::Templates(args) => {
+                let kind = Kind::of_type::<AgentTemplate>()?;
+                get::list_kind(connect(&args.cluster).await?, kind, args).await
+            }
             Self::Describe(args) => describe::run(connect(&args.cluster).await?, args).await,
             Self::Apply(args) => apply::run(connect(&args.cluster).await?, args).await,
             Self::Delete(args) => delete::run(connect(&args.cluster).await?, args).await,
@@ -131,6 +151,7 @@ impl Command {
             Self::Task(command) => Box::pin(command.run(before)).await,
             Self::Doctor(args) => doctor::run(before, args).await,
             Self::Completion(args) => completion::run(&args),
+            Self::Man(args) => man::run(&args),
             Self::Version(args) => version::run(before, args).await,
         }
     }
@@ -143,5 +164,6 @@ mod tests {
     #[test]
     fn no_two_flags_of_a_command_have_the_same_name() {
         crate::Cli::command().debug_assert();
+        crate::command().debug_assert();
     }
 }

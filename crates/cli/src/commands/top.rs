@@ -23,6 +23,7 @@ use super::{
     columns::tone,
     connect::{Cluster, ClusterArgs},
     exit::Exit,
+    money::{dollars, millionths},
     output::print,
     problem::{Answer, Problem},
     screen::{Screen, Tone},
@@ -197,17 +198,6 @@ impl Sum {
     }
 }
 
-/// Parses a decimal number such as `2.5` into millionths.
-fn millionths(text: &str) -> Option<i64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();
-    whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
-}
-
-fn money(millionths: i64) -> String {
-    format!("{}.{:04}", thousands(millionths / 1_000_000), millionths % 1_000_000 / 100)
-}
-
 /// The table of Agents.
 pub fn agents(load: &Load, namespaces: bool, now: Timestamp) -> Table {
     let headings = ["AGENT", "STATE", "SLOTS", "QUEUE", "OLDEST", "DONE 24H", "FAILED 24H", "TOKENS 24H", "COST 24H"];
@@ -236,7 +226,7 @@ pub fn agents(load: &Load, namespaces: bool, now: Timestamp) -> Table {
             sum.done.to_string().into(),
             Cell::new(&sum.failed.to_string(), if sum.failed > 0 { Tone::Bad } else { Tone::Faint }),
             thousands(sum.tokens).into(),
-            money(sum.cost).into(),
+            dollars(sum.cost).into(),
         ];
         table.push(first.into_iter().chain(row).collect());
     }
@@ -266,7 +256,7 @@ fn frame(load: &Load, namespaces: bool, now: Timestamp, screen: &Screen) -> Stri
         sum.done,
         sum.failed,
         thousands(sum.tokens),
-        money(sum.cost),
+        dollars(sum.cost),
     );
     let agents = agents(load, namespaces, now);
     if !agents.is_empty() {
@@ -363,25 +353,16 @@ mod tests {
     fn a_frame_shows_who_works_who_waits_and_what_it_cost() {
         let screen = Screen { width: Some(120), ..Screen::default() };
         insta::assert_snapshot!(frame(&sample(), false, "2026-01-01T00:05:00Z".parse().unwrap(), &screen), @r"
-        KubeOpenCode  1/2 agents ready, 1 running, 1 waiting; in 24h: 1 done, 0 failed, 2,468 tokens, cost 0.2469
+        KubeOpenCode  1/2 agents ready, 1 running, 1 waiting; in 24h: 1 done, 0 failed, 2,468 tokens, cost $0.2469
 
         AGENT   STATE       SLOTS   QUEUE   OLDEST   DONE 24H   FAILED 24H   TOKENS 24H   COST 24H
-        dev     Ready       1/1     1       5m       1          0            2,468        0.2469
-        idle    Suspended   0/any   0       -        0          0            0            0.0000
+        dev     Ready       1/1     1       5m       1          0            2,468        $0.2469
+        idle    Suspended   0/any   0       -        0          0            0            $0.0000
 
         TASK    ON    PHASE     SINCE   TOKENS   WHY
         runs    dev   Running   60s     1,234    -
         waits   dev   Queued    5m      -        Agent 'dev' is busy
         ");
-    }
-
-    #[test]
-    fn costs_add_up_exactly() {
-        assert_eq!(millionths("0.1"), Some(100_000));
-        assert_eq!(millionths("2"), Some(2_000_000));
-        assert_eq!(millionths("0.1234567"), Some(123_456));
-        assert_eq!(millionths("x"), None);
-        assert_eq!(money(1_234_567_890), "1,234.5678");
     }
 
     #[test]

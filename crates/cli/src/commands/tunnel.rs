@@ -17,6 +17,8 @@ use tokio::{
 
 use super::{
     connect::Cluster,
+    kinds::Kind,
+    missing::missing,
     output::note,
     problem::{Answer, Problem},
 };
@@ -75,10 +77,10 @@ async fn carry(pods: &Api<Pod>, pod: &str, port: u16, mut connection: TcpStream)
 
 /// Fetches an Agent.
 pub async fn find(cluster: &Cluster, name: &str) -> Answer<Agent> {
-    cluster.api::<Agent>().get_opt(name).await?.ok_or_else(|| {
-        Problem::not_found(format!("there is no Agent '{name}' in namespace '{}'", cluster.namespace))
-            .next("list Agents with: kubeopencode get agents --all-namespaces")
-    })
+    match cluster.api::<Agent>().get_opt(name).await? {
+        Some(agent) => Ok(agent),
+        None => Err(missing(cluster, &Kind::of_type::<Agent>()?, name).await),
+    }
 }
 
 /// The port of an Agent's server. The schema admits only valid port numbers.

@@ -37,12 +37,13 @@ fn finish(mut child: Child) -> (Option<i32>, String) {
 #[tokio::test]
 async fn run_ends_as_the_task_ends() {
     for (phase, reason, stopped, code, result) in [
-        ("Completed", "Succeeded", false, 0, "succeeded after 65s, 1,200 tokens, cost 0.0100"),
-        ("Failed", "ModelError", false, 1, "failed after 65s, 1,200 tokens, cost 0.0100\nModelError: as the test says"),
+        ("Completed", "Succeeded", false, 0, "succeeded after 65s, 1,200 tokens, cost $0.0100"),
+        ("Failed", "ModelError", false, 1, "failed after 65s, 1,200 tokens, cost $0.0100\nModelError: as the test says"),
         ("Completed", "UserStopped", true, 3, "was stopped after 65s"),
         ("Completed", "Timeout", true, 4, "reached its timeout after 65s"),
     ] {
         let world = World::start().await;
+        world.create("Agent", "dev", json!({}), Value::Null).await;
         let child = spawn(&world, &["run", "do this", "--agent", "dev", "--wait"]);
         let name = world.only_task().await;
         world.status("Task", &name, json!({"phase": "Running", "runEpoch": 1})).await;
@@ -78,6 +79,7 @@ async fn run_makes_the_task_that_was_asked_for() {
         "--label",
         "team=a",
     ];
+    world.create("AgentTemplate", "base", json!({}), Value::Null).await;
     check!("run-dry-run", world.run(&[&args[..], &["--dry-run"]].concat()));
     check!("run-detached", world.run(&[&args[..], &["--detach"]].concat()));
     check!("run-taken-name", world.run(&[&args[..], &["--detach"]].concat()));
@@ -100,12 +102,36 @@ async fn run_chooses_the_only_agent_and_asks_when_there_are_more() {
 }
 
 #[tokio::test]
+async fn a_mistyped_name_fails_at_once_with_what_was_meant() {
+    let world = World::start().await;
+    world.create("AgentTemplate", "python", json!({}), Value::Null).await;
+    world.create("Agent", "developer", json!({}), json!({"ready": true})).await;
+    let spec = json!({"description": "x", "agentRef": {"name": "developer"}});
+    world.create("Task", "fix-tests", spec, json!({"phase": "Running", "runEpoch": 1})).await;
+    check!("run-mistyped-template", world.run(&["run", "x", "--template", "pyhton"]));
+    check!("run-unknown-template", world.run(&["run", "x", "--template", "nope"]));
+    check!("run-mistyped-agent", world.run(&["run", "x", "--agent", "developr"]));
+    check!("run-agent-as-template", world.run(&["run", "x", "--template", "developer"]));
+    check!("get-mistyped", world.run(&["get", "task", "fix-test"]));
+    check!("stop-mistyped", world.run(&["stop", "fx-tests"]));
+    check!("logs-mistyped", world.run(&["logs", "fix-tests-"]));
+    check!("explain-mistyped", world.run(&["explain", "fix-tsets"]));
+    check!("attach-mistyped", world.run(&["agent", "attach", "devloper"]));
+    // None of them created a Task.
+    assert_eq!(world.only_task().await, "fix-tests");
+    let elsewhere = world.run(&["logs", "fix-tests", "-n", "default"]);
+    let hint = format!("hint: Task 'fix-tests' exists in namespace '{0}': use -n {0}\n", world.namespace);
+    assert!(elsewhere.stderr().ends_with(&hint), "{}", elsewhere.stderr());
+}
+
+#[tokio::test]
 async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     let interrupt = |child: &Child| {
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     };
     let world = World::start().await;
+    world.create("Agent", "dev", json!({}), Value::Null).await;
     let mut child = spawn(&world, &["run", "do this", "--agent", "dev", "--name", "goes-on"]);
     world.only_task().await;
     // Its signal handlers are installed once it reports the Task.
@@ -117,6 +143,7 @@ async fn an_interrupt_leaves_the_task_running_unless_asked_to_stop_it() {
     assert!(world.tasks().get("goes-on").await.unwrap().metadata.annotations.is_none());
 
     let world = World::start().await;
+    world.create("Agent", "dev", json!({}), Value::Null).await;
     let mut child = spawn(&world, &["run", "x", "--agent", "dev", "--name", "stops", "--wait", "--stop-on-interrupt"]);
     world.only_task().await;
     wait_for(&mut child, "was accepted");

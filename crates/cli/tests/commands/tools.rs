@@ -130,6 +130,55 @@ fn every_shell_gets_a_script_for_the_name_that_was_called() {
 }
 
 #[test]
+fn it_is_installed_with_completions_and_manual_pages_and_removed_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (prefix, root) = (directory.path().join("prefix"), directory.path().join("root"));
+    let installer = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
+    let run = |what: &str| {
+        let output = Command::new(installer).arg(what).arg(&prefix).env("DESTDIR", &root).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let at = |path: &str| root.join(prefix.strip_prefix("/").unwrap()).join(path);
+    let files = [
+        "bin/kubeopencode",
+        "bin/kubeoc",
+        "share/bash-completion/completions/kubeopencode",
+        "share/zsh/site-functions/_kubeopencode",
+        "share/fish/vendor_completions.d/kubeopencode.fish",
+        "share/man/man1/kubeopencode.1",
+        "share/man/man1/kubeopencode-run.1",
+    ];
+    for _ in 0..2 {
+        let said = run(env!("CARGO_BIN_EXE_kubeopencode"));
+        // The prefix is not on the PATH, so it says what to do.
+        assert!(said.contains("export PATH=\""), "{said}");
+        for file in files {
+            assert!(at(file).metadata().unwrap().len() > 100, "{file}");
+        }
+    }
+    let manual = std::fs::read_to_string(at("share/man/man1/kubeopencode-run.1")).unwrap();
+    assert!(manual.contains("context\\-file") && manual.contains("Examples"), "{manual}");
+    // Helpers of Pods are not for people.
+    assert!(!at("share/man/man1/kubeopencode-git-init.1").exists());
+    run("--remove");
+    for file in files {
+        assert!(!at(file).exists(), "{file}");
+    }
+}
+
+/// The help that most people read. The other pages are in docs/reference/cli.md, which a check compares with the code.
+#[test]
+fn the_help_lists_the_commands_for_people() {
+    for (name, args) in [("help", &["-h"][..]), ("help-run", &["run", "-h"]), ("help-get", &["get", "-h"])] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
+        let output = command.args(args).env_clear().env("COLUMNS", "100").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, help) });
+    }
+}
+
+#[test]
 fn a_task_is_submitted_only_to_a_server() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("task.md");

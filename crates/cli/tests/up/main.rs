@@ -6,6 +6,7 @@ mod agents;
 mod command;
 mod limits;
 mod logs;
+mod readme;
 mod refusals;
 mod state;
 mod work;

@@ -66,7 +66,7 @@ async fn make(shared: &Shared, agent: &Agent) -> Result<(), Error> {
             owner_references: agent.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("token".to_owned(), ByteString(secret::password()?.into_bytes()))])),
+        data: Some(BTreeMap::from([("token".to_owned(), ByteString(secret::token()?.into_bytes()))])),
         ..Secret::default()
     };
     super::objects::create_secret_once(shared, agent, secret).await

@@ -4,6 +4,8 @@
 //! address. [`script`] is the grammar of prompts, [`plan::reply`] the pure function that decides the response; this
 //! file does the I/O.
 
+#[cfg(test)]
+mod documented;
 pub mod plan;
 pub mod script;
 pub mod wire;
@@ -12,24 +14,37 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use plan::{Answer, ChatRequest, Plan, Reply};
 
 /// Duration of `[[hang]]`; longer than the time limit of any test or demo.
 const HANG: Duration = Duration::from_hours(1);
+
+/// Maximum size of a request. A conversation with large tool results has about one megabyte.
+const LARGEST_REQUEST: usize = 16 << 20;
+/// Requests whose bodies are read at the same time. Containers can reach the model, and it shares the memory of the
+/// platform.
+const READERS: usize = 4;
+/// Time limit for the body of a request, so that a slow client does not keep its place among the readers.
+const READING: Duration = Duration::from_secs(30);
+/// Maximum number of conversations that are recognized when they are repeated.
+const REMEMBERED: usize = 10_000;
 
 /// The provider id that [`ScriptedModel::opencode_config`] uses.
 pub const PROVIDER: &str = "scripted";
@@ -45,10 +60,14 @@ pub struct ScriptedModel {
 }
 
 /// Received requests, to recognize retries and for tests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Memory {
-    requests: Mutex<Vec<Value>>,
+    /// Every request; `None` where the model runs for longer than a test.
+    requests: Option<Mutex<Vec<Value>>>,
     seen: Mutex<HashMap<u64, u32>>,
+    readers: Semaphore,
+    /// The number of requests so far.
+    count: AtomicU64,
 }
 
 impl Memory {
@@ -56,31 +75,53 @@ impl Memory {
     fn note(&self, body: &Value) -> (u64, u32) {
         let mut hasher = DefaultHasher::new();
         body.get("messages").unwrap_or(body).to_string().hash(&mut hasher);
+        let conversation = hasher.finish();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = seen.entry(hasher.finish()).or_default();
+        if seen.len() >= REMEMBERED && !seen.contains_key(&conversation) {
+            seen.clear();
+        }
+        let count = seen.entry(conversation).or_default();
         let before = *count;
-        *count += 1;
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.push(body.clone());
-        (requests.len() as u64, before)
+        *count = count.saturating_add(1);
+        if let Some(requests) = &self.requests {
+            requests.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
+        }
+        (self.count.fetch_add(1, Ordering::Relaxed) + 1, before)
+    }
+
+    /// Reads the body of a request, when there is a place among the readers.
+    async fn read(&self, body: Body) -> Result<Bytes, (u16, String)> {
+        let _place = self.readers.acquire().await.map_err(|error| (503, error.to_string()))?;
+        match timeout(READING, to_bytes(body, LARGEST_REQUEST)).await {
+            Ok(read) => read.map_err(|error| (413, format!("the request cannot be read: {error}"))),
+            Err(_) => Err((408, "the request was not sent in time".to_owned())),
+        }
     }
 }
 
 impl ScriptedModel {
-    /// Starts on a free port of 127.0.0.1.
+    /// Starts on a free port of 127.0.0.1, and records every request.
     pub async fn start() -> std::io::Result<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST).await
     }
 
-    /// Starts on a free port of this address, such as the host side of a test node.
+    /// Starts on a free port of this address, such as the host side of a test node, and records every request.
     pub async fn start_at(address: Ipv4Addr) -> std::io::Result<Self> {
+        Self::listen(address, Some(Mutex::default())).await
+    }
+
+    /// Starts on a free port of 127.0.0.1 for as long as the platform runs: keeps no requests.
+    pub async fn serve() -> std::io::Result<Self> {
+        Self::listen(Ipv4Addr::LOCALHOST, None).await
+    }
+
+    async fn listen(address: Ipv4Addr, requests: Option<Mutex<Vec<Value>>>) -> std::io::Result<Self> {
         let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(Memory { requests, seen: Mutex::default(), readers: Semaphore::new(READERS), count: AtomicU64::new(0) });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/models", get(models))
-            .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
             .with_state(Arc::clone(&memory));
         let server = tokio::spawn(async move {
             // The only error is a broken listener; clients then get a refused connection.
@@ -94,9 +135,10 @@ impl ScriptedModel {
         format!("http://{}/v1", self.address)
     }
 
-    /// Every chat request so far, oldest first.
+    /// Every recorded chat request so far, oldest first.
     pub fn requests(&self) -> Vec<Value> {
-        self.memory.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let requests = self.memory.requests.as_ref();
+        requests.map(|all| all.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
     }
 
     /// The OpenCode configuration that makes this model the only one, for `OPENCODE_CONFIG_CONTENT`.
@@ -141,7 +183,11 @@ async fn models() -> Response {
         .into_response()
 }
 
-async fn chat(State(memory): State<Arc<Memory>>, body: Bytes) -> Response {
+async fn chat(State(memory): State<Arc<Memory>>, request: Request) -> Response {
+    let body = match memory.read(request.into_body()).await {
+        Ok(body) => body,
+        Err((status, message)) => return refuse(status, &message),
+    };
     let body: Value = match serde_json::from_slice(&body) {
         Ok(body) => body,
         Err(error) => return refuse(400, &format!("invalid JSON: {error}")),
@@ -209,7 +255,7 @@ mod tests {
         socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let reading = socket.read_to_end(&mut answer);
-        let _ = tokio::time::timeout(Duration::from_mins(1), reading).await.unwrap();
+        let _ = timeout(Duration::from_mins(1), reading).await.unwrap();
         String::from_utf8(answer).unwrap()
     }
 
@@ -235,6 +281,20 @@ mod tests {
         let html = request(&model, "POST", path, &chat("[[html]]", true)).await;
         assert!(html.contains("text/html"), "{html}");
         assert_eq!(model.requests().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_model_that_serves_the_platform_keeps_no_requests_and_refuses_huge_ones() {
+        let model = ScriptedModel::serve().await.unwrap();
+        let whole = request(&model, "POST", "/v1/chat/completions", &chat("[[say hello]]", false)).await;
+        assert!(whole.contains(r#""content":"hello""#), "{whole}");
+        assert!(model.requests().is_empty());
+        let huge = model.memory.read(Body::from(vec![b' '; LARGEST_REQUEST + 1])).await;
+        assert_eq!(huge.unwrap_err().0, 413);
+        for number in 0..=REMEMBERED {
+            model.memory.note(&json!({ "messages": number }));
+        }
+        assert!(model.memory.seen.lock().unwrap().len() <= REMEMBERED);
     }
 
     #[tokio::test]

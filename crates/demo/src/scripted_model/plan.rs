@@ -144,16 +144,17 @@ fn faulty(fault: Fault, answer: Answer) -> Plan {
 
 fn final_text(script: &Script, prompt: &str) -> String {
     if !script.unknown.is_empty() {
-        return format!(
-            "Unknown markers: {}. See scripted_model/script.rs for the grammar.",
-            script.unknown.join("; ")
-        );
+        return format!("Unknown markers: {}. docs/scripted-model.md lists them.", script.unknown.join("; "));
     }
     match &script.say {
         Some(text) => text.clone(),
         None if script == &Script::default() => {
             let subject: String = prompt.lines().next().unwrap_or_default().chars().take(80).collect();
-            format!("I am a scripted model and have read: {subject}")
+            format!(
+                "I am a scripted model and have read: {subject}\n\
+                 Markers such as [[say Hello]] or [[bash cmd=\"ls -l\"]] in the description make me act; \
+                 `kubeopencode setup` connects a real model."
+            )
         }
         None => "Done.".to_owned(),
     }
@@ -229,7 +230,10 @@ mod tests {
     #[test]
     fn a_plain_prompt_gets_a_plain_answer() {
         let plan = reply(&request(&[("user", "Hello\nthere")]), 0).plan;
-        assert_eq!(plan, text("I am a scripted model and have read: Hello"));
+        let Plan::Answer(Answer::Text(answer, Ending::Stop)) = plan else { panic!("expected a text") };
+        assert!(answer.starts_with("I am a scripted model and have read: Hello\n"), "{answer}");
+        // It says how to go on: with a script, and with a real model.
+        assert!(answer.contains("[[say Hello]]") && answer.contains("`kubeopencode setup`"), "{answer}");
     }
 
     #[test]

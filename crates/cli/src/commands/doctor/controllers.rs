@@ -13,7 +13,7 @@ const LEASE: &str = "kubeopencode.io";
 /// A controller writes the status of a new Task at once; a Task that is older, in seconds, and has none indicates a
 /// problem.
 const UNHANDLED_AFTER: i64 = 10;
-const START: &str = "start the controllers: install the chart, or run `kubeopencode controller`";
+const START: &str = "start the controllers with: kubeopencode controller";
 
 /// Looks for recent activity, in every namespace if the caller may read them.
 pub async fn examine(cluster: &Cluster, now: Timestamp) -> Finding {
@@ -111,12 +111,12 @@ mod tests {
         fail  controllers: pod-1 leads, but Task 'fix' was not looked at
               fix: read the controllers' log; they may not be allowed to work in this namespace
         fail  controllers: the leader pod-1 was last seen 24h ago
-              fix: start the controllers: install the chart, or run `kubeopencode controller`
+              fix: start the controllers with: kubeopencode controller
         fail  controllers: Task 'fix' was not looked at
-              fix: start the controllers: install the chart, or run `kubeopencode controller`
+              fix: start the controllers with: kubeopencode controller
         ok    controllers: no lease, but everything that is there was looked at
         warn  controllers: no sign of life, but nothing to do either
-              fix: start the controllers: install the chart, or run `kubeopencode controller`
+              fix: start the controllers with: kubeopencode controller
         ");
     }
 }

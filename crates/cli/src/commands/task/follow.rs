@@ -16,7 +16,9 @@ use super::stage::stage;
 use crate::commands::{
     connect::Cluster,
     exit::Exit,
+    kinds::Kind,
     log::{self, LogArgs},
+    missing::missing,
     output::note,
     problem::{Answer, Problem},
 };
@@ -54,7 +56,7 @@ impl Follow {
             };
             let task = match change {
                 Some(Ok(Some(task))) => task,
-                Some(Ok(None)) if !seen => return Err(missing(cluster, name)),
+                Some(Ok(None)) if !seen => return Err(missing(cluster, &Kind::of_type::<Task>()?, name).await),
                 Some(Ok(None)) => break Err(Problem::not_found(format!("Task '{name}' was deleted meanwhile"))),
                 Some(Err(error)) if !seen => return Err(error.into()),
                 // The watch restarts by itself; a cluster that is temporarily unavailable is no reason to fail.
@@ -109,14 +111,11 @@ fn read(cluster: &Cluster, pod: String, args: LogArgs, lines: mpsc::Sender<Vec<u
     tokio::spawn(async move { log::pump(&pods, &pod, &args, true, &lines).await })
 }
 
-/// The error for a missing Task.
-pub fn missing(cluster: &Cluster, name: &str) -> Problem {
-    Problem::not_found(format!("there is no Task '{name}' in namespace '{}'", cluster.namespace))
-        .next("list Tasks with: kubeopencode get tasks --all-namespaces")
-}
-
 /// Fetches a Task.
 pub async fn find(cluster: &Cluster, name: &str) -> Answer<Task> {
-    let name = name.strip_prefix("task/").unwrap_or(name);
-    cluster.api::<Task>().get_opt(name).await?.ok_or_else(|| missing(cluster, name))
+    let name = name.strip_prefix("task/").or_else(|| name.strip_prefix("tasks/")).unwrap_or(name);
+    match cluster.api::<Task>().get_opt(name).await? {
+        Some(task) => Ok(task),
+        None => Err(missing(cluster, &Kind::of_type::<Task>()?, name).await),
+    }
 }

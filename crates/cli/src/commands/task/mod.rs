@@ -10,11 +10,13 @@ pub mod stop;
 
 use clap::Subcommand;
 
-use super::{connect::ClusterArgs, exit, exit::Exit, explain, problem::Answer};
+use super::{connect::ClusterArgs, exit, exit::Exit, explain, get, kinds::Kind, problem::Answer};
 
 /// A command about Tasks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show Tasks.
+    List(get::ListArgs),
     /// Show the log of a Task.
     Logs(logs::Args),
     /// Explain why a Task waits or failed, an Agent is not ready or a CronTask does not run.
@@ -32,6 +34,7 @@ impl Command {
     /// Executes the command. `before` are the flags before the subcommand.
     pub async fn run(self, before: &ClusterArgs) -> Answer<Exit> {
         let cluster = match &self {
+            Self::List(args) => &args.cluster,
             Self::Logs(args) => &args.cluster,
             Self::Explain(args) => &args.cluster,
             Self::Runs(args) => &args.cluster,
@@ -40,6 +43,7 @@ impl Command {
         };
         let cluster = cluster.clone().or(before).connect().await?;
         match self {
+            Self::List(args) => get::list_kind(cluster, Kind::of_type::<api::Task>()?, args).await,
             Self::Logs(args) => logs::run(cluster, args).await,
             Self::Explain(args) => explain::run(cluster, args).await,
             Self::Runs(args) => runs::run(cluster, args).await,

@@ -12,9 +12,10 @@ use api::{
     context::{ContextItem, ContextType},
     refs::LocalRef,
 };
+use demo::template;
 use domain::workload::names;
 use kube::{
-    ResourceExt as _,
+    ResourceExt,
     api::{ListParams, PostParams},
     core::ObjectMeta,
 };
@@ -22,9 +23,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::follow::Follow;
 use crate::commands::{
-    connect::{Cluster, RunClusterArgs},
+    connect::{Cluster, ClusterArgs},
     exit::Exit,
+    kinds::Kind,
     log::LogArgs,
+    missing,
     output::{DataFormat, json_text, note, print, yaml_text},
     problem::{Answer, Problem},
     span,
@@ -40,7 +43,7 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(5);
 pub struct Args {
     /// Description of the work; `-` or nothing reads it from standard input.
     description: Option<String>,
-    /// Agent to run on. Without --agent and --template, the only Agent of the namespace.
+    /// Agent to run on. Without --agent and --template, the only Agent of the namespace, or its only template.
     #[arg(short, long, value_name = "NAME", conflicts_with = "template")]
     agent: Option<String>,
     /// Template for a Pod of its own.
@@ -51,8 +54,8 @@ pub struct Args {
     name: Option<String>,
     /// File to give to the agent as context. `FILE:PATH` puts it at PATH in the workspace; otherwise the agent reads it as
     /// part of its instructions.
-    #[arg(short, long = "context", value_name = "FILE[:PATH]")]
-    contexts: Vec<String>,
+    #[arg(short = 'c', long = "context-file", value_name = "FILE[:PATH]")]
+    context_files: Vec<String>,
     /// Stop the Task after this time, such as 30m.
     #[arg(long, value_name = "SPAN", value_parser = span::read)]
     timeout: Option<Duration>,
@@ -81,14 +84,25 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = DataFormat::Text)]
     output: DataFormat,
     #[command(flatten)]
-    pub(crate) cluster: RunClusterArgs,
+    pub(crate) cluster: ClusterArgs,
+}
+
+impl Args {
+    /// Accepts `--context FILE`, which was the name of `--context-file`: moves the file to where it belongs now. Returns
+    /// false if `--context` does not name a file.
+    pub fn accept_old_context(&mut self) -> bool {
+        let Some(file) = self.cluster.context.take_if(|text| context_path(text).0.is_file()) else { return false };
+        note(&format!("--context names a context of the kubeconfig; use --context-file for the file {file}"));
+        self.context_files.push(file);
+        true
+    }
 }
 
 /// Creates a Task, follows it, and exits with its result.
 pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let description = description(args.description.as_deref())?;
     let (agent_ref, template_ref) = target(&cluster, &args).await?;
-    let contexts = args.contexts.iter().map(|text| context(text)).collect::<Answer<Vec<_>>>()?;
+    let contexts = args.context_files.iter().map(|text| context(text)).collect::<Answer<Vec<_>>>()?;
     let spec = TaskSpec {
         description: Some(description),
         agent_ref,
@@ -202,39 +216,104 @@ fn description(argument: Option<&str>) -> Answer<String> {
     Ok(text)
 }
 
-/// The target of the Task.
+/// The target of the Task. A name that does not exist fails at once: the Task would wait for it.
 async fn target(cluster: &Cluster, args: &Args) -> Answer<(Option<LocalRef>, Option<LocalRef>)> {
-    if args.agent.is_some() || args.template.is_some() {
-        return Ok((args.agent.as_ref().map(LocalRef::new), args.template.as_ref().map(LocalRef::new)));
+    match (&args.agent, &args.template) {
+        (Some(name), _) => {
+            if !args.dry_run {
+                check::<Agent, AgentTemplate>(cluster, name, "--template").await?;
+            }
+            return Ok((Some(LocalRef::new(name)), None));
+        }
+        (None, Some(name)) => {
+            if !args.dry_run {
+                check::<AgentTemplate, Agent>(cluster, name, "--agent").await?;
+            }
+            return Ok((None, Some(LocalRef::new(name))));
+        }
+        (None, None) => {}
     }
     let agents = cluster.api::<Agent>().list(&ListParams::default()).await?;
-    if let [only] = agents.items.as_slice() {
-        return Ok((Some(LocalRef::new(only.name_any())), None));
+    let agents: Vec<_> = agents.items.iter().map(ResourceExt::name_any).collect();
+    let templates = match agents.as_slice() {
+        [_] => Vec::new(),
+        _ => cluster.api::<AgentTemplate>().list(&ListParams::default()).await?.items,
+    };
+    let (scripted, templates): (Vec<_>, Vec<_>) =
+        templates.into_iter().partition(|one| one.labels().contains_key(template::LABEL));
+    let names = |all: &[AgentTemplate]| all.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
+    let choice = choose(&agents, &names(&templates), &names(&scripted), &cluster.namespace)?;
+    note(&choice.note());
+    Ok(match choice {
+        Choice::Agent(name) => (Some(LocalRef::new(name)), None),
+        Choice::Template(name) | Choice::Scripted(name) => (None, Some(LocalRef::new(name))),
+    })
+}
+
+/// Fails if the object `name` does not exist; suggests the flag for an object of the other kind with that name.
+async fn check<Wanted, Other>(cluster: &Cluster, name: &str, other_flag: &str) -> Answer<()>
+where
+    Wanted: kube::Resource<DynamicType = ()>,
+    Other: kube::Resource<DynamicType = ()>,
+{
+    let Err(problem) = missing::check(cluster, &Kind::of_type::<Wanted>()?, name).await else { return Ok(()) };
+    let other = Kind::of_type::<Other>()?;
+    let found = other.api(cluster.client.clone(), Some(&cluster.namespace)).get_metadata_opt(name).await;
+    Err(match found {
+        Ok(Some(_)) => problem.next(format!("there is an {} of that name: use {other_flag} {name}", other.name)),
+        _ => problem,
+    })
+}
+
+/// The target of a Task for which none was named.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    Agent(String),
+    Template(String),
+    /// The built-in template of the scripted model.
+    Scripted(String),
+}
+
+impl Choice {
+    fn note(&self) -> String {
+        match self {
+            Self::Agent(name) => format!("using Agent '{name}', the only one"),
+            Self::Template(name) => format!("using AgentTemplate '{name}', the only one"),
+            Self::Scripted(name) => format!(
+                "using AgentTemplate '{name}': its model is built in, needs no key, and does what [[markers]] in the \
+                 description say; connect a real model with: kubeopencode setup"
+            ),
+        }
     }
-    let templates = cluster.api::<AgentTemplate>().list(&ListParams::default()).await?;
-    let agents: Vec<_> = agents.items.iter().map(|agent| format!("--agent {}", agent.name_any())).collect();
-    let templates: Vec<_> = templates.items.iter().map(|one| format!("--template {}", one.name_any())).collect();
-    let choices = [agents, templates].concat();
-    if choices.is_empty() {
-        let message = format!("there is no Agent and no AgentTemplate in namespace '{}'", cluster.namespace);
-        return Err(Problem::usage(message).next("create one first (see examples/), or name another namespace with -n"));
+}
+
+/// The only Agent, or without Agents the only template. The built-in template counts only if there is no other.
+fn choose(agents: &[String], templates: &[String], scripted: &[String], namespace: &str) -> Answer<Choice> {
+    match (agents, templates, scripted) {
+        ([agent], _, _) => return Ok(Choice::Agent(agent.clone())),
+        ([], [template], _) => return Ok(Choice::Template(template.clone())),
+        ([], [], [scripted]) => return Ok(Choice::Scripted(scripted.clone())),
+        ([], [], []) => {
+            let message = format!("there is no Agent and no AgentTemplate in namespace '{namespace}'");
+            return Err(Problem::usage(message).next(format!(
+                "connect a model with: kubeopencode setup -n {namespace}; or name another namespace with -n"
+            )));
+        }
+        _ => {}
     }
+    let agents = agents.iter().map(|name| format!("--agent {name}"));
+    let templates = templates.iter().chain(scripted).map(|name| format!("--template {name}"));
+    let choices: Vec<_> = agents.chain(templates).collect();
     Err(Problem::usage("which Agent or template?").next(format!("choose one of: {}", choices.join(", "))))
 }
 
 /// A file as a context: `FILE` or `FILE:PATH`.
 fn context(text: &str) -> Answer<ContextItem> {
-    let whole = Path::new(text);
-    let (file, path) = match text.rsplit_once(':') {
-        Some((file, path)) if !whole.exists() && !file.is_empty() && !path.is_empty() => {
-            (PathBuf::from(file), Some(path.to_owned()))
-        }
-        _ => (whole.to_owned(), None),
-    };
+    let (file, path) = context_path(text);
     let shown = file.display();
     let unreadable = |error: std::io::Error| {
         Problem::usage(format!("the context {shown} cannot be read: {error}"))
-            .next("--context names a file for the agent; a context of the kubeconfig is chosen by --kube-context")
+            .next("--context-file names a file for the agent; --context chooses a context of the kubeconfig")
     };
     let size = fs::metadata(&file).map_err(unreadable)?;
     if size.is_dir() {
@@ -252,6 +331,17 @@ fn context(text: &str) -> Answer<ContextItem> {
         .map_err(|_| Problem::usage(format!("the context {shown} is no text")))?;
     let name = file.file_name().map(|name| name.to_string_lossy().chars().take(63).collect());
     Ok(ContextItem { name, kind: ContextType::Text, mount_path: path, text: Some(content), ..ContextItem::default() })
+}
+
+/// Splits `FILE:PATH`.
+fn context_path(text: &str) -> (PathBuf, Option<String>) {
+    let whole = Path::new(text);
+    match text.rsplit_once(':') {
+        Some((file, path)) if !whole.exists() && !file.is_empty() && !path.is_empty() => {
+            (PathBuf::from(file), Some(path.to_owned()))
+        }
+        _ => (whole.to_owned(), None),
+    }
 }
 
 /// `KEY=VALUE`.
@@ -277,6 +367,57 @@ mod tests {
     }
 
     #[test]
+    fn a_task_without_a_target_runs_where_there_is_no_choice() {
+        let check = |agents: &[&str], templates: &[&str], scripted: &[&str], expected: &str| {
+            let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            let found = match choose(&own(agents), &own(templates), &own(scripted), "here") {
+                Ok(choice) => format!("{choice:?}"),
+                Err(problem) => problem.next_step().unwrap_or_default().to_owned(),
+            };
+            assert_eq!(found, expected);
+        };
+        check(&["dev"], &["a", "b"], &["scripted"], r#"Agent("dev")"#);
+        check(&[], &["base"], &["scripted"], r#"Template("base")"#);
+        check(&[], &[], &["scripted"], r#"Scripted("scripted")"#);
+        check(
+            &["dev", "ops"],
+            &["base"],
+            &["scripted"],
+            "choose one of: --agent dev, --agent ops, --template base, --template scripted",
+        );
+        check(&[], &["a", "b"], &[], "choose one of: --template a, --template b");
+        check(
+            &[],
+            &[],
+            &[],
+            "connect a model with: kubeopencode setup -n here; or name another namespace with -n",
+        );
+    }
+
+    #[test]
+    fn a_file_behind_the_old_flag_is_still_a_context() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("notes.md");
+        fs::write(&file, "know this").unwrap();
+        let args = |context: &str| -> Args {
+            use clap::Parser as _;
+            #[derive(clap::Parser)]
+            struct Run {
+                #[command(flatten)]
+                args: Args,
+            }
+            Run::parse_from(["run", "x", "--context", context]).args
+        };
+        let placed = format!("{}:docs/notes.md", file.display());
+        let mut old = args(&placed);
+        assert!(old.accept_old_context());
+        assert_eq!((old.context_files.as_slice(), old.cluster.context), ([placed].as_slice(), None));
+        let mut new = args("prod");
+        assert!(!new.accept_old_context());
+        assert_eq!(new.cluster.context.as_deref(), Some("prod"));
+    }
+
+    #[test]
     fn an_invalid_context_is_reported_before_anything_is_created() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("blob");
@@ -289,6 +430,6 @@ mod tests {
         check(&directory.path().display().to_string(), "is a directory");
         fs::write(&file, vec![b'a'; 1_000_001]).unwrap();
         check(&file.display().to_string(), "has 1000001 bytes, but at most 1000000 fit");
-        assert!(context("/does/not/exist").unwrap_err().next_step().unwrap().contains("--kube-context"));
+        assert!(context("/does/not/exist").unwrap_err().next_step().unwrap().contains("--context-file"));
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         connect::{Cluster, ClusterArgs},
         exit::Exit,
         log::kept::archive_of,
+        money,
         output::{DataFormat, note, print},
         problem::{Answer, Problem},
         screen::Screen,
@@ -72,7 +73,7 @@ fn table(runs: &[TaskStatus], now: Timestamp) -> Table {
             span::since(run.start_time.as_ref(), now).unwrap_or_default().into(),
             span::between(run.start_time.as_ref(), run.completion_time.as_ref()).unwrap_or_default().into(),
             tokens.unwrap_or_default().into(),
-            usage.cost.unwrap_or_default().into(),
+            usage.cost.as_deref().map(money::cost).unwrap_or_default().into(),
             run.message.clone().unwrap_or_default().into(),
         ]);
     }
@@ -96,9 +97,9 @@ mod tests {
         .unwrap();
         let shown = table(&runs, "2026-01-01T00:02:00Z".parse().unwrap()).show(&Screen::default());
         insta::assert_snapshot!(shown, @r"
-        RUN   PHASE     REASON       STARTED   TOOK   TOKENS   COST   MESSAGE
-        2     Running   -            60s       -      -        -      -
-        1     Failed    ModelError   2m        7s     1,234    0.01   the model answered 500
+        RUN   PHASE     REASON       STARTED   TOOK   TOKENS   COST      MESSAGE
+        2     Running   -            60s       -      -        -         -
+        1     Failed    ModelError   2m        7s     1,234    $0.0100   the model answered 500
         ");
     }
 }

@@ -3,7 +3,7 @@
 use api::{Task, TaskPhase, TaskStatus, conditions::types};
 use domain::status::find;
 
-use crate::commands::{screen::line, span};
+use crate::commands::{money, screen::line, span};
 
 /// The stage of a Task in one line. Commands in it get `flag`, which names the namespace.
 pub fn stage(task: &Task, flag: &str) -> String {
@@ -65,7 +65,7 @@ pub fn ending(task: &Task) -> String {
         parts.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
     }
     if let Some(cost) = status.usage.as_ref().and_then(|usage| usage.cost.as_deref()) {
-        parts.push(format!("cost {}", line(cost)));
+        parts.push(format!("cost {}", money::cost(cost)));
     }
     let mut text = parts.join(", ");
     if how != "succeeded"
@@ -132,7 +132,7 @@ mod tests {
             json!({"phase": "Completed", "reason": "Succeeded", "startTime": "2026-01-01T00:00:00Z",
                 "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1, "additions": 3}},
                 "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
-            "task fix succeeded after 65s, 1 file changed (+3 -0), 1,234 tokens, cost 0.0123",
+            "task fix succeeded after 65s, 1 file changed (+3 -0), 1,234 tokens, cost $0.0123",
         );
         check(
             json!({"phase": "Failed", "reason": "ModelError", "message": "HTTP 401"}),
