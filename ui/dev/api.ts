@@ -94,6 +94,8 @@ export function answer(call: Call, path: string[]): void {
       return answerConfig(call, method);
     case "namespaces":
       if (second === "") return json(response, 200, { namespaces: ["default", "platform", "shop"] });
+      if (third === "setup") return answerSetup(call, fourth);
+      if (third === "secrets") return answerSecrets(call, method, second, fourth);
       if (fourth === undefined) return answerKind(call, method, second, third);
       return answerObject(call, method, second, third, fourth, fifth, sixth);
     default:
@@ -109,6 +111,38 @@ function answerUpcoming(response: ServerResponse, schedule: string, query: URLSe
       { field: "schedule", message: "is no cron expression" },
     ]);
   json(response, 200, { schedule, timeZone, suspended: false, times, ...extra });
+}
+
+/** Two Secrets, whatever is written. */
+function answerSecrets({ response }: Call, method: string, namespace: string, name: string | undefined): void {
+  const createdAt = new Date(Date.now() - 86_400_000).toISOString();
+  const items = [
+    { name: "anthropic-key", namespace, type: "Opaque", keys: ["api-key"], createdAt },
+    { name: "github", namespace, type: "Opaque", keys: ["token", "webhook-secret"], createdAt },
+  ];
+  if (name === undefined && method === "GET") return json(response, 200, { items, total: items.length });
+  if (method === "DELETE") return json(response, 204, undefined);
+  json(response, method === "POST" ? 201 : 200, items.find((secret) => secret.name === name) ?? items[0]);
+}
+
+function answerSetup({ response, body }: Call, action: string | undefined): void {
+  const { provider, key, name = provider } = JSON.parse(body) as { provider: string; key?: string; name?: string };
+  if (action === "test") {
+    const works = key !== "wrong";
+    return json(response, 200, {
+      works,
+      message: works ? "Connected: 3 models." : "Anthropic does not accept the key (status 401): invalid x-api-key",
+      models: works ? ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"] : [],
+      suggestedModel: works ? "claude-sonnet-4-5" : undefined,
+    });
+  }
+  const objects = [
+    { kind: "Secret", name: `${name}-key` },
+    { kind: "ModelProvider", name },
+    { kind: "Model", name: `${name}-claude-sonnet-4-5` },
+    { kind: "AgentTemplate", name },
+  ];
+  json(response, 200, { objects, template: name });
 }
 
 function answerConfig({ store, response, query, body, request }: Call, method: string): void {

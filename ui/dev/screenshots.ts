@@ -34,6 +34,11 @@ const PAGES: [string, string, string][] = [
   ["tools", "/tools", "[data-row='0']"],
   ["kind", "/kinds/models/shop/sonnet", "text=Conditions"],
   ["graph", "/graph", "text=web-dev"],
+  ["setup", "/setup", "text=Who serves your model?"],
+  ["secrets", "/secrets?namespace=shop", "text=anthropic-key"],
+  ["secret", "/secrets/shop/github", "text=webhook-secret"],
+  ["secret-create", "/secrets/create?namespace=shop", "text=Never shown again."],
+  ["provider-create", "/kinds/modelproviders/create?namespace=shop", ".cm-line"],
   ["not-found", "/nowhere", "text=No page at this address"],
 ];
 

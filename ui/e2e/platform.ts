@@ -31,6 +31,7 @@ declare module "vitest" {
   }
 }
 
+/** Time for the product to stop, Pods included. */
 const STOP_MS = 30_000;
 
 /** Resolves with the exit code; a signal counts as 1. */
@@ -45,8 +46,27 @@ export function ended(child: ChildProcess): Promise<number> {
   });
 }
 
+/** Starts `kubeopencode up` with objects in memory and ports that are free. */
+export function startUp(binary: string, state: string, options: string[] = []): ChildProcess {
+  return spawn(
+    binary,
+    ["up", "--in-memory", "--port", "0", "--api-port", "0", "--state-dir", state, ...options],
+    // Its own process group: Ctrl-C reaches only the tests, which then stop the product.
+    { stdio: ["ignore", "pipe", "inherit"], detached: true },
+  );
+}
+
+/** Stops a started product and returns its exit code. */
+export async function stopUp(child: ChildProcess): Promise<number> {
+  child.kill("SIGINT");
+  const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+  const code = await ended(child);
+  clearTimeout(late);
+  return code;
+}
+
 /** Waits until `kubeopencode up` has printed the login link and the kubeconfig. */
-function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "kubeconfig">> {
+export function greeting(child: ChildProcess): Promise<Pick<Platform, "loginLink" | "kubeconfig">> {
   return new Promise((found, failed) => {
     const late = setTimeout(() => failed(new Error("The platform did not start in time")), START_MS);
     let loginLink: string | undefined;
@@ -83,20 +103,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const binary = process.env.KUBEOPENCODE;
   if (!binary) throw new Error("Run this by `npm run e2e:product -- <path to the binary>`");
   const directory = mkdtempSync(join(tmpdir(), "kubeopencode-e2e-"));
-  const child = spawn(
-    binary,
-    ["up", "--demo", "--in-memory", "--port", "0", "--api-port", "0", "--state-dir", join(directory, "state")],
-    // Its own process group: Ctrl-C reaches only the tests, which then stop the product.
-    { stdio: ["ignore", "pipe", "inherit"], detached: true },
-  );
+  const child = startUp(binary, join(directory, "state"), ["--demo"]);
   let browser: BrowserServer | undefined;
   const stop = async () => {
     await browser?.close();
     const early = child.exitCode !== null || child.signalCode !== null;
-    child.kill("SIGINT");
-    const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
-    const code = await ended(child);
-    clearTimeout(late);
+    const code = await stopUp(child);
     rmSync(directory, { recursive: true, force: true });
     if (early || code !== 0) throw new Error(`The platform did not stop as it should: it ended with code ${code}`);
   };

@@ -3,7 +3,19 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { START_MS } from "./limits";
 
 /** Tests that do not need the demo run first, while the demo starts. Then long files before short ones. */
-const ORDER = ["login", "kinds", "tasks", "agents", "pages", "crontasks", "oidc", "lists", "restart", "scale"];
+const ORDER = [
+  "login",
+  "kinds",
+  "onboarding",
+  "tasks",
+  "agents",
+  "pages",
+  "crontasks",
+  "oidc",
+  "lists",
+  "restart",
+  "scale",
+];
 const place = (file: TestSpecification) => ORDER.findIndex((name) => file.moduleId.endsWith(`/${name}.test.ts`));
 
 class InOrder extends BaseSequencer {

@@ -10,6 +10,7 @@
 //! | [`cron`] | when a CronTask is due and which Tasks it creates |
 //! | [`explain`] | why a Task or an Agent is in its state, and what to do next |
 //! | [`opencode`] | OpenCode's configuration, compiled from specs |
+//! | [`onboarding`] | the objects of a first model, and the test of its provider |
 //! | [`contract`] | the interface between controller and Pod: variables, paths, the report, log records |
 //! | [`registry`] | the meaning of answers of image registries, Git servers and npm |
 //! | [`task_secrets`] | which Secrets a Task names, and whether it may use them |
@@ -19,8 +20,8 @@
 //! - I3 the queue never admits more than the limits allow, and admits in order;
 //! - I5 the outcome of a run is decided here, once, by the precedence of causes;
 //! - I6 builders are deterministic: same input, same bytes;
-//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do. The one exception is
-//!   `workload::secrets::fingerprint`, which returns a digest.
+//! - I7 the values of Secrets never come in, so they can never get out: only names and keys do. The exceptions are
+//!   `workload::secrets::fingerprint`, which returns a digest, and [`onboarding`], which writes a new key into a Secret.
 
 pub mod agent;
 pub mod contract;
@@ -28,6 +29,7 @@ pub mod cron;
 mod duration;
 pub mod explain;
 pub mod lease;
+pub mod onboarding;
 pub mod opencode;
 pub mod platform;
 pub mod references;

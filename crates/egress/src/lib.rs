@@ -9,6 +9,7 @@
 //! | `address` | which addresses may be reached, checked after DNS and at every redirect |
 //! | `authorities` | which certificate authorities are trusted |
 //! | `http` | HTTP clients behind proxies and the address policy; bodies with a size limit |
+//! | `exchange` | one request with credentials and its answer |
 //! | `git` | git and ssh with a hardened environment; addresses of repositories |
 //! | `process` | programs with limits of time and output |
 //! | `redact` | texts without secrets |
@@ -26,6 +27,7 @@
 
 mod address;
 mod authorities;
+mod exchange;
 mod git;
 mod http;
 mod process;
@@ -34,6 +36,7 @@ mod userinfo;
 
 pub use address::{BadRange, Loopback, Policy, Refused, RefusedTarget, check, check_host, check_url};
 pub use authorities::{Authorities, AuthoritiesError};
+pub use exchange::{ExchangeError, Outgoing, exchange};
 pub use git::{
     Access, AccessError, BadRepository, Cause, Credentials, Git, GitError, Repository, Transport, check_ref,
 };

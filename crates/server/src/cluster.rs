@@ -143,6 +143,12 @@ pub async fn merge(client: &Client, path: &str, change: &Value, options: WriteOp
     send(client, "PATCH", &format!("{path}{}", options.query()), "application/merge-patch+json", Some(change)).await
 }
 
+/// Creates an object or changes the fields that `manager` applied; a field of another manager is a conflict.
+pub async fn apply(client: &Client, path: &str, object: &Value, manager: &str) -> Answer<Value> {
+    let uri = format!("{path}?fieldManager={manager}&fieldValidation=Strict");
+    send(client, "PATCH", &uri, "application/apply-patch+yaml", Some(object)).await
+}
+
 /// Deletes an object, and its dependents in the background.
 pub async fn delete(client: &Client, path: &str, version: Option<&str>, options: WriteOptions) -> Answer<()> {
     let mut body = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background" });

@@ -22,6 +22,7 @@ mod live;
 mod metrics;
 mod openapi;
 mod options;
+mod provider_test;
 mod routes;
 mod state;
 mod wire;
@@ -31,6 +32,7 @@ pub use cluster::Access;
 pub use edge::address::{NoRange, Range};
 pub use listening::{Error, Listening, LoginLinks};
 pub use options::{Options, REVIEW_TTL};
+pub use provider_test::test_provider;
 
 /// The OpenAPI 3.1 description of the API as indented JSON.
 pub fn openapi() -> String {

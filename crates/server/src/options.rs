@@ -36,7 +36,7 @@ pub struct Options {
     pub trusted_proxies: Vec<Range>,
     /// Key that encrypts session cookies, the same for all replicas. Without one, sessions end with the process.
     pub session_key: Option<[u8; 32]>,
-    /// Agents may listen on loopback addresses, as in the embedded mode.
+    /// Agents and model providers may listen on loopback addresses, as in the embedded mode.
     pub agents_on_loopback: bool,
     /// How long the review of a caller is valid: it is cached for requests and repeated for open streams and terminals,
     /// so a revoked right works for this long at most.

@@ -28,4 +28,7 @@ export const keys = {
   config: ["KubeOpenCodeConfig", "detail"] as const,
   configYaml: ["KubeOpenCodeConfig", "yaml"] as const,
   rights: (namespace: string) => ["rights", namespace] as const,
+  secrets: (namespace: string) => ["Secret", namespace] as const,
+  secret: (namespace: string, name: string) => ["Secret", namespace, name] as const,
+  maySetUp: (namespace: string) => ["maySetUp", namespace] as const,
 };

@@ -120,10 +120,10 @@ export function kindOfPlural(plural: string): Kind | undefined {
   return KINDS.find((k) => k.plural === plural);
 }
 
-/** Path of the page of an object; `undefined` for kinds without a page (Secrets, ConfigMaps). */
+/** Path of the page of an object; `undefined` for kinds without a page (ConfigMaps). */
 export function pageOf(kind: string, namespace: string | undefined, name: string): string | undefined {
   if (kind === "KubeOpenCodeConfig") return "/config";
-  const known = kindNamed(kind);
+  const known = kind === "Secret" ? { detail: "/secrets" } : kindNamed(kind);
   if (!known || !namespace) return undefined;
   return `${known.detail}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }

@@ -680,6 +680,15 @@ export interface components {
             /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description?: string;
         };
+        /** @description Changes of a Secret; keys that are not named stay as they are. The values are in no debug output. */
+        ChangedSecret: {
+            /** @description New values by key; never returned. */
+            data?: {
+                [key: string]: string;
+            };
+            /** @description Keys to remove. */
+            remove?: string[];
+        };
         /** @description May I do this? */
         Check: {
             verb: string;
@@ -1751,6 +1760,17 @@ export interface components {
                 [key: string]: string;
             };
         } | components["schemas"]["RemoteMCPServer"];
+        /** @description A new Secret. Its values are in no debug output. */
+        NewSecret: {
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Values by key; never returned. */
+            data: {
+                [key: string]: string;
+            };
+        };
         NewTask: {
             /** @description Name; generated if empty. */
             name?: string;
@@ -2387,6 +2407,20 @@ export interface components {
             /** @description Name of the Secret. */
             name: string;
         };
+        /** @description The Secrets of a namespace, by name. */
+        SecretList: {
+            items: components["schemas"]["SecretResponse"][];
+            total: number;
+        };
+        /** @description A Secret without its values. */
+        SecretResponse: components["schemas"]["Identity"] & {
+            /** @description Type of the Secret, such as Opaque. */
+            type?: string;
+            /** @description Names of the values. */
+            keys: string[];
+            /** @description Whether the values can no longer be changed. */
+            immutable?: boolean;
+        };
         /** @description The server of an Agent. */
         ServerStatus: {
             deploymentName?: string;
@@ -2489,6 +2523,48 @@ export interface components {
             plugins?: components["schemas"]["PluginSpec"][];
             config?: unknown;
             modelRef?: components["schemas"]["ObjectRef"];
+        };
+        /** @description The result of a test. */
+        SetupFinding: {
+            /** @description Whether the provider accepts the key and, if one is chosen, offers the model. */
+            works: boolean;
+            /** @description The result for people. */
+            message: string;
+            /** @description Models that the provider lists. */
+            models: string[];
+            /** @description The model to offer first. */
+            suggestedModel?: string;
+        };
+        /** @description A provider, its key and a model. */
+        SetupRequest: {
+            /** @enum {string} */
+            provider: "anthropic" | "openai" | "google" | "ollama" | "openai-compatible";
+            /** @description Address of the API; required for `openai-compatible`, otherwise the provider's own when unset. */
+            baseUrl?: string;
+            /** @description API key; never returned. */
+            key?: string;
+            /** @description Name of the model at the provider. */
+            model: string;
+            /** @description Name of the ModelProvider and the template; that of the provider when unset. */
+            name?: string;
+        };
+        /** @description What a setup saved. */
+        SetupResponse: {
+            /** @description The objects, in the order in which they were saved. */
+            objects: components["schemas"]["SavedObject"][];
+            /** @description Name of the template for Tasks. */
+            template: string;
+        };
+        /** @description How to reach a provider. Its key is in no debug output. */
+        SetupTest: {
+            /** @enum {string} */
+            provider: "anthropic" | "openai" | "google" | "ollama" | "openai-compatible";
+            /** @description Address of the API; required for `openai-compatible`, otherwise the provider's own when unset. */
+            baseUrl?: string;
+            /** @description API key; never returned. */
+            key?: string;
+            /** @description Model to test too. */
+            model?: string;
         };
         /** @description How to share. */
         ShareRequest: {

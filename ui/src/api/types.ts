@@ -74,6 +74,20 @@ export type Config = Schemas["ConfigResponse"];
 /** An object of a kind without a dedicated page. */
 export type GenericObject = Namespaced<"ObjectResponse">;
 
+// The setup of a first model
+
+export type SetupProvider = SetupTest["provider"];
+export type SetupTest = Schemas["SetupTest"];
+export type SetupRequest = Schemas["SetupRequest"];
+export type SetupFinding = Schemas["SetupFinding"];
+export type SetupResponse = Schemas["SetupResponse"];
+
+// Secrets: values only go to the server
+
+export type Secret = Namespaced<"SecretResponse">;
+export type NewSecret = Schemas["NewSecret"];
+export type ChangedSecret = Schemas["ChangedSecret"];
+
 // The dashboard and the graph
 
 export type UsageBucket = Schemas["Bucket"];

@@ -16,6 +16,7 @@ import { Navigation } from "./Navigation";
 import { NAVIGATION } from "./navigationItems";
 import { PageSkeleton } from "./PageSkeleton";
 import { ReadOnlyNotice } from "./ReadOnlyNotice";
+import { SetupOffer } from "./SetupOffer";
 import { focusFilter, useCommandKey, useShortcuts } from "./shortcuts";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { UserMenu } from "./UserMenu";
@@ -96,6 +97,7 @@ export function Layout() {
         </header>
         <main id="content" className={styles.content} ref={content} tabIndex={-1}>
           <ReadOnlyNotice />
+          {pathname === "/" && <SetupOffer />}
           <Suspense fallback={<PageSkeleton />}>
             <Outlet />
           </Suspense>

@@ -9,6 +9,7 @@ import {
   KeyRound,
   LayoutTemplate,
   ListChecks,
+  Lock,
   type LucideIcon,
   Settings,
   Share2,
@@ -49,6 +50,7 @@ export const NAVIGATION: { title: string; items: NavigationItem[] }[] = [
       { label: "Models", to: "/models", icon: Brain, key: "m" },
       { label: "Providers", to: "/providers", icon: KeyRound, key: "p" },
       { label: "Tools", to: "/tools", icon: Cable, key: "o" },
+      { label: "Secrets", to: "/secrets", icon: Lock, key: "k" },
     ],
   },
   {

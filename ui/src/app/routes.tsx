@@ -37,6 +37,10 @@ const ConfigPage = lazy(() => import("../pages/config/ConfigPage"));
 const KindList = lazy(() => import("../pages/kinds/KindList"));
 const KindCreate = lazy(() => import("../pages/kinds/KindCreate"));
 const KindDetail = lazy(() => import("../pages/kinds/KindDetail"));
+const SecretList = lazy(() => import("../pages/secrets/SecretList"));
+const SecretCreate = lazy(() => import("../pages/secrets/SecretCreate"));
+const SecretDetail = lazy(() => import("../pages/secrets/SecretDetail"));
+const SetupPage = lazy(() => import("../pages/setup/SetupPage"));
 const GraphPage = lazy(() => import("../pages/graph/GraphPage"));
 const SharePage = lazy(() => import("../pages/share/SharePage"));
 
@@ -90,6 +94,10 @@ export const router = createBrowserRouter([
           { path: "/kinds/:plural/create", element: <KindCreate /> },
           { path: "/kinds/:plural/:namespace/:name", element: <KindDetail /> },
           { path: "/graph", element: <GraphPage /> },
+          { path: "/setup", element: <SetupPage /> },
+          { path: "/secrets", element: <SecretList /> },
+          { path: "/secrets/create", element: <SecretCreate /> },
+          { path: "/secrets/:namespace/:name", element: <SecretDetail /> },
           // Signed-in users do not need the login page.
           { path: LOGIN, element: <Navigate to="/" replace /> },
           { path: "*", element: <NotFound /> },

@@ -4,11 +4,14 @@ import type { AgentTemplate, GenericObject } from "../api/types";
 import { Field } from "../components/Field";
 import { Select } from "../components/Select";
 import { TextInput } from "../components/TextInput";
+import { agentSections } from "./agentSections";
+import { ContextsField } from "./ContextsField";
 import { FieldPair } from "./FieldPair";
 import { FormSection } from "./FormSection";
 import type { Manifest, Path } from "./manifest";
 import { PluginsField } from "./PluginsField";
 import { SkillsField } from "./SkillsField";
+import { SpecFields } from "./SpecFields";
 
 export interface AgentFieldsProps {
   manifest: Manifest;
@@ -116,6 +119,10 @@ export function AgentFields({ manifest, problems, agent }: AgentFieldsProps) {
           </FieldPair>
         </FormSection>
       )}
+      <SpecFields manifest={manifest} problems={problems} sections={agentSections(agent === true)} />
+      <FormSection title="Context of every Task">
+        <ContextsField manifest={manifest} at={["spec", "contexts"]} problems={problems} />
+      </FormSection>
       <FormSection title="Skills">
         <SkillsField manifest={manifest} problem={problems.skills} />
       </FormSection>

@@ -19,10 +19,15 @@ const CONTEXT_FIELDS = [
   ".url.source",
 ];
 
-/** Visible form fields of a Task, as named in validation errors. */
-export function shownTaskFields(manifest: Manifest, at: Path): string[] {
+/** Visible fields of the contexts of a spec. */
+export function shownContextFields(manifest: Manifest, at: Path): string[] {
   const contexts = valueAt(manifest.object, [...at, "contexts"]);
   const items = Array.isArray(contexts) ? contexts.length : 0;
+  return Array.from({ length: items }, (_, i) => CONTEXT_FIELDS.map((field) => `contexts.${i}${field}`)).flat();
+}
+
+/** Visible form fields of a Task, as named in validation errors. */
+export function shownTaskFields(manifest: Manifest, at: Path): string[] {
   return [
     "name",
     "namespace",
@@ -31,7 +36,7 @@ export function shownTaskFields(manifest: Manifest, at: Path): string[] {
     "templateRef",
     "timeout",
     "priority",
-    ...Array.from({ length: items }, (_, i) => CONTEXT_FIELDS.map((field) => `contexts.${i}${field}`)).flat(),
+    ...shownContextFields(manifest, at),
   ];
 }
 

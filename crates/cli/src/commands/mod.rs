@@ -25,6 +25,7 @@ mod output;
 mod permission;
 mod problem;
 mod screen;
+mod setup;
 mod span;
 mod table;
 mod task;
@@ -85,6 +86,8 @@ pub enum Command {
     /// Show AgentTemplates.
     #[command(visible_alias = "template")]
     Templates(get::ListArgs),
+    /// Set up a model: test a provider and its key, save them, run a first Task.
+    Setup(Box<setup::Args>),
     /// Check what the platform needs and how to fix what is missing.
     Doctor(doctor::Args),
     /// Print the completion script of a shell.
@@ -149,6 +152,7 @@ impl Command {
             Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
             Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
             Self::Task(command) => Box::pin(command.run(before)).await,
+            Self::Setup(args) => Box::pin(setup::run(connect(&args.cluster).await?, *args)).await,
             Self::Doctor(args) => doctor::run(before, args).await,
             Self::Completion(args) => completion::run(&args),
             Self::Man(args) => man::run(&args),

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod objects;
+mod setup;
 mod tasks;
 mod tools;
 mod world;

@@ -12,8 +12,10 @@ mod login;
 mod page;
 mod proxy;
 mod search;
+mod secret;
 mod server;
 mod session;
+mod setup;
 pub(crate) mod share;
 mod summary;
 mod task;
@@ -56,6 +58,8 @@ pub(crate) fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, Open
         .merge(upcoming::routes())
         .merge(config::routes())
         .merge(events::routes())
+        .merge(secret::routes())
+        .merge(setup::routes())
         .merge(summary::routes())
         .merge(search::routes())
         .merge(graph::routes());

@@ -1,6 +1,6 @@
 //! Request and response bodies, with the field names of upstream's API. Additions never rename an upstream field.
 //!
-//! Times are RFC 3339. Unset fields are omitted, never null. No type here can hold the value of a Secret, except the
+//! Times are RFC 3339. Unset fields are omitted, never null. No response can hold the value of a Secret, except the
 //! token of a share link, which is sent only to callers who may read that Secret.
 
 #![allow(clippy::struct_field_names, reason = "the wire has these names")]
@@ -14,7 +14,9 @@ mod object;
 pub mod piece;
 mod registry;
 mod search;
+mod secret;
 mod settings;
+mod setup;
 mod summary;
 mod task;
 mod template;
@@ -41,7 +43,9 @@ pub use login::{
 pub use object::{ConfigResponse, ObjectResponse, ready};
 pub use registry::RegistryResponse;
 pub use search::{SearchResponse, SearchResult};
+pub use secret::{ChangedSecret, NewSecret, SecretList, SecretResponse};
 pub use settings::Settings;
+pub use setup::{SavedObject, SetupFinding, SetupRequest, SetupResponse, SetupTest};
 pub use summary::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Summary, TaskTotals, UsageTotals};
 pub use task::{
     ContainerState, Containers, CreateTask, Permission, PermissionReply, Permissions, RunResponse, Runs, TaskResponse,

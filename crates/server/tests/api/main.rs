@@ -20,5 +20,7 @@ mod overview;
 mod provider;
 mod rights;
 mod schemathesis;
+mod secrets;
+mod setup;
 mod share;
 mod tasks;

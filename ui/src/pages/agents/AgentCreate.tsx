@@ -1,7 +1,7 @@
 import { useSearchParams } from "react-router";
 import { AGENT } from "../../api/kinds";
 import { AgentFields } from "../../forms/AgentFields";
-import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
+import { precheckAgent, shownAgentFields } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
 import { newObject, useManifest } from "../../forms/manifest";
@@ -19,7 +19,7 @@ function AgentForm({ namespace }: { namespace: string }) {
     return newObject("Agent", namespace, template ? { templateRef: { name: template } } : {});
   });
   return (
-    <ManifestForm kind={AGENT} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
+    <ManifestForm kind={AGENT} manifest={manifest} shown={shownAgentFields} precheck={precheckAgent}>
       {(problems) => (
         <>
           <FormSection title="Namespace and name">

@@ -6,7 +6,7 @@ import { useAddress } from "../../app/address";
 import { Page } from "../../app/Page";
 import { PageHeader } from "../../components/PageHeader";
 import { Segmented } from "../../components/Segmented";
-import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
+import { precheckAgent, shownAgentFields } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
 import { newObject, useManifest } from "../../forms/manifest";
@@ -59,7 +59,7 @@ export default function RegistryAssemble() {
           />
         }
       />
-      <ManifestForm kind={kind} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
+      <ManifestForm kind={kind} manifest={manifest} shown={shownAgentFields} precheck={precheckAgent}>
         {(problems) => (
           <>
             <FormSection title="Namespace and name">

@@ -1,6 +1,6 @@
 import { AGENT_TEMPLATE } from "../../api/kinds";
 import { AgentFields } from "../../forms/AgentFields";
-import { precheckAgent, SHOWN_AGENT_FIELDS } from "../../forms/agentForm";
+import { precheckAgent, shownAgentFields } from "../../forms/agentForm";
 import { FormSection } from "../../forms/FormSection";
 import { ManifestForm } from "../../forms/ManifestForm";
 import { newObject, useManifest } from "../../forms/manifest";
@@ -16,7 +16,7 @@ function TemplateForm({ namespace }: { namespace: string }) {
     newObject("AgentTemplate", namespace, { workspaceDir: "/workspace", serviceAccountName: "default" }),
   );
   return (
-    <ManifestForm kind={AGENT_TEMPLATE} manifest={manifest} shown={() => SHOWN_AGENT_FIELDS} precheck={precheckAgent}>
+    <ManifestForm kind={AGENT_TEMPLATE} manifest={manifest} shown={shownAgentFields} precheck={precheckAgent}>
       {(problems) => (
         <>
           <FormSection title="Namespace and name">
