@@ -4,52 +4,73 @@ use clap::Command;
 
 /// Path of a command -> its examples. A `#` begins a comment.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    ("", &[
-        "kubeopencode up                     # start the platform on this machine",
-        "kubeopencode run \"Say hello\"        # run a Task, stream its log, exit with its result",
-        "kubeopencode explain task-x7k2p     # why it waits or failed",
-    ]),
-    ("run", &[
-        "kubeopencode run \"Fix the failing test\" --agent dev",
-        "kubeopencode run \"Write a haiku\" --template scripted --timeout 10m",
-        "kubeopencode run \"Follow these notes\" -c notes.md -c api.yaml:docs/api.yaml",
-        "git diff | kubeopencode run - --agent reviewer --detach",
-    ]),
-    ("get", &[
-        "kubeopencode get tasks --watch",
-        "kubeopencode get templates",
-        "kubeopencode get task fix -o yaml",
-        "kubeopencode get all --all-namespaces",
-    ]),
+    (
+        "",
+        &[
+            "kubeopencode up                     # start the platform on this machine",
+            "kubeopencode run \"Say hello\"        # run a Task, stream its log, exit with its result",
+            "kubeopencode explain task-x7k2p     # why it waits or failed",
+        ],
+    ),
+    (
+        "run",
+        &[
+            "kubeopencode run \"Fix the failing test\" --agent dev",
+            "kubeopencode run \"Write a haiku\" --template scripted --timeout 10m",
+            "kubeopencode run \"Follow these notes\" -c notes.md -c api.yaml:docs/api.yaml",
+            "git diff | kubeopencode run - --agent reviewer --detach",
+        ],
+    ),
+    (
+        "get",
+        &[
+            "kubeopencode get tasks --watch",
+            "kubeopencode get templates",
+            "kubeopencode get task fix -o yaml",
+            "kubeopencode get all --all-namespaces",
+        ],
+    ),
     ("describe", &["kubeopencode describe task fix", "kubeopencode describe agent/dev template/python"]),
     ("apply", &["kubeopencode apply -f examples/02-template", "kubeopencode apply -f - --dry-run"]),
-    ("delete", &[
-        "kubeopencode delete task fix",
-        "kubeopencode delete tasks -l team=a",
-        "kubeopencode delete -f examples/02-template",
-    ]),
-    ("logs", &[
-        "kubeopencode logs fix --follow",
-        "kubeopencode logs fix --previous         # the run before the current one",
-        "kubeopencode logs agent/dev --tail 100   # the server of an Agent",
-    ]),
+    (
+        "delete",
+        &[
+            "kubeopencode delete task fix",
+            "kubeopencode delete tasks -l team=a",
+            "kubeopencode delete -f examples/02-template",
+        ],
+    ),
+    (
+        "logs",
+        &[
+            "kubeopencode logs fix --follow",
+            "kubeopencode logs fix --previous         # the run before the current one",
+            "kubeopencode logs agent/dev --tail 100   # the server of an Agent",
+        ],
+    ),
     ("explain", &["kubeopencode explain fix", "kubeopencode explain fix --all -o json"]),
     ("runs", &["kubeopencode runs fix"]),
     ("top", &["kubeopencode top", "kubeopencode top --all-namespaces"]),
     ("stop", &["kubeopencode stop fix", "kubeopencode stop fix other --wait"]),
     ("rerun", &["kubeopencode rerun fix --follow"]),
-    ("approve", &["kubeopencode approve fix --list", "kubeopencode approve fix", "kubeopencode approve fix --all --always"]),
+    (
+        "approve",
+        &["kubeopencode approve fix --list", "kubeopencode approve fix", "kubeopencode approve fix --all --always"],
+    ),
     ("deny", &["kubeopencode deny fix", "kubeopencode deny fix --message \"use the staging database\""]),
     ("agent", &["kubeopencode agent list", "kubeopencode agent attach dev"]),
     ("agent attach", &["kubeopencode agent attach dev", "kubeopencode agent attach dev --print-url"]),
     ("agent list", &["kubeopencode agent list --all-namespaces"]),
     ("agent suspend", &["kubeopencode agent suspend dev --wait"]),
     ("agent resume", &["kubeopencode agent resume dev --wait --timeout 2m"]),
-    ("agent share", &[
-        "kubeopencode agent share dev --expires-in 24h",
-        "kubeopencode agent share dev --allowed-ips 10.0.0.0/8",
-        "kubeopencode agent share dev --show",
-    ]),
+    (
+        "agent share",
+        &[
+            "kubeopencode agent share dev --expires-in 24h",
+            "kubeopencode agent share dev --allowed-ips 10.0.0.0/8",
+            "kubeopencode agent share dev --show",
+        ],
+    ),
     ("agent unshare", &["kubeopencode agent unshare dev"]),
     ("crontask", &["kubeopencode crontask list", "kubeopencode crontask trigger nightly"]),
     ("crontask list", &["kubeopencode crontask list"]),
@@ -70,11 +91,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("version", &["kubeopencode version", "kubeopencode version --client -o json"]),
     ("setup", &["kubeopencode setup"]),
     ("login", &["kubeopencode login --open"]),
-    ("up", &[
-        "kubeopencode up                                     # state in ~/.kubeopencode",
-        "kubeopencode up --demo                              # with an Agent and Tasks to look at",
-        "kubeopencode up --in-memory --port 0 --api-port 0   # leaves nothing behind",
-    ]),
+    (
+        "up",
+        &[
+            "kubeopencode up                                     # state in ~/.kubeopencode",
+            "kubeopencode up --demo                              # with an Agent and Tasks to look at",
+            "kubeopencode up --in-memory --port 0 --api-port 0   # leaves nothing behind",
+        ],
+    ),
     ("down", &["kubeopencode down", "kubeopencode down --purge   # removes all data"]),
     ("controller", &["kubeopencode controller --leader-elect"]),
     ("server", &["kubeopencode server --address 127.0.0.1:2746 --anonymous"]),

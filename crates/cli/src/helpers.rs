@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
-    attach, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init, probe,
-    redact, shim, stop, unpack, url_fetch,
+    attach, changes, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init,
+    probe, redact, shim, stop, unpack, url_fetch,
 };
 
 use crate::{exit_code, process};
@@ -40,6 +40,13 @@ pub enum Helper {
     /// Inside a Pod: receive a part of a Task's delivery to its Agent, as `attach` sends it.
     #[command(hide = true)]
     Unpack {
+        /// As `attach` writes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Inside a Pod: compare an Agent's workspace before and after a Task, as `attach` asks.
+    #[command(hide = true)]
+    Changes {
         /// As `attach` writes them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
@@ -149,6 +156,9 @@ impl Helper {
             Self::Unpack { words } => {
                 let taken = unpack::run(&unpack::Piece::from_words(&words)?, &env::temp_dir())?;
                 say(&taken.to_string())
+            }
+            Self::Changes { words } => {
+                say(&changes::agent::run(&words, &env::temp_dir(), &redact::from_process([])).await?)
             }
             Self::Attach { .. } | Self::TaskSubmit { .. } | Self::Shim { .. } => Ok(()),
         }

@@ -261,8 +261,7 @@ impl Greeting<'_> {
         writeln!(text, "  State        {} ({kept})", state.path().display())?;
         if let Some(free) = state.full() {
             let free = free >> 20;
-            let advice = "delete finished Tasks, or free space, before new work starts";
-            writeln!(text, "  Disk         full ({free} MiB free): {advice}")?;
+            writeln!(text, "  Disk         almost full ({free} MiB free): delete finished Tasks, or free space")?;
         }
         match opencode {
             Some(path) => writeln!(text, "  OpenCode     {}", path.display())?,

@@ -20,9 +20,7 @@ pub async fn offer(client: &Client, namespace: &str, model_url: &str) -> Result<
     match templates.get_metadata_opt(NAME).await {
         Ok(Some(found)) if !found.labels().contains_key(LABEL) => Ok(()),
         Ok(_) => demo::apply(client, &manifest(namespace, model_url)?).await,
-        Err(error) => {
-            Err(Error::Api { what: format!("cannot read AgentTemplate {NAME}"), why: demo::message(error) })
-        }
+        Err(error) => Err(Error::Api { what: format!("cannot read AgentTemplate {NAME}"), why: demo::message(error) }),
     }
 }
 

@@ -281,7 +281,10 @@ mod tests {
         assert_eq!(refused("203.0.113.0/24,198.51.100.7", "198.51.100.8"), None);
         assert_eq!(refused("203.0.113.0/24", "127.0.0.1"), Some(Refused::Loopback));
         for text in ["10.0.0.0/33", "10.0.0", "everything"] {
-            assert_eq!(policy(text).unwrap_err().to_string(), format!("'{text}' is neither `private` nor a range of addresses such as 10.0.0.0/8"));
+            assert_eq!(
+                policy(text).unwrap_err().to_string(),
+                format!("'{text}' is neither `private` nor a range of addresses such as 10.0.0.0/8")
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use reqwest::{Method, Url, header::HeaderMap, redirect};
 
 use crate::{
-    address::{Loopback, Refused, check_url},
+    address::{Policy, Refused, check_url},
     http::{BodyError, Route, RouteError, TransferError, read_body},
 };
 
@@ -43,15 +43,15 @@ pub enum ExchangeError {
 /// are reached without a proxy.
 pub async fn exchange(
     route: &Route,
-    loopback: Loopback,
+    policy: &Policy,
     outgoing: Outgoing<'_>,
     time: Duration,
     limit: u64,
 ) -> Result<(u16, Vec<u8>), ExchangeError> {
     let url = Url::parse(outgoing.url).map_err(|_| ExchangeError::Url)?;
-    check_url(&url, loopback)?;
+    check_url(&url, policy)?;
     let mut builder =
-        route.http_client(loopback)?.redirect(redirect::Policy::none()).connect_timeout(CONNECT).timeout(time);
+        route.http_client(policy)?.redirect(redirect::Policy::none()).connect_timeout(CONNECT).timeout(time);
     if is_this_machine(&url) {
         builder = builder.no_proxy();
     }
@@ -92,6 +92,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Loopback;
 
     /// Answers one request with `answer` and returns the request.
     async fn serve(answer: &'static str) -> (String, tokio::task::JoinHandle<String>) {
@@ -110,7 +111,7 @@ mod tests {
     async fn send(url: &str, loopback: Loopback, limit: u64) -> Result<(u16, Vec<u8>), ExchangeError> {
         let headers = [("x-api-key", "k3y".to_owned())];
         let outgoing = Outgoing { method: "POST", url, headers: &headers, body: Some("{}".to_owned()) };
-        exchange(&Route::default(), loopback, outgoing, Duration::from_mins(1), limit).await
+        exchange(&Route::default(), &loopback.into(), outgoing, Duration::from_mins(1), limit).await
     }
 
     #[tokio::test]

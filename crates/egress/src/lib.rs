@@ -38,7 +38,7 @@ pub use address::{BadRange, Loopback, Policy, Refused, RefusedTarget, check, che
 pub use authorities::{Authorities, AuthoritiesError};
 pub use exchange::{ExchangeError, Outgoing, exchange};
 pub use git::{
-    Access, AccessError, BadRepository, Cause, Credentials, Git, GitError, Repository, Transport, check_ref,
+    Access, AccessError, BadRepository, Cause, Credentials, Git, GitError, Repository, Transport, View, check_ref,
 };
 pub use http::{BodyError, Route, RouteError, TransferError, guard, read_body};
 pub use process::{Finished, RunError, run};

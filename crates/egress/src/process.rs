@@ -57,6 +57,28 @@ pub async fn run(command: &mut Command, limit: Duration) -> Result<Finished, Run
     Ok(Finished { status, stdout, stderr })
 }
 
+/// Runs a program for the first `most` bytes of its output, and returns whether there are more. A program that prints
+/// more is killed. Its exit code does not count.
+pub async fn head(command: &mut Command, limit: Duration, most: usize) -> Result<(Vec<u8>, bool), RunError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let group = Group::of(&child);
+    let stdout = child.stdout.take();
+    let work = async {
+        let mut bytes = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(most as u64 + 1).read_to_end(&mut bytes).await?;
+        }
+        Ok::<_, io::Error>(bytes)
+    };
+    let mut bytes = tokio::time::timeout(limit, work).await.map_err(|_| RunError::TimedOut)??;
+    let more = bytes.len() > most;
+    bytes.truncate(most);
+    drop(group);
+    child.wait().await?;
+    Ok((bytes, more))
+}
+
 async fn read_all(from: Option<impl AsyncRead + Unpin>, most: usize) -> Result<Vec<u8>, RunError> {
     let mut bytes = Vec::new();
     if let Some(from) = from {

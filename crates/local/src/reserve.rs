@@ -35,11 +35,13 @@ fn step(free: u64, exists: bool) -> Step {
 }
 
 /// Frees the reserve on a full disk, or sets it aside while there is space. Returns the number of free bytes if the disk
-/// was full.
+/// is too full for a reserve.
 pub(crate) fn adjust(dir: &Path) -> Option<u64> {
     let free = free(dir)?;
     let file = dir.join(FILE);
-    let done = match step(free, file.exists()) {
+    let exists = file.exists();
+    let step = step(free, exists);
+    let done = match step {
         Step::Release => fs::remove_file(&file),
         Step::Create => create(&file),
         Step::Nothing => Ok(()),
@@ -47,7 +49,7 @@ pub(crate) fn adjust(dir: &Path) -> Option<u64> {
     if let Err(error) = done {
         tracing::info!(%error, "the reserve of the state directory could not be adjusted");
     }
-    (free < FULL).then_some(free)
+    (step == Step::Release || (step == Step::Nothing && !exists)).then_some(free)
 }
 
 /// Bytes that this user may still write.

@@ -143,7 +143,7 @@ impl StateDir {
         Ok(Self { path, _lock: lock, full })
     }
 
-    /// Free bytes at the start, if the disk was full.
+    /// Free bytes at the start, if the disk was almost full.
     pub fn full(&self) -> Option<u64> {
         self.full
     }

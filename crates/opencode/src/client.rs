@@ -28,18 +28,6 @@ const MAX_DESCENDANTS: usize = 1000;
 /// Permission requests of all sessions that are assigned to their sessions.
 const MAX_REQUESTS: usize = 100;
 
-/// Changes of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ChangedFile {
-    /// Path in the repository.
-    #[serde(default)]
-    pub file: Option<String>,
-    /// Lines added.
-    pub additions: u64,
-    /// Lines removed.
-    pub deletions: u64,
-}
-
 /// An agent of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -260,11 +248,6 @@ impl Client {
     /// Returns the messages as the server sends them, for callers that pass them on.
     pub async fn raw_messages(&self, id: &str) -> Result<Value, Error> {
         self.get(&path_of(id, "/message"), LONG).await
-    }
-
-    /// Returns the files that changed since a message; nothing outside of git repositories.
-    pub async fn changes(&self, id: &str, message: &str) -> Result<Vec<ChangedFile>, Error> {
-        self.query(&path_of(id, "/diff"), &[("messageID", message)]).await
     }
 
     /// Sends a prompt; the work continues on the server.

@@ -16,7 +16,7 @@ pub mod error;
 pub mod events;
 pub mod server;
 
-pub use client::{Activity, ChangedFile, Client, Reply};
+pub use client::{Activity, Client, Reply};
 pub use domain::{
     opencode::{message, session::Session},
     run::approval::{Asked, Rule},

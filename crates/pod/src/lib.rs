@@ -11,6 +11,7 @@
 //! | `plugin-init` | [`plugin_init`] | OpenCode plugins from npm |
 //! | `probe` | [`probe`] | whether an Agent's server can be used |
 //! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
+//! | `changes` | [`changes::agent`] | compares an Agent's workspace before and after a Task |
 //! | `unpack` | [`unpack`] | receives the files that `attach` delivers |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //!
@@ -21,6 +22,7 @@
 pub mod attach;
 pub mod authorities;
 pub mod budget;
+pub mod changes;
 pub mod context_init;
 pub mod env;
 pub mod git;

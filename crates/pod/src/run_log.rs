@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use domain::contract::report::RunReport;
 use domain::opencode::message::Part;
+use domain::run::changes::{Changes, Commit, FileChange};
 use egress::Redactor;
 
 /// The two forms of a log.
@@ -39,6 +40,12 @@ pub enum Note<'a> {
     },
     Failure(&'a str, &'a Value),
     Info(&'a str),
+    /// A changed file of the workspace.
+    Change(&'a FileChange),
+    /// A commit of the run.
+    Commit(&'a Commit),
+    /// The changes as a whole. They have no line of their own: the end of the run has their numbers.
+    Changes(&'a Changes),
     End(&'a RunReport),
 }
 
@@ -73,8 +80,12 @@ impl<'a> Log<'a> {
         let line = match self.format {
             Format::Readable => {
                 // The beginning of a step adds nothing to its parts.
-                if matches!(note, Note::Part(part, _) if part.kind != "step-start") || matches!(note, Note::Failure(..))
-                {
+                let recorded = match note {
+                    Note::Part(part, _) => part.kind != "step-start",
+                    Note::Failure(..) | Note::Change(_) | Note::Changes(_) => true,
+                    _ => false,
+                };
+                if recorded {
                     self.records.extend(event.as_ref().and_then(record::carried));
                 }
                 readable(note)
@@ -99,6 +110,9 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
         Note::Asked { what, answer } => format!("[permission] {what}: {answer}"),
         Note::Failure(text, _) => format!("[error] {text}"),
         Note::Info(text) => format!("[info] {text}"),
+        Note::Change(file) => format!("[change] {}", file.line()),
+        Note::Commit(commit) => format!("[commit] {} {}", commit.id.get(..10).unwrap_or(&commit.id), commit.subject),
+        Note::Changes(_) => return None,
         Note::End(outcome) => {
             let usage = &outcome.usage;
             let lines = match (usage.additions, usage.deletions) {
@@ -107,15 +121,18 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
                     format!(", +{} -{}", added.unwrap_or_default(), removed.unwrap_or_default())
                 }
             };
+            let commits = outcome.changes.as_ref().and_then(|changes| changes.commits).filter(|commits| *commits > 0);
+            let commits = commits.map(|commits| format!(", {}", counted(commits.unsigned_abs(), "commit")));
             format!(
-                "[end] {:?}: {} ({}, {} + {} tokens, ${:.4}, {} changed{lines})",
+                "[end] {:?}: {} ({}, {} + {} tokens, ${:.4}, {} changed{lines}{})",
                 outcome.reason,
                 outcome.message,
                 counted(usage.messages, "answer"),
                 usage.tokens.input,
                 usage.tokens.output,
                 usage.cost,
-                counted(usage.files_changed, "file")
+                counted(usage.files_changed, "file"),
+                commits.unwrap_or_default(),
             )
         }
     })
@@ -181,6 +198,9 @@ fn event(note: &Note<'_>, session: &str) -> Option<Value> {
         Note::Asked { what, answer } => ("permission", "permission", json!({"what": what, "answer": answer})),
         Note::Failure(_, original) => ("error", "error", (*original).clone()),
         Note::Info(text) => ("info", "message", json!(text)),
+        Note::Change(file) => ("change", "change", file.record()),
+        Note::Commit(commit) => ("commit", "commit", serde_json::to_value(commit).unwrap_or_default()),
+        Note::Changes(changes) => ("changes", "changes", changes.summary()),
         Note::End(outcome) => ("end", "outcome", serde_json::to_value(outcome).unwrap_or_default()),
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -230,6 +250,9 @@ mod tests {
         outcome.usage.additions = Some(3);
         let line = readable(&Note::End(&outcome)).unwrap();
         assert!(line.ends_with("1 file changed, +3 -0)"), "{line}");
+        let changes = Changes { compared: true, file_count: 2, insertions: 4, commit_count: 1, ..Changes::default() };
+        let line = readable(&Note::End(&outcome.with_changes(&changes))).unwrap();
+        assert!(line.ends_with("2 files changed, +4 -0, 1 commit)"), "{line}");
     }
 
     #[test]
@@ -275,6 +298,25 @@ mod tests {
         assert_eq!(carried, [start_json, tool_json]);
         assert_eq!(record::records(lines[1]).count(), 0);
         assert_eq!(lines[2], b"[info] next");
+    }
+
+    #[test]
+    fn changes_are_lines_with_records() {
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::new(["sesame-1".to_owned()]));
+        let patch = "+x\n+sesame-1\n".to_owned();
+        let file = FileChange { path: "a".into(), insertions: 2, patch, ..FileChange::default() };
+        let commit = Commit { id: "0123456789abcdef".into(), subject: "Fix it".into() };
+        let changes =
+            Changes { compared: true, files: vec![file], commits: vec![commit], file_count: 1, ..Changes::default() };
+        crate::changes::conclude(&changes, RunReport::succeeded(), &mut log);
+        log.note(&Note::Info("next"));
+        let shown = String::from_utf8(record::visible(&out).into_owned()).unwrap();
+        assert_eq!(shown, "[change] M a +2 -0\n[commit] 0123456789 Fix it\n[info] next\n");
+        let records: Vec<Value> = record::records(&out).collect();
+        let read = Changes::of_records(&records).unwrap();
+        assert_eq!((read.file_count, read.files[0].patch.as_str()), (1, "+x\n+[redacted]\n"));
+        assert_eq!(read.commits, changes.commits);
     }
 
     #[test]

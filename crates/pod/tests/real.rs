@@ -19,6 +19,8 @@ mod attach_person;
 mod attach_races;
 #[path = "real/budget.rs"]
 mod budget;
+#[path = "real/changes.rs"]
+mod changes;
 #[path = "real/git.rs"]
 mod git;
 #[path = "real/git_sync.rs"]

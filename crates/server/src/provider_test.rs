@@ -20,7 +20,7 @@ pub async fn test_provider(mut probe: Probe, loopback: Loopback) -> Finding {
             headers: &request.headers,
             body: request.body.take(),
         };
-        let reply = match exchange(&Route::default(), loopback, outgoing, PATIENCE, LARGEST_ANSWER).await {
+        let reply = match exchange(&Route::default(), &loopback.into(), outgoing, PATIENCE, LARGEST_ANSWER).await {
             Ok((status, body)) => Reply::Answer { status, body },
             Err(error) => Reply::Failed(error.to_string()),
         };

@@ -2,7 +2,8 @@
 
 use anyhow::ensure;
 use api::{
-    Agent, AgentTemplate, KubeOpenCodeConfig, MCPServer, Model, ModelProvider, RemoteMCPServer, kinds::agent::AgentPhase,
+    Agent, AgentTemplate, KubeOpenCodeConfig, MCPServer, Model, ModelProvider, RemoteMCPServer,
+    kinds::agent::AgentPhase,
 };
 use blackbox::{
     cases,
@@ -290,7 +291,8 @@ async fn one_without_a_model_says_how_to_add_one_and_its_tasks_wait() -> anyhow:
                    `kubeopencode setup`";
         world.create::<Agent>("a", json!({})).await?;
         world.create::<AgentTemplate>("t", json!({})).await?;
-        let agent = world.agent_is("a", "no model", |agent| conditions(agent, "ConfigValid") == "False NoModel").await?;
+        let agent =
+            world.agent_is("a", "no model", |agent| conditions(agent, "ConfigValid") == "False NoModel").await?;
         ensure!(condition_message(&agent, "ConfigValid") == add, "{agent:?}");
         ensure!(agent.status.as_ref().and_then(|status| status.phase) == Some(AgentPhase::Pending), "{agent:?}");
         let ready = |template: &AgentTemplate| {
@@ -323,11 +325,19 @@ async fn a_task_on_an_agent_that_lacks_something_fails_with_that_reason() -> any
     world.configure(json!({"defaults": {"referenceGracePeriod": "1s"}})).await?;
     let controller = Controller::start(world.cluster, Options::default()).await?;
     let outcome = async {
-        let key = json!([{"name": "key", "secretRef": {"name": "gone", "key": "k"}, "env": "ANTHROPIC_API_KEY"}]);
         for (name, spec, reason, expected) in [
-            ("template", json!({"templateRef": {"name": "gone"}}), "TemplateNotFound", "AgentTemplate 'gone', which does not exist"),
-            ("model", json!({"modelRef": {"name": "gone"}}), "ReferenceNotFound", "Model 'gone' does not exist in namespace"),
-            ("secret", json!({ "credentials": key }), "SecretMissing", "Secret 'gone'"),
+            (
+                "template",
+                json!({"templateRef": {"name": "gone"}}),
+                "TemplateNotFound",
+                "AgentTemplate 'gone', which does not exist",
+            ),
+            (
+                "model",
+                json!({"modelRef": {"name": "gone"}}),
+                "ReferenceNotFound",
+                "Model 'gone' does not exist in namespace",
+            ),
             ("nothing", json!({"config": {}}), "NoModel", "no model is configured"),
         ] {
             world.agent(name, spec).await?;

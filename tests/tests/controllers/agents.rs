@@ -329,7 +329,7 @@ async fn a_change_that_has_waited_long_is_rolled_out_also_if_tasks_keep_coming()
 
 async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running() -> anyhow::Result<()> {
     shared(async |world| {
-        world.ready_agent("a", json!({"config": {"theme": "dark"}})).await?;
+        world.ready_agent("a", json!({"config": {"theme": "dark", "model": "test/model"}})).await?;
         let before = world.deployment("a").await?;
         world.merge::<Agent>("a", json!({"spec": {"config": "{ this is no JSON"}})).await?;
         let agent =

@@ -100,7 +100,9 @@ async fn what_a_template_refers_to_may_come_late() -> anyhow::Result<()> {
         world.merge::<AgentTemplate>("t", json!({"spec": {"modelRef": {"name": "never"}}})).await?;
         world.task("waits", json!({"templateRef": {"name": "t"}})).await?;
         world.waits("waits", "ReferenceNotFound").await?;
-        world.merge::<AgentTemplate>("t", json!({"spec": {"modelRef": null}})).await?;
+        world
+            .merge::<AgentTemplate>("t", json!({"spec": {"modelRef": null, "config": {"model": "test/model"}}}))
+            .await?;
         world.succeeds("waits").await?;
         world.each_run_has_one_pod()
     })

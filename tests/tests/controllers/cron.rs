@@ -259,7 +259,8 @@ async fn no_more_tasks_exist_than_are_retained() -> anyhow::Result<()> {
         let first = name(&tasks(&world, 1).await?.remove(0));
         world.succeeds(&first).await?;
         // It is said before a run is asked for, and none is promised.
-        let status = until(&world, "c", "its block", |status| blocked(status) == "True MaxRetainedTasksReached").await?;
+        let status =
+            until(&world, "c", "its block", |status| blocked(status) == "True MaxRetainedTasksReached").await?;
         ensure!(ready(&status) == "False MaxRetainedTasksReached" && status.next_schedule_time.is_none(), "{status:?}");
         refuses(&world, "c", "False MaxRetainedTasksReached").await?;
         until_trigger_is_handled(&world, "c").await?;

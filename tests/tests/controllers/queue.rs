@@ -247,7 +247,8 @@ async fn an_agent_that_its_user_suspended_waits_for_its_user() -> anyhow::Result
 async fn an_agent_that_sleeps_is_woken_by_a_task() -> anyhow::Result<()> {
     shared(async |world| {
         let metadata = json!({"annotations": {"kubeopencode.io/suspended-by": "Standby"}});
-        let spec = json!({"suspend": true, "standby": {"idleTimeout": "1h"}});
+        let config = json!({"model": "test/model"});
+        let spec = json!({"suspend": true, "standby": {"idleTimeout": "1h"}, "config": config});
         world.create_with::<Agent>("a", metadata, spec).await?;
         world.task("hello", json!({"agentRef": {"name": "a"}})).await?;
         world.succeeds("hello").await?;

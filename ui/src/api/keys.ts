@@ -15,6 +15,8 @@ export const keys = {
   yaml: (kind: string, namespace: string, name: string) => [kind, "yaml", namespace, name] as const,
   explain: (kind: string, namespace: string, name: string) => [kind, "explain", namespace, name] as const,
   messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,
+  changes: (namespace: string, name: string, run: number | undefined) =>
+    ["Task", "changes", namespace, name, run ?? 0] as const,
   permissions: (namespace: string, name: string) => ["Task", "permissions", namespace, name] as const,
   runs: (namespace: string, name: string) => ["Task", "runs", namespace, name] as const,
   containers: (namespace: string, name: string) => ["Task", "containers", namespace, name] as const,

@@ -600,7 +600,7 @@ export interface components {
              * @description Tokens, input and output together, without those from the provider's cache.
              */
             maxTokens?: number;
-            /** @description Count over this window, all Tasks of the Agent together; for each run when unset. A Task cannot set it. */
+            /** @description Count over this window, all Tasks of the Agent together; for each run when unset. */
             window?: string;
         };
         /** @description Certificate authorities of private servers. OpenCode, git and npm trust them besides the system's. */
@@ -653,6 +653,18 @@ export interface components {
              */
             since?: string;
         };
+        /** @description A commit of a run. */
+        ChangeCommit: {
+            /** @description Full id. */
+            id: string;
+            /** @description First line of the message. */
+            subject: string;
+        };
+        /**
+         * @description How a file changed.
+         * @enum {string}
+         */
+        ChangeStatus: "added" | "modified" | "deleted" | "renamed";
         ChangedCronTask: components["schemas"]["CronTask"] | {
             /** @description When: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @yearly. */
             schedule?: string;
@@ -1800,8 +1812,8 @@ export interface components {
             annotations?: {
                 [key: string]: string;
             };
-            /** @description Limits of tokens and cost. */
-            budget?: components["schemas"]["Budget"];
+            /** @description Limits of tokens and cost of each run. Of this, the Agent's budget and the platform's, the smallest counts. */
+            budget?: components["schemas"]["RunBudget"];
             /** @description How permission requests are answered. */
             approval?: components["schemas"]["Approval"];
             /** @description Whether a failed run is tried again. */
@@ -2342,6 +2354,16 @@ export interface components {
              */
             maxRetries: number;
         };
+        /** @description Limits of tokens and cost of each run of a Task. Reaching a limit stops the run. */
+        RunBudget: {
+            /** @description Cost in the currency of the models' prices, as a decimal number such as "2.50". */
+            maxCost?: string;
+            /**
+             * Format: int64
+             * @description Tokens, input and output together, without those from the provider's cache.
+             */
+            maxTokens?: number;
+        };
         /** @description One run of a Task. */
         RunResponse: {
             /**
@@ -2756,6 +2778,37 @@ export interface components {
             metadata?: components["schemas"]["ObjectMeta"];
             spec: components["schemas"]["TaskSpec"];
         };
+        /** @description The changes of a run in its workspace, compared before and after the run. */
+        TaskChangesResponse: {
+            /** @description Whether the workspace was compared. Otherwise `notes` says why not. */
+            compared: boolean;
+            /** @description Changed files, the first 300. */
+            files: components["schemas"]["ChangedFile"][];
+            /**
+             * Format: int64
+             * @description Number of changed files.
+             */
+            fileCount: number;
+            /**
+             * Format: int64
+             * @description Lines added.
+             */
+            insertions: number;
+            /**
+             * Format: int64
+             * @description Lines removed.
+             */
+            deletions: number;
+            /** @description Commits that the run added to local branches, the newest 50. */
+            commits: components["schemas"]["ChangeCommit"][];
+            /**
+             * Format: int64
+             * @description Number of these commits.
+             */
+            commitCount: number;
+            /** @description Sentences about what the comparison does not cover. */
+            notes: string[];
+        };
         /** @description The explanation of a Task's state. */
         TaskExplanation: {
             /** @description The Task. */
@@ -2893,8 +2946,8 @@ export interface components {
             approval?: components["schemas"]["Approval"];
             /** @description Files that are kept after the run. */
             artifacts?: components["schemas"]["Artifact"][];
-            /** @description Limits of tokens and cost. */
-            budget?: components["schemas"]["Budget"];
+            /** @description Limits of tokens and cost of each run. Of this, the Agent's budget and the platform's, the smallest counts. */
+            budget?: components["schemas"]["RunBudget"];
             /** @description Files that later runs can reuse. */
             caches?: components["schemas"]["Cache"][];
             /** @description Contexts of this Task, after the Agent's own contexts. */
@@ -3145,7 +3198,7 @@ export interface components {
              * @enum {string}
              */
             accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-            /** @description An existing claim to share. */
+            /** @description An existing claim to share; required for ReadWriteMany. */
             claimName?: string;
             /**
              * @description Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.

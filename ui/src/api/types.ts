@@ -62,6 +62,9 @@ export interface ShareInfo {
   expiresAt?: string;
 }
 
+/** The changes of a run in its workspace. */
+export type TaskChanges = Schemas["TaskChangesResponse"];
+
 // Registries, configuration, other kinds
 
 export type Registry = Namespaced<"RegistryResponse">;
@@ -109,7 +112,16 @@ export type Info = Schemas["Info"];
 
 /** One message of the log stream. */
 export type LogMessage =
-  | { type: "status"; phase?: TaskPhase; podPhase?: string; podName?: string }
+  | {
+      type: "status";
+      phase?: TaskPhase;
+      podPhase?: string;
+      podName?: string;
+      /** The container whose log follows. */
+      container?: string;
+      /** Start of the agent. */
+      startTime?: string;
+    }
   | { type: "log"; content: string; time?: string }
   | { type: "info"; message: string }
   | { type: "error"; message: string }

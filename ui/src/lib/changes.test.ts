@@ -16,10 +16,21 @@ test("equal texts have no changes", () => {
 });
 
 test("a unified diff is parsed without its headers", () => {
-  expect(readUnified("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")).toEqual([
-    { kind: "skipped", text: "@@ -1 +1 @@" },
+  expect(readUnified("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-old\n+new\n same\n")).toEqual([
+    { kind: "skipped", text: "@@ -1,2 +1,2 @@" },
     { kind: "removed", text: "old" },
     { kind: "added", text: "new" },
     { kind: "same", text: "same" },
+  ]);
+});
+
+test("the headers of git are left out, and content that looks like one is kept", () => {
+  const patch =
+    "diff --git a/q.sql b/q.sql\nnew file mode 100644\nindex 1..2\n--- a/q.sql\n+++ b/q.sql\n" +
+    "@@ -1 +1 @@\n--- old\n\\ No newline at end of file\n+++ new\n";
+  expect(readUnified(patch)).toEqual([
+    { kind: "skipped", text: "@@ -1 +1 @@" },
+    { kind: "removed", text: "-- old" },
+    { kind: "added", text: "++ new" },
   ]);
 });

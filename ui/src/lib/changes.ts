@@ -42,16 +42,32 @@ function fold(lines: DiffLine[]): DiffLine[] {
   return folded;
 }
 
-/** Parses a unified diff. */
+/**
+ * Parses a unified diff. Headers of hunks contain the numbers of lines, so that a removed line `-- x` is not taken for a
+ * header of the file.
+ */
 export function readUnified(diff: string): DiffLine[] {
-  return diff
-    .replace(/\n$/, "")
-    .split("\n")
-    .filter((line) => !/^(diff |index |Index: |=====|--- |\+\+\+ |\\ No newline)/.test(line))
-    .map((line): DiffLine => {
-      if (line.startsWith("@@")) return { kind: "skipped", text: line };
-      if (line.startsWith("+")) return { kind: "added", text: line.slice(1) };
-      if (line.startsWith("-")) return { kind: "removed", text: line.slice(1) };
-      return { kind: "same", text: line.startsWith(" ") ? line.slice(1) : line };
-    });
+  const lines: DiffLine[] = [];
+  let before = 0;
+  let after = 0;
+  for (const line of diff.replace(/\n$/, "").split("\n")) {
+    const hunk = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/.exec(line);
+    if (before <= 0 && after <= 0) {
+      if (!hunk) continue;
+      before = Number(hunk[1] ?? 1);
+      after = Number(hunk[2] ?? 1);
+      lines.push({ kind: "skipped", text: line });
+    } else if (line.startsWith("+")) {
+      after -= 1;
+      lines.push({ kind: "added", text: line.slice(1) });
+    } else if (line.startsWith("-")) {
+      before -= 1;
+      lines.push({ kind: "removed", text: line.slice(1) });
+    } else if (!line.startsWith("\\")) {
+      before -= 1;
+      after -= 1;
+      lines.push({ kind: "same", text: line.startsWith(" ") ? line.slice(1) : line });
+    }
+  }
+  return lines;
 }

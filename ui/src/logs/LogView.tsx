@@ -163,7 +163,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
               log.cut ? (
                 "The log of this run could not be stored."
               ) : (
-                "This run has no log."
+                sentence(log.info ?? "This run has no log.")
               )
             ) : (
               <>

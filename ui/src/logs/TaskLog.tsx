@@ -10,7 +10,8 @@ const MAIN = "agent";
 
 /** The log of a Task, with a selection of the container. */
 export function TaskLog({ task, onActivity }: { task: Task; onActivity?: () => void }) {
-  const [container, setContainer] = useState(MAIN);
+  // Unless a person chooses, the server does: the container that failed to prepare the Pod, else the agent.
+  const [chosen, setChosen] = useState<string>();
   const target = `${objectPath("tasks", task.namespace, task.name)}/logs`;
   const containers = useQuery({
     queryKey: [...keys.containers(task.namespace, task.name), task.podName ?? ""],
@@ -21,17 +22,18 @@ export function TaskLog({ task, onActivity }: { task: Task; onActivity?: () => v
   const log = useLogStream({
     namespace: task.namespace,
     name: task.name,
-    container,
+    container: chosen,
     epoch: task.runEpoch ?? 0,
     onActivity,
   });
+  const container = chosen ?? log.container ?? MAIN;
   const names = containers.data?.containers.map((entry) => entry.name) ?? [];
   return (
     <LogView
       log={log}
       containers={names.length > 0 ? names : [MAIN]}
       container={container}
-      onContainer={setContainer}
+      onContainer={setChosen}
       downloadUrl={url(target, { container, format: "text" })}
       fileName={`${task.name}.log`}
     />

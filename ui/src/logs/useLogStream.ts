@@ -15,6 +15,8 @@ export interface LogState {
   complete: boolean;
   /** A part of the log was lost. */
   cut: boolean;
+  /** The container whose log this is, as chosen by the server. */
+  container?: string | undefined;
 }
 
 const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete: false, cut: false };
@@ -22,7 +24,8 @@ const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete:
 export interface LogSource {
   namespace: string;
   name: string;
-  container: string;
+  /** The server chooses if unset. */
+  container: string | undefined;
   /** Run number; a new run starts a new log. */
   epoch: number;
   onActivity?: () => void;
@@ -68,9 +71,10 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
           case "complete":
             complete = true;
             close();
-            setState((previous) => ({ ...previous, complete: true, cut: message.complete === false, info: undefined }));
+            setState((previous) => ({ ...previous, complete: true, cut: message.complete === false }));
             break;
           case "status":
+            setState((previous) => ({ ...previous, container: message.container }));
             break;
         }
       },

@@ -135,6 +135,8 @@ pub struct TaskStatus {
     pub usage: Option<Usage>,
     /// Result of the run.
     pub result: Option<TaskResult>,
+    /// Changes in the workspace. Unset while the run continues, and if the workspace could not be compared.
+    pub changes: Option<TaskChanges>,
     /// Files that were kept.
     pub artifacts: Option<Vec<ArtifactStatus>>,
     /// Where the log is and whether it is whole.
@@ -268,6 +270,22 @@ pub struct TaskResult {
     pub outputs: Option<Values>,
     /// The agent's final answer, shortened.
     pub summary: Option<String>,
+}
+
+/// The changes of a run in its workspace, compared before and after the run. Ignored files are not compared.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskChanges {
+    /// Number of files that were added, changed, renamed or deleted.
+    pub files: Option<i64>,
+    /// Lines added.
+    pub insertions: Option<i64>,
+    /// Lines removed.
+    pub deletions: Option<i64>,
+    /// Number of commits that the run added to local branches.
+    pub commits: Option<i64>,
+    /// What the comparison does not cover, such as other Tasks that worked in the same workspace.
+    pub note: Option<String>,
 }
 
 /// Files that were kept.

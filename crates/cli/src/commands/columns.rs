@@ -138,9 +138,7 @@ mod tests {
     #[test]
     fn a_stopped_task_is_called_stopped() {
         let column = Column::of(&json!({"name": "Phase", "type": "string", "jsonPath": ".status.phase"}));
-        let task = |stopped: &str| {
-            json!({"status": {"phase": "Completed", "conditions": [{"type": "Stopped", "status": stopped}]}})
-        };
+        let task = |stopped: &str| json!({"status": {"phase": "Completed", "conditions": [{"type": "Stopped", "status": stopped}]}});
         assert_eq!(column.cell(&task("True"), Timestamp::UNIX_EPOCH), Cell::new("Stopped", Tone::Faint));
         assert_eq!(column.cell(&task("False"), Timestamp::UNIX_EPOCH), Cell::new("Completed", Tone::Good));
     }

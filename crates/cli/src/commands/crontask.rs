@@ -20,7 +20,7 @@ use super::{
     kinds::Kind,
     missing::missing,
     output::{note, print},
-    problem::Answer,
+    problem::{Answer, Problem},
 };
 
 /// A command about CronTasks.

@@ -54,9 +54,8 @@ async fn names(
     params: &ListParams,
 ) -> kube::Result<Vec<(String, String)>> {
     let found = kind.api(cluster.client.clone(), namespace).list_metadata(params).await?;
-    let one = |metadata: kube::core::ObjectMeta| {
-        (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
-    };
+    let one =
+        |metadata: kube::core::ObjectMeta| (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
     Ok(found.items.into_iter().map(|object| one(object.metadata)).collect())
 }
 

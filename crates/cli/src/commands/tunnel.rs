@@ -134,7 +134,9 @@ pub async fn password(cluster: &Cluster, agent: &Agent) -> Answer<Option<String>
 pub fn password_command(cluster: &Cluster, agent: &Agent) -> Option<String> {
     let SecretKeyRef { name, key } = password_secret(agent)?;
     let namespace = &cluster.namespace;
-    Some(format!("kubectl get secret -n {namespace} {name} -o go-template='{{{{index .data \"{key}\" | base64decode}}}}'"))
+    Some(format!(
+        "kubectl get secret -n {namespace} {name} -o go-template='{{{{index .data \"{key}\" | base64decode}}}}'"
+    ))
 }
 
 /// The Secret with the password, as the controllers resolve it.

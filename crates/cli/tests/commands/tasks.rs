@@ -38,7 +38,13 @@ fn finish(mut child: Child) -> (Option<i32>, String) {
 async fn run_ends_as_the_task_ends() {
     for (phase, reason, stopped, code, result) in [
         ("Completed", "Succeeded", false, 0, "succeeded after 65s, 1,200 tokens, cost $0.0100"),
-        ("Failed", "ModelError", false, 1, "failed after 65s, 1,200 tokens, cost $0.0100\nModelError: as the test says"),
+        (
+            "Failed",
+            "ModelError",
+            false,
+            1,
+            "failed after 65s, 1,200 tokens, cost $0.0100\nModelError: as the test says",
+        ),
         ("Completed", "UserStopped", true, 3, "was stopped after 65s"),
         ("Completed", "Timeout", true, 4, "reached its timeout after 65s"),
     ] {

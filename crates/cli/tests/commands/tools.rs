@@ -68,7 +68,8 @@ async fn a_crontask_with_as_many_tasks_as_it_may_have_is_not_triggered() {
     let world = World::start().await;
     let template = json!({"spec": {"agentRef": {"name": "dev"}}});
     let spec = json!({"schedule": "@daily", "maxRetainedTasks": 1, "taskTemplate": template});
-    let why = "no run starts, because the CronTask has as many Tasks as maxRetainedTasks (1) allows; delete finished Tasks";
+    let why =
+        "no run starts, because the CronTask has as many Tasks as maxRetainedTasks (1) allows; delete finished Tasks";
     let condition = |kind: &str, status: &str| {
         json!({"type": kind, "status": status, "reason": "MaxRetainedTasksReached", "message": why,
             "lastTransitionTime": "2026-01-01T00:00:00Z"})

@@ -161,7 +161,11 @@ fn attaching_uses_the_opencode_of_the_platform(up: &Up) {
         .output()
         .unwrap();
     let output = String::from_utf8(attached.stdout).unwrap();
-    assert!(attached.status.success() && output.starts_with("attach http://127.0.0.1:"), "{output} {:?}", attached.stderr);
+    assert!(
+        attached.status.success() && output.starts_with("attach http://127.0.0.1:"),
+        "{output} {:?}",
+        attached.stderr
+    );
 }
 
 async fn a_terminal_shows_opencode_and_follows_its_size(browser: &Browser) {
@@ -245,11 +249,13 @@ async fn attaching_wakes_a_suspended_agent(up: &Up, browser: &Browser) {
     attached.kill().unwrap();
     attached.wait().unwrap();
     let notes = std::io::read_to_string(notes).unwrap();
-    let command = notes.lines().find_map(|line| line.trim().strip_prefix("kubectl ")).unwrap_or_else(|| panic!("{notes}"));
+    let command =
+        notes.lines().find_map(|line| line.trim().strip_prefix("kubectl ")).unwrap_or_else(|| panic!("{notes}"));
     assert!(command.contains("get secret -n default helper-server-auth"), "{command}");
     let shell = format!("\"$0\" {command}");
     let kubectl = testenv::Program::Kubectl.obtain().unwrap();
-    let password = Command::new("sh").args(["-c", &shell]).arg(kubectl).env("KUBECONFIG", &up.kubeconfig).output().unwrap();
+    let password =
+        Command::new("sh").args(["-c", &shell]).arg(kubectl).env("KUBECONFIG", &up.kubeconfig).output().unwrap();
     let password = String::from_utf8(password.stdout).unwrap();
     assert!(password.len() >= 16 && !notes.contains(&password), "{notes}");
     // A password is required: the URL leads to the Agent's own server.

@@ -32,7 +32,13 @@ pub fn run(args: &[&str]) -> Output {
 /// As [`run`], with these variables.
 pub fn run_with(args: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = program(args);
-    let mut child = command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait(&mut child);
     child.wait_with_output().unwrap()
 }

@@ -35,8 +35,7 @@ fn shell(home: &Path, script: &str) -> Output {
 #[track_caller]
 fn succeeds(home: &Path, script: &str) -> (String, String) {
     let output = shell(home, script);
-    let (stdout, stderr) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{script}\n{stdout}\n{stderr}");
     (stdout, stderr)
 }
@@ -97,7 +96,8 @@ fn the_quick_start_works_without_a_key() {
 #[test]
 fn links_of_documents_lead_somewhere() {
     let root = repository();
-    let mut documents: Vec<_> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"].map(|file| root.join(file)).into();
+    let mut documents: Vec<_> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"].map(|file| root.join(file)).into();
     documents.extend(fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     documents.extend(fs::read_dir(root.join("examples")).unwrap().map(|entry| entry.unwrap().path().join("README.md")));
     for document in documents.iter().filter(|path| path.is_file() && path.extension().is_some_and(|end| end == "md")) {

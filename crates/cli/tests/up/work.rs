@@ -139,4 +139,8 @@ spec:
     let output = up.kubectl(&["get", "task", "lost", "-o", "jsonpath={.status.reason}: {.status.message}"]);
     let reason = format!("{} has no branch, tag or commit `no-such-branch`", git.url());
     assert!(output.starts_with("PreparationFailed: ") && output.contains(&reason), "{output}");
+    // Its log is that of the container that failed: the agent never started.
+    let mut logs = std::process::Command::new(env!("CARGO_BIN_EXE_kubeopencode"));
+    let logs = logs.args(["logs", "lost", "--kubeconfig"]).arg(&up.kubeconfig).output().unwrap();
+    assert!(String::from_utf8_lossy(&logs.stdout).contains("no-such-branch"), "{logs:?}");
 }

@@ -229,7 +229,8 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
     let template = shared.template_of(agent);
     let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
-    let Prepared { contexts, bindings, config } = prepare(shared, &key, &resolved, agent.spec.budget.as_ref(), uses).await?;
+    let Prepared { contexts, bindings, config } =
+        prepare(shared, &key, &resolved, agent.spec.budget.as_ref(), uses).await?;
     let followed = git_sync::look(shared, agent, &resolved, &contexts).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password

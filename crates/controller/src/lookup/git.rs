@@ -96,7 +96,9 @@ mod tests {
         let repository = Repository::parse(address, false).unwrap();
         let Transport::Ssh { host } = &repository.transport else { panic!("{address} is not for ssh") };
         let process = |name: &str| (name == "PATH").then(|| path.to_owned());
-        list(&repository, host, credentials, &Loopback::Allowed.into(), &process).await.map_err(|error| error.to_string())
+        list(&repository, host, credentials, &Loopback::Allowed.into(), &process)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     #[tokio::test]

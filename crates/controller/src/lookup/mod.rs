@@ -15,7 +15,8 @@ use domain::{
     registry::{Challenge, ImageReference, commit_listed, commit_of, npm_version, package},
 };
 use egress::{
-    BodyError, Credentials, Loopback, Policy, Repository, Route, TransferError, Transport, check_host, check_url, read_body,
+    BodyError, Credentials, Loopback, Policy, Repository, Route, TransferError, Transport, check_host, check_url,
+    read_body,
 };
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::Value;
@@ -285,7 +286,8 @@ mod tests {
     use super::*;
 
     fn of(variables: &'static [(&str, &str)], addressing: Addressing) -> Result<Policy, String> {
-        let found = move |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let found =
+            move |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let environment: Environment = Arc::new(found);
         policy(&environment, addressing).map_err(|error| error.to_string())
     }
@@ -306,8 +308,14 @@ mod tests {
         // Whether anything listens there does not matter.
         let lookup = Lookup::new(of(&[(REFUSED_ADDRESSES, "private")], Addressing::Cluster).unwrap());
         let image = async |image: &str| lookup.image_digest(image, None).await.unwrap_err().to_string();
-        assert_eq!(image("127.0.0.1:9/a:1").await, "127.0.0.1 is this machine; only other machines may be read; use another address");
-        assert_eq!(image("10.0.0.1:9/a:1").await, "10.0.0.1 is in a range of addresses that the operator refuses; use another address");
+        assert_eq!(
+            image("127.0.0.1:9/a:1").await,
+            "127.0.0.1 is this machine; only other machines may be read; use another address"
+        );
+        assert_eq!(
+            image("10.0.0.1:9/a:1").await,
+            "10.0.0.1 is in a range of addresses that the operator refuses; use another address"
+        );
         let commit = async |address: &str| {
             lookup.commit(address, "main", &Credentials::default()).await.unwrap_err().to_string()
         };

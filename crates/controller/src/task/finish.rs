@@ -77,6 +77,7 @@ pub async fn ended(
     after.session = ending.session().map(|session| Session { title: Some(title), ..session });
     after.result =
         ending.summary().map(|summary| TaskResult { summary: Some(summary.to_owned()), ..TaskResult::default() });
+    after.changes = ending.changes();
     let mut conditions = after.conditions.take().unwrap_or_default();
     let generation = task.metadata.generation;
     let mut set = |type_: &str, holds: bool| {

@@ -21,7 +21,12 @@ pub mod session;
 pub mod start;
 pub mod workspace;
 
-use api::{Task, TaskPhase, TaskSpec, conditions::types, kinds::task::TaskTimings, names::annotations};
+use api::{
+    Task, TaskPhase, TaskSpec,
+    conditions::types,
+    kinds::task::TaskTimings,
+    names::{annotations, labels},
+};
 use domain::{
     run::{
         dependencies::Missing,
@@ -234,9 +239,11 @@ pub fn slim(task: &mut Task) {
         let conditions = status.conditions.take().unwrap_or_default().into_iter();
         let kept: Vec<_> = conditions.filter(|condition| condition.type_ == types::STOPPED).collect();
         status.conditions = (!kept.is_empty()).then_some(kept);
-        (status.message, status.session, status.result) = (None, None, None);
+        (status.message, status.session, status.result, status.changes) = (None, None, None, None);
         (status.artifacts, status.logs, status.resolved) = (None, None, None);
-        task.metadata.labels = None;
+        if let Some(all) = &mut task.metadata.labels {
+            all.retain(|label, _| label == labels::CRON_TASK);
+        }
     }
 }
 

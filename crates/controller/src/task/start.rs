@@ -325,7 +325,7 @@ async fn claim(shared: &Shared, task: &Task, admission: &Admission, prepared: &P
     after.queue_position = None;
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
-    (after.session, after.usage, after.result, after.logs) = (None, None, None, None);
+    (after.session, after.usage, after.result, after.changes, after.logs) = (None, None, None, None, None);
     after.resolved = Some(resolved_status(shared, task, admission.epoch, prepared));
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),

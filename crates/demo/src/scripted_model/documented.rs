@@ -15,8 +15,11 @@ fn message(role: &str, text: &str) -> ChatMessage {
 
 /// The responses to a description, as a client gets them that retries and answers every tool call.
 fn play(description: &str) -> String {
-    let mut request =
-        ChatRequest { messages: vec![message("user", description)], tools: vec![Value::Null], ..ChatRequest::default() };
+    let mut request = ChatRequest {
+        messages: vec![message("user", description)],
+        tools: vec![Value::Null],
+        ..ChatRequest::default()
+    };
     let mut lines = Vec::new();
     let mut seen = 0;
     let mut waited = false;
@@ -49,7 +52,8 @@ fn play(description: &str) -> String {
         lines.push(line);
         seen += 1;
         // A fault without end looks the same after any number of retries.
-        if reply(&request, seen).plan == reply(&request, 1000).plan && reply(&request, 1000).plan == reply(&request, 0).plan
+        if reply(&request, seen).plan == reply(&request, 1000).plan
+            && reply(&request, 1000).plan == reply(&request, 0).plan
         {
             break;
         }
@@ -77,8 +81,7 @@ fn every_example_does_what_the_page_says() {
 fn every_marker_is_in_the_table_and_has_an_example() {
     let rows: Vec<_> = PAGE.lines().filter_map(|line| line.strip_prefix("| `[[")).collect();
     let verbs: Vec<_> = rows.iter().filter_map(|row| row.split([' ', ']']).next()).collect();
-    let known =
-        ["say", "write", "bash", "tool", "delay", "status", "html", "cut", "hang", "length", "content-filter"];
+    let known = ["say", "write", "bash", "tool", "delay", "status", "html", "cut", "hang", "length", "content-filter"];
     assert_eq!(verbs, known);
     for verb in known {
         assert!(blocks("text").iter().any(|text| text.contains(&format!("[[{verb}"))), "no example of {verb}");

@@ -118,7 +118,12 @@ impl ScriptedModel {
     async fn listen(address: Ipv4Addr, requests: Option<Mutex<Vec<Value>>>) -> std::io::Result<Self> {
         let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
-        let memory = Arc::new(Memory { requests, seen: Mutex::default(), readers: Semaphore::new(READERS), count: AtomicU64::new(0) });
+        let memory = Arc::new(Memory {
+            requests,
+            seen: Mutex::default(),
+            readers: Semaphore::new(READERS),
+            count: AtomicU64::new(0),
+        });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/models", get(models))

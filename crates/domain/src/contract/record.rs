@@ -64,6 +64,10 @@ pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Va
     for mut record in records {
         let (session, time) = (record["sessionID"].take(), record["timestamp"].take());
         let (part, error) = (record["part"].take(), record["error"].take());
+        // Other records, such as those of the changes, are not part of the conversation.
+        if part.is_null() && error.is_null() {
+            continue;
+        }
         let id = part["messageID"].as_str().map(str::to_owned);
         let known = messages.last().is_some_and(|last| id.as_deref().is_none_or(|id| last["info"]["id"] == *id));
         if !known {
@@ -236,5 +240,6 @@ mod tests {
         assert_eq!(first["time"], json!({"created": 5, "completed": 7}));
         assert_eq!(read[2]["info"]["error"]["name"], "APIError");
         assert_eq!(messages("Fix it", []), [json!(null); 0]);
+        assert_eq!(messages("Fix it", [json!({"type": "changes", "changes": {}})]), [json!(null); 0]);
     }
 }

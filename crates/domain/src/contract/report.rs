@@ -3,14 +3,20 @@
 //! The helper runs next to the agent, which can write to the same file. So a report is a claim: it decides nothing
 //! that the cluster knows better, and an unknown [`Reason`] has no effect.
 
-use api::kinds::task::{Session, SessionSummary, TokenUsage, Usage};
+use api::kinds::task::{Session, SessionSummary, TaskChanges, TokenUsage, Usage};
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
-use crate::{contract::reason::Reason, opencode::message::Tokens, run::progress::task_ended};
+use crate::{
+    contract::reason::Reason,
+    opencode::message::Tokens,
+    run::{changes::Changes, progress::task_ended},
+};
 
 /// Kubernetes keeps at most 4096 bytes of a termination message, and 12 KiB over all containers of a Pod.
 const MAX_BYTES: usize = 4000;
+/// Characters of the note about the changes.
+const MAX_NOTE: usize = 500;
 
 /// What a run reports about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +34,9 @@ pub struct RunReport {
     /// Tokens, cost and changes.
     #[serde(default)]
     pub usage: ReportedUsage,
+    /// The changes in the workspace; `None` if it was not compared. Then `usage` has the changes of the tool calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<TaskChanges>,
     /// The agent's final answer.
     #[serde(default)]
     pub summary: String,
@@ -94,8 +103,19 @@ impl RunReport {
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let outcome = if reason == Reason::Succeeded { Verdict::Succeeded } else { Verdict::Failed };
         let usage = ReportedUsage { additions: Some(0), deletions: Some(0), ..ReportedUsage::default() };
-        let (session, summary) = (None, String::new());
-        Self { outcome, reason, message: message.into(), session, usage, summary }
+        let (session, changes, summary) = (None, None, String::new());
+        Self { outcome, reason, message: message.into(), session, usage, changes, summary }
+    }
+
+    /// The report with the changes in the workspace instead of those of the tool calls.
+    #[must_use]
+    pub fn with_changes(mut self, changes: &Changes) -> Self {
+        self.changes = changes.numbers();
+        if self.changes.is_some() {
+            self.usage.files_changed = changes.file_count;
+            (self.usage.additions, self.usage.deletions) = (Some(changes.insertions), Some(changes.deletions));
+        }
+        self
     }
 
     /// The report of a success.
@@ -128,7 +148,7 @@ impl RunReport {
             }
             let longer = if self.summary.is_empty() { &mut self.message } else { &mut self.summary };
             if longer.is_empty() {
-                self.session = None;
+                (self.session, self.changes) = (None, None);
                 continue;
             }
             shorten(longer, json.len() - MAX_BYTES);
@@ -158,6 +178,18 @@ impl RunReport {
             deletions: deletions.map(count),
         };
         Session { id: self.session.clone(), title: None, summary: Some(summary) }
+    }
+
+    /// The changes, for `status.changes`.
+    pub fn changes(&self) -> Option<TaskChanges> {
+        let count = |number: Option<i64>| number.map(|number| number.max(0));
+        self.changes.as_ref().map(|TaskChanges { files, insertions, deletions, commits, note }| TaskChanges {
+            files: count(*files),
+            insertions: count(*insertions),
+            deletions: count(*deletions),
+            commits: count(*commits),
+            note: note.as_ref().map(|note| note.chars().take(MAX_NOTE).collect()),
+        })
     }
 
     fn tokens(&self) -> TokenUsage {
@@ -218,6 +250,19 @@ mod tests {
             r#"{"outcome":"Succeeded","reason":"Succeeded","message":"the agent finished","usage":{"tokens":{"input":0,"output":0,"reasoning":0,"cacheRead":0,"cacheWrite":0},"cost":0.0,"messages":0,"filesChanged":0,"additions":0,"deletions":0},"summary":""}"#
         );
         assert_eq!(RunReport::read(&json), Some(RunReport::succeeded()));
+    }
+
+    #[test]
+    fn the_workspace_counts_more_than_the_tool_calls() {
+        let mut report = RunReport::succeeded();
+        report.usage.files_changed = 1;
+        let unknown = report.clone().with_changes(&Changes::unknown("The image has no git."));
+        assert_eq!((unknown.usage.files_changed, unknown.changes), (1, None));
+        let changes = Changes { compared: true, file_count: 2, insertions: 3, commit_count: 1, ..Changes::default() };
+        let report = report.with_changes(&changes);
+        let read = RunReport::read(&report.into_termination_message()).unwrap();
+        assert_eq!((read.usage.files_changed, read.usage.additions), (2, Some(3)));
+        assert_eq!(read.changes.and_then(|changes| changes.commits), Some(1));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-pub use plan::{CronPlan, Refusal, plan, refused, trigger_refusal};
 pub use child::{ChildTask, children, parent};
+pub use plan::{CronPlan, Refusal, plan, refused, trigger_refusal};
 
 /// Time zone database, built into the binary.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

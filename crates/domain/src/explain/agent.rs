@@ -11,8 +11,7 @@ use super::{Cause, Level, ObjectName, Surroundings, pod};
 use crate::status::find;
 
 /// Conditions of the spec that keep the server from being ready, the deepest cause last.
-const OBSTACLES: [&str; 4] =
-    [types::CONFIG_VALID, types::SECRETS_READY, types::REFERENCES_RESOLVED, types::ACCEPTED];
+const OBSTACLES: [&str; 4] = [types::CONFIG_VALID, types::SECRETS_READY, types::REFERENCES_RESOLVED, types::ACCEPTED];
 /// Conditions of the server itself. They are only of interest if nothing is wrong with the spec.
 const SERVER: [&str; 2] = [types::SERVER_READY, types::SERVER_HEALTHY];
 

@@ -182,9 +182,7 @@ fn step(reason: &str, about: About<'_>) -> Option<(String, Vec<String>)> {
         reasons::BUDGET_RESERVED => advice("wait until a running Task ends, or set budget in each Task"),
         reasons::NO_PROGRESS => advice("raise stallTimeout if the work really takes that long without an event"),
         reasons::STARTUP_TIMEOUT => advice("raise startupTimeout, or find out what the Pod waits for"),
-        reasons::PREPARATION_FAILED => {
-            command("read what could not be prepared", format!("kubeopencode logs {name}"))
-        }
+        reasons::PREPARATION_FAILED => command("read what could not be prepared", format!("kubeopencode logs {name}")),
         reasons::EVICTED | reasons::NODE_LOST | reasons::PREEMPTED | reasons::POD_LOST => {
             advice("the cluster ended it; spec.retry with cause Disruption tries again automatically")
         }

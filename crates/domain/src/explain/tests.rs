@@ -199,8 +199,10 @@ fn an_agent_without_a_model_ends_with_how_to_add_one() {
     ];
     let mine = waits("mine", &json!([]));
     let status = json!({"ready": false, "conditions": conditions});
-    let around = Surroundings { reader: Reader::Shell { other_namespace: true }, ..around(&status, vec![mine.clone()]) };
-    let step = "add a model: set modelRef, or config.model and credentials for its provider: kubeopencode setup -n team";
+    let around =
+        Surroundings { reader: Reader::Shell { other_namespace: true }, ..around(&status, vec![mine.clone()]) };
+    let step =
+        "add a model: set modelRef, or config.model and credentials for its provider: kubeopencode setup -n team";
     let of_agent = agent(around.agent.as_ref().unwrap(), &around);
     assert_eq!((messages(&of_agent.chain), of_agent.next), (vec!["no model is configured"], vec![step.to_owned()]));
     let of_task = task(&mine, &Run::default(), &around);

@@ -40,7 +40,7 @@ pub fn models(provider: Provider, body: &[u8]) -> Option<Vec<String>> {
         Value::Null => &[],
         _ => return None,
     };
-    let for_chat = |entry: &&Value, name: &str| match provider {
+    let for_chat = |entry: &Value, name: &str| match provider {
         Provider::Google => {
             let methods = entry["supportedGenerationMethods"].as_array();
             methods.is_none_or(|methods| methods.iter().any(|method| method == "generateContent"))
@@ -53,7 +53,7 @@ pub fn models(provider: Provider, body: &[u8]) -> Option<Vec<String>> {
         let Some(name) = entry[field].as_str() else { continue };
         let name = name.strip_prefix("models/").unwrap_or(name);
         let usable = !name.is_empty() && name.len() <= LONGEST_MODEL && !name.contains(char::is_control);
-        if usable && for_chat(&entry, name) {
+        if usable && for_chat(entry, name) {
             found.push((entry["created"].as_i64().unwrap_or_default(), name.to_owned()));
         }
     }

@@ -322,8 +322,9 @@ fn model_object(name: &str, model: &str) -> String {
         return whole;
     }
     // The digest keeps two long names apart.
-    let digest: String = Sha256::digest(model).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{digest}", whole[..LONGEST_OBJECT - 9].trim_end_matches('-'))
+    let digest = Sha256::digest(model);
+    let short = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    format!("{}-{short:08x}", whole[..LONGEST_OBJECT - 9].trim_end_matches('-'))
 }
 
 #[cfg(test)]

@@ -116,7 +116,8 @@ impl Draft {
     pub(super) fn may_find_provider(&self, input: &ConfigInput<'_>) -> bool {
         let (agent, contexts) = (input.agent, input.contexts);
         let pod = &agent.pod;
-        let is_config = |file: &FileItem| file.target_path.rsplit('/').next().is_some_and(|name| name.starts_with("opencode.json"));
+        let is_config =
+            |file: &FileItem| file.target_path.rsplit('/').next().is_some_and(|name| name.starts_with("opencode.json"));
         agent.command.is_some()
             || !agent.credentials.is_empty()
             || pod.extra_env.iter().flatten().next().is_some()

@@ -144,9 +144,6 @@ pub struct Part {
     /// Of `text`.
     #[serde(deserialize_with = "lenient")]
     pub time: Time,
-    /// Of `patch`: the files that a step changed.
-    #[serde(deserialize_with = "lenient")]
-    pub files: Vec<String>,
 }
 
 /// State of a tool call.

@@ -356,7 +356,9 @@ fn an_agent_that_nothing_gives_a_model_lacks_one() {
         let key = json!([{ "name": "key", "secretRef": { "name": "k", "key": "k" }, "env": "ANTHROPIC_API_KEY" }]);
         case.agent.credentials = from_json(key);
     }));
-    assert!(!lacks(&|case| case.agent.pod = from_json(json!({ "extraEnv": [{ "name": "OPENAI_API_KEY", "value": "x" }] }))));
+    assert!(!lacks(
+        &|case| case.agent.pod = from_json(json!({ "extraEnv": [{ "name": "OPENAI_API_KEY", "value": "x" }] }))
+    ));
     assert!(!lacks(&|case| {
         let config = FileItem {
             target_path: "/workspace/opencode.json".into(),
@@ -381,7 +383,11 @@ fn a_limit_of_cost_needs_a_price() {
     // Free is a price.
     check(ModelBinding { cost: Some(from_json(json!({ "input": 0.0, "output": 0.0 }))), ..local_model() }, true);
     // OpenCode's catalogue has the prices of the models that it knows.
-    let known = model("claude", json!({ "type": "anthropic" }), json!({ "model": "opus", "providerRef": { "name": "claude" } }));
+    let known = model(
+        "claude",
+        json!({ "type": "anthropic" }),
+        json!({ "model": "opus", "providerRef": { "name": "claude" } }),
+    );
     check(known, true);
     let own = json!({ "model": "lab/x", "provider": { "lab": { "npm": "@ai-sdk/openai-compatible", "models": { "x": {} } } } });
     let error = Case::of(own).compiled().check_model(true).unwrap_err();

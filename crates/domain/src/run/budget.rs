@@ -127,7 +127,9 @@ impl Allowance {
     #[must_use]
     pub fn take(self, own: Self, known: Self) -> (Self, Self) {
         let share = Self {
-            tokens: self.tokens.map(|left| known.tokens.unwrap_or_else(|| own.tokens.map_or(left, |own| own.min(left)))),
+            tokens: self
+                .tokens
+                .map(|left| known.tokens.unwrap_or_else(|| own.tokens.map_or(left, |own| own.min(left)))),
             cost: self.cost.map(|left| known.cost.unwrap_or_else(|| own.cost.map_or(left, |own| own.min(left)))),
         };
         let taken = Spent { tokens: share.tokens.unwrap_or_default(), cost: share.cost.unwrap_or_default() };

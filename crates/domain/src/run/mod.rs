@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod budget;
+pub mod changes;
 pub mod cleanup;
 pub mod dependencies;
 pub mod history;

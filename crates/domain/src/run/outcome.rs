@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{
     TaskPhase, TaskStatus,
     conditions::reasons,
-    kinds::task::{Session, Usage},
+    kinds::task::{Session, TaskChanges, Usage},
     run::RetryCause,
 };
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
@@ -96,6 +96,11 @@ impl Ending {
     /// The session, for `status.session`; the title is the controller's.
     pub fn session(&self) -> Option<Session> {
         self.report.as_ref().map(RunReport::session)
+    }
+
+    /// The changes in the workspace, for `status.changes`.
+    pub fn changes(&self) -> Option<TaskChanges> {
+        self.report.as_ref().and_then(RunReport::changes)
     }
 
     /// The final answer of the agent, for `status.result.summary`.

@@ -1,7 +1,9 @@
 //! Progress of the Pod of a run, read from its status.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
+};
 
 /// Name of the container in which the task runs.
 pub const TASK_CONTAINER: &str = "agent";
@@ -58,6 +60,12 @@ pub(crate) fn preparing(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     status(pod).into_iter().flat_map(|status| status.init_container_statuses.iter().flatten())
 }
 
+/// The container that failed to prepare the Pod.
+pub fn failed_preparation(pod: &Pod) -> Option<&ContainerStatus> {
+    let failed = |state: &ContainerState| state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0);
+    preparing(pod).find(|status| status.state.as_ref().is_some_and(failed))
+}
+
 /// The condition of a type.
 pub(crate) fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
     status(pod)?.conditions.iter().flatten().find(|condition| condition.type_ == kind)
@@ -76,6 +84,21 @@ pub(crate) fn status(pod: &Pod) -> Option<&PodStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_container_that_failed_to_prepare_is_found() {
+        let pod = |code: i32| -> Pod {
+            let state = |name: &str, code: i32| {
+                serde_json::json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"terminated": {"exitCode": code}}})
+            };
+            let statuses = [state("context-init", 0), state("git-init-0", code)];
+            serde_json::from_value(serde_json::json!({"status": {"initContainerStatuses": statuses}})).unwrap()
+        };
+        let failed = |pod: &Pod| failed_preparation(pod).map(|status| status.name.clone());
+        assert_eq!(failed(&pod(3)).as_deref(), Some("git-init-0"));
+        assert_eq!((failed(&pod(0)), failed(&Pod::default())), (None, None));
+    }
 
     #[test]
     fn stages_are_read_from_the_status() {

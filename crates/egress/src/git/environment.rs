@@ -65,6 +65,41 @@ const DISARMING: [(&str, &str); 7] = [
     ("maintenance.auto", "false"),
 ];
 
+/// Settings for a [`View`]: the whole index, written quickly, without messages about line ends and nested repositories.
+const VIEWING: [(&str, &str); 8] = [
+    ("core.untrackedCache", "false"),
+    ("core.splitIndex", "false"),
+    ("core.sparseCheckout", "false"),
+    ("index.sparse", "false"),
+    ("core.safecrlf", "false"),
+    ("core.looseCompression", "1"),
+    ("core.fsync", "none"),
+    ("advice.addEmbeddedRepo", "false"),
+];
+
+/// A work tree that the agent may have written, seen through an index and objects of our own: nothing is written into
+/// the agent's repository.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The work tree, in which git runs.
+    pub work_tree: PathBuf,
+    /// The repository, usually `.git` in the work tree.
+    pub git_dir: PathBuf,
+    /// Our index.
+    pub index: PathBuf,
+    /// Our directory for new objects, and the repository's own, which is only read. `None`: the repository is ours.
+    pub objects: Option<(PathBuf, PathBuf)>,
+    /// Names of filters that are configured there; see `Git::disarm`.
+    pub(super) filters: Vec<String>,
+}
+
+impl View {
+    /// A view of a repository whose objects are written too, because it is ours.
+    pub fn new(work_tree: PathBuf, git_dir: PathBuf, index: PathBuf) -> Self {
+        Self { work_tree, git_dir, index, objects: None, filters: Vec::new() }
+    }
+}
+
 /// What git may use to reach one repository.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
@@ -103,6 +138,8 @@ pub(super) enum Directory<'a> {
         protocol: &'a str,
         /// Names of filters that are configured there, such as `filter.lfs`.
         filters: &'a [String],
+        /// Index and objects of our own.
+        view: Option<&'a View>,
     },
 }
 
@@ -176,7 +213,7 @@ impl Environment {
                     set("GIT_SSL_CAINFO", authorities.into());
                 }
             }
-            Directory::Untrusted { path, protocol, filters } => {
+            Directory::Untrusted { path, protocol, filters, view } => {
                 // A `~` in the repository's configuration is useless.
                 set("HOME", "/dev/null".into());
                 set("GIT_CONFIG_GLOBAL", private.join("untrusted.gitconfig").into());
@@ -184,9 +221,17 @@ impl Environment {
                 // Missing objects are not fetched from an address in the repository's configuration.
                 set("GIT_NO_LAZY_FETCH", "1".into());
                 // Overrides `core.worktree`.
-                set("GIT_DIR", path.join(".git").into());
+                set("GIT_DIR", view.map_or_else(|| path.join(".git"), |view| view.git_dir.clone()).into());
                 set("GIT_WORK_TREE", path.into());
-                let settings = disarming(filters);
+                let mut settings = disarming(filters);
+                if let Some(View { index, objects, .. }) = view {
+                    set("GIT_INDEX_FILE", index.into());
+                    if let Some((own, other)) = objects {
+                        set("GIT_OBJECT_DIRECTORY", own.into());
+                        set("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(other));
+                    }
+                    settings.extend(VIEWING.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                }
                 set("GIT_CONFIG_COUNT", settings.len().to_string().into());
                 // Not as arguments: `-c` misreads a name that contains `=`.
                 for (index, (name, value)) in settings.into_iter().enumerate() {
@@ -206,6 +251,15 @@ fn disarming(filters: &[String]) -> Vec<(String, String)> {
     let filters =
         filters.iter().flat_map(|filter| off.map(|(name, value)| (format!("{filter}.{name}"), value.to_owned())));
     fixed.into_iter().chain(filters).collect()
+}
+
+/// A path for a list of paths that colons separate.
+fn quoted(path: &Path) -> OsString {
+    let text = path.to_string_lossy();
+    if !text.contains([':', '"']) {
+        return path.into();
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into()
 }
 
 /// The command by which git runs ssh: without the user's configuration and without questions. The host key must be a
@@ -324,7 +378,7 @@ mod tests {
     fn only_listed_variables_of_this_process_are_inherited() {
         let environment = prepare("git@h:r", &Credentials::default());
         let path = Path::new("/w");
-        for enters in [Directory::Own, Directory::Untrusted { path, protocol: "none", filters: &[] }] {
+        for enters in [Directory::Own, Directory::Untrusted { path, protocol: "none", filters: &[], view: None }] {
             let all = environment.variables(enters);
             assert!(!format!("{all:?}").contains("not-for-git"), "{all:?}");
             assert_eq!(variable(&all, "PATH").as_deref(), Some("/bin"));
@@ -343,8 +397,8 @@ mod tests {
     fn a_directory_of_the_agent_gets_no_credentials_and_its_filters_are_off() {
         let environment = prepare("git@h:r", &Credentials { ssh_key: Some("K".into()), ..Credentials::default() });
         let filters = ["filter.a=b".to_owned()];
-        let all =
-            environment.variables(Directory::Untrusted { path: Path::new("/w"), protocol: "file", filters: &filters });
+        let path = Path::new("/w");
+        let all = environment.variables(Directory::Untrusted { path, protocol: "file", filters: &filters, view: None });
         for absent in ["GIT_SSH_COMMAND", "GIT_SSL_CAINFO"] {
             assert_eq!(variable(&all, absent), None, "{absent}");
         }
@@ -356,5 +410,21 @@ mod tests {
         assert_eq!(variable(&all, "GIT_CONFIG_KEY_0").as_deref(), Some("core.hooksPath"));
         assert_eq!(variable(&all, "GIT_CONFIG_KEY_10").as_deref(), Some("filter.a=b.process"));
         assert_eq!(variable(&all, "GIT_CONFIG_VALUE_10").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_view_writes_nothing_into_the_repository() {
+        let environment = prepare("git@h:r", &Credentials::default());
+        let path = Path::new("/w");
+        let mut view = View::new(path.into(), "/w/.git".into(), "/p/index".into());
+        view.objects = Some(("/p/objects".into(), "/w/.git/a:b/objects".into()));
+        let enters = Directory::Untrusted { path, protocol: "none", filters: &[], view: Some(&view) };
+        let all = environment.variables(enters);
+        assert_eq!(variable(&all, "GIT_INDEX_FILE").as_deref(), Some("/p/index"));
+        assert_eq!(variable(&all, "GIT_OBJECT_DIRECTORY").as_deref(), Some("/p/objects"));
+        let other = variable(&all, "GIT_ALTERNATE_OBJECT_DIRECTORIES");
+        assert_eq!(other.as_deref(), Some("\"/w/.git/a:b/objects\""));
+        let settings = variable(&all, "GIT_CONFIG_COUNT").unwrap();
+        assert_eq!(settings, (DISARMING.len() + VIEWING.len()).to_string());
     }
 }

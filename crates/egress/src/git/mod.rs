@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 pub use self::{
     credentials::Credentials,
-    environment::{Access, AccessError},
+    environment::{Access, AccessError, View},
     error::{Cause, GitError},
     repository::{BadRepository, Repository, Transport, check_ref},
 };
@@ -20,6 +20,7 @@ use self::{
     error::last_lines,
 };
 use crate::{
+    authorities::Authorities,
     process::{self, RunError},
     redact::Redactor,
 };
@@ -45,6 +46,18 @@ impl Git {
         })
     }
 
+    /// git for directories of this machine only, without credentials.
+    pub fn local(timeout: Duration, process: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, AccessError> {
+        Self::prepare(&Access {
+            repository: &Repository { url: String::new(), transport: Transport::File, userinfo: None },
+            credentials: &Credentials::default(),
+            authorities: &Authorities::default(),
+            allow_file: false,
+            timeout,
+            process,
+        })
+    }
+
     /// The private directory, which other files for git may be put into.
     pub fn directory(&self) -> &Path {
         self.environment.directory()
@@ -66,15 +79,44 @@ impl Git {
         self.untrusted(directory, arguments, "file").await
     }
 
+    /// Finds the filters that a repository of the agent configures, so that no command of the view executes them. Required
+    /// before the first command, and again after the agent may have changed the configuration.
+    pub async fn disarm(&self, view: &mut View) {
+        view.filters = self.filters(&view.work_tree, "none", Some(view)).await;
+    }
+
+    /// Runs git on a view of a directory that the agent may have written.
+    pub async fn run_view(&self, view: &View, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+        self.output(&view.work_tree, arguments, self.view_variables(view)).await
+    }
+
+    /// The same for a command whose output may be long: returns the first `most` bytes, and whether there are more.
+    pub async fn head_view(&self, view: &View, arguments: &[&str], most: usize) -> Result<(Vec<u8>, bool), GitError> {
+        let mut command = command(&view.work_tree, arguments, self.view_variables(view));
+        let name = self.describe(arguments);
+        let head = process::head(&mut command, self.timeout, most).await;
+        head.map_err(|error| self.stopped(name, error))
+    }
+
+    fn view_variables(&self, view: &View) -> Vec<(OsString, OsString)> {
+        let (path, filters) = (view.work_tree.as_path(), view.filters.as_slice());
+        self.environment.variables(Directory::Untrusted { path, protocol: "none", filters, view: Some(view) })
+    }
+
     async fn untrusted(&self, path: &Path, arguments: &[&str], protocol: &str) -> Result<String, GitError> {
-        let variables =
-            |filters: &[String]| self.environment.variables(Directory::Untrusted { path, protocol, filters });
+        let filters = self.filters(path, protocol, None).await;
+        let enters = Directory::Untrusted { path, protocol, filters: &filters, view: None };
+        self.execute(path, arguments, self.environment.variables(enters)).await
+    }
+
+    /// The filters that the configuration of a repository defines.
+    async fn filters(&self, path: &Path, protocol: &str, view: Option<&View>) -> Vec<String> {
+        let variables = self.environment.variables(Directory::Untrusted { path, protocol, filters: &[], view });
         let listing = ["config", "--name-only", "--get-regexp", r"^filter\..*"];
         // Fails when there is no filter, which is the usual case.
-        let found = self.execute(path, &listing, variables(&[])).await.unwrap_or_default();
+        let found = self.execute(path, &listing, variables).await.unwrap_or_default();
         let filters: BTreeSet<&str> = found.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
-        let filters: Vec<String> = filters.into_iter().map(str::to_owned).collect();
-        self.execute(path, arguments, variables(&filters)).await
+        filters.into_iter().map(str::to_owned).collect()
     }
 
     async fn execute(
@@ -83,18 +125,32 @@ impl Git {
         arguments: &[&str],
         variables: Vec<(OsString, OsString)>,
     ) -> Result<String, GitError> {
-        let mut command = Command::new("git");
-        command.args(arguments).current_dir(directory).env_clear().envs(variables);
+        let output = self.output(directory, arguments, variables).await?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    }
+
+    async fn output(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        variables: Vec<(OsString, OsString)>,
+    ) -> Result<Vec<u8>, GitError> {
+        let mut command = command(directory, arguments, variables);
         let name = self.describe(arguments);
-        let finished = process::run(&mut command, self.timeout).await.map_err(|error| match error {
-            RunError::Start(error) => GitError::Start(error),
-            RunError::TimedOut => GitError::TimedOut { command: name.clone(), limit: self.timeout },
-            RunError::TooLong => GitError::TooLong { command: name.clone() },
-        })?;
+        let finished = process::run(&mut command, self.timeout).await;
+        let finished = finished.map_err(|error| self.stopped(name.clone(), error))?;
         if finished.status.success() {
-            return Ok(String::from_utf8_lossy(&finished.stdout).into_owned());
+            return Ok(finished.stdout);
         }
         Err(self.explain(name, &String::from_utf8_lossy(&finished.stderr)))
+    }
+
+    fn stopped(&self, command: String, error: RunError) -> GitError {
+        match error {
+            RunError::Start(error) => GitError::Start(error),
+            RunError::TimedOut => GitError::TimedOut { command, limit: self.timeout },
+            RunError::TooLong => GitError::TooLong { command },
+        }
     }
 
     /// The command without its options, for messages.
@@ -119,10 +175,15 @@ impl Git {
     }
 }
 
+fn command(directory: &Path, arguments: &[&str], variables: Vec<(OsString, OsString)>) -> Command {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(directory).env_clear().envs(variables);
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorities::Authorities;
 
     fn explain(stderr: &str) -> GitError {
         let access = Access {

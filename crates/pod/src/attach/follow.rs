@@ -9,7 +9,7 @@ use domain::opencode::message::Message;
 use domain::run::approval::Asked;
 use domain::run::judge::judge;
 use opencode::events::{self, Signal};
-use opencode::{Activity, ChangedFile, Client, Error, Reply};
+use opencode::{Activity, Client, Error, Reply};
 use tokio::sync::mpsc;
 
 use super::missed;
@@ -33,8 +33,6 @@ const AFTER_ERROR: Duration = Duration::from_secs(2);
 const BEFORE_WORK: Duration = Duration::from_mins(1);
 /// Timeout of collecting usage after the end.
 const FACTS: Duration = Duration::from_secs(30);
-/// How long the server may take to compute the changed files.
-const CHANGES_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of an abort request.
 const ABORT: Duration = Duration::from_secs(5);
 
@@ -343,45 +341,13 @@ impl<'a, 'b> Follow<'a, 'b> {
                 facts.usage.add(&child.tokens, child.cost);
             }
         }
-        let changed = self.changes(&messages).await;
-        if !changed.is_empty() {
-            // The work tree also contains changes by shell commands.
-            facts.usage.files_changed = facts.usage.files_changed.max(changed.len() as u64);
-            facts.usage.additions = Some(changed.iter().map(|file| file.additions).fold(0, u64::saturating_add));
-            facts.usage.deletions = Some(changed.iter().map(|file| file.deletions).fold(0, u64::saturating_add));
-        }
         (messages, facts)
-    }
-
-    /// Changed files of the work tree. The server computes them after each step, in the background: if files of the
-    /// last step are missing, the request is repeated for a moment.
-    async fn changes(&self, messages: &[Message]) -> Vec<ChangedFile> {
-        let Some(prompt) = messages.iter().find(|message| message.info.role == "user") else { return Vec::new() };
-        let parts = messages.iter().flat_map(|message| &message.parts);
-        let last = parts.rev().find(|part| part.kind == "patch").map(|part| part.files.as_slice()).unwrap_or_default();
-        let begin = Instant::now();
-        loop {
-            let Ok(changed) = self.client.changes(&self.course.session, &prompt.info.id).await else {
-                return Vec::new();
-            };
-            if has_all(&changed, last) || begin.elapsed() >= CHANGES_TIMEOUT {
-                return changed;
-            }
-            tokio::time::sleep(POLL_AT_END).await;
-        }
     }
 
     fn finish(self, outcome: RunReport, messages: &[Message]) -> RunReport {
         self.course.watch.show_missed(messages, self.log);
         RunReport { session: Some(self.course.session.clone()), ..outcome }
     }
-}
-
-/// Whether all these files are among the changed ones. A step names files by their full path.
-fn has_all(changed: &[ChangedFile], files: &[String]) -> bool {
-    let has =
-        |path: &String| changed.iter().filter_map(|one| one.file.as_ref()).any(|file| path.ends_with(file.as_str()));
-    files.iter().all(has)
 }
 
 struct Patience {
@@ -424,22 +390,4 @@ async fn answer(client: &Client, asked: &Asked, approve: bool) -> Result<(), Err
 /// Opens the event stream of a client.
 pub fn signals(client: &Client) -> (mpsc::Receiver<Signal>, tokio::task::JoinHandle<()>) {
     events::follow(client.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_files_of_a_step_are_found_by_the_end_of_their_paths() {
-        let changed = |files: &[&str]| -> Vec<ChangedFile> {
-            let one = |file: &&str| ChangedFile { file: Some((*file).to_owned()), additions: 1, deletions: 0 };
-            files.iter().map(one).collect()
-        };
-        let step = ["/w/src/a.rs".to_owned(), "/w/b.rs".to_owned()];
-        assert!(has_all(&[], &[]), "a step that changed nothing waits for nothing");
-        assert!(has_all(&changed(&["b.rs", "src/a.rs", "earlier.rs"]), &step));
-        assert!(!has_all(&changed(&["b.rs", "earlier.rs"]), &step));
-        assert!(!has_all(&[], &step));
-    }
 }

@@ -19,10 +19,12 @@ use std::time::{Duration, Instant};
 use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
 use domain::run::approval;
+use domain::run::changes::Changes;
 use opencode::{Client, Credentials, Error, Server};
 use reqwest::Url;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use crate::changes::{self, agent::Begun};
 use crate::env::{self, Lookup};
 use crate::outcome;
 use crate::redact;
@@ -42,6 +44,10 @@ const STDIN: Duration = Duration::from_mins(1);
 const ABORT: Duration = Duration::from_secs(10);
 /// Timeout of reading the usage afterwards.
 const AFTER_ABORT: Duration = Duration::from_secs(5);
+/// Timeout of comparing the workspace.
+const COMPARE: Duration = Duration::from_mins(1);
+/// The same after an abort, or if the server does not answer.
+const COMPARE_AFTER_ABORT: Duration = Duration::from_secs(5);
 
 /// Runs the client as a program, with the arguments after the program's name. Returns the exit code. End the process
 /// with it: a read of standard input may still block.
@@ -88,17 +94,58 @@ pub async fn run(
     };
     let settings = &settings.clone().under(arguments);
     let mut course = None;
+    let mut begun = None;
     let ended = tokio::select! {
-        ended = work(arguments, settings, &client, stdin, log, &mut course) => ended,
+        ended = work(arguments, settings, &client, stdin, log, &mut course, &mut begun) => ended,
         () = stop => Err(Box::new(RunReport::new(Reason::Stopped, "the Task was stopped"))),
     };
-    let interrupted = match ended {
-        Ok(outcome) => return outcome,
-        Err(outcome) => *outcome,
+    let (outcome, limit) = match ended {
+        Ok(outcome) if outcome.reason == Reason::ServerLost => (outcome, COMPARE_AFTER_ABORT),
+        Ok(outcome) => (outcome, COMPARE),
+        Err(outcome) => (interrupted(*outcome, settings, &client, log, course).await, COMPARE_AFTER_ABORT),
     };
+    match begun {
+        Some(begun) => compared(begun, outcome, settings, &client, log, limit).await,
+        None => outcome,
+    }
+}
+
+/// Adds the changes of the Agent's workspace to an outcome.
+async fn compared(
+    begun: Result<Begun, String>,
+    outcome: RunReport,
+    settings: &Settings,
+    client: &Client,
+    log: &mut Log<'_>,
+    limit: Duration,
+) -> RunReport {
+    let Some(workspace) = &settings.workspace else { return outcome };
+    let compared = match &begun {
+        Ok(begun) => tokio::time::timeout(limit, workspace.end(client, begun))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()))),
+        Err(problem) => Err(problem.clone()),
+    };
+    let compared = compared.unwrap_or_else(|problem| {
+        let problem = problem.trim_end_matches('.');
+        Changes::unknown(format!(
+            "The Agent's workspace was not compared ({problem}): files changed by shell commands are not listed."
+        ))
+    });
+    changes::conclude(&compared, outcome, log)
+}
+
+/// Aborts the session of a run that cannot continue, and completes its report.
+async fn interrupted(
+    interrupted: RunReport,
+    settings: &Settings,
+    client: &Client,
+    log: &mut Log<'_>,
+    course: Option<Course>,
+) -> RunReport {
     let Some(mut course) = course else { return interrupted };
     // This process stops following the session, so the session must not continue.
-    let aborted = abort(&client, &course.session, ABORT).await;
+    let aborted = abort(client, &course.session, ABORT).await;
     let message = match (interrupted.reason, aborted) {
         (Reason::Stopped, true) => "the Task was stopped and its session aborted".to_owned(),
         (Reason::Stopped, false) => {
@@ -107,7 +154,7 @@ pub async fn run(
         _ => interrupted.message.clone(),
     };
     let outcome = RunReport { message, ..interrupted };
-    Follow::new(&client, settings, &mut course, log).conclude(outcome, AFTER_ABORT).await
+    Follow::new(client, settings, &mut course, log).conclude(outcome, AFTER_ABORT).await
 }
 
 /// A step either continues with a value or ends the run with a report.
@@ -147,6 +194,7 @@ async fn work(
     stdin: impl AsyncRead + Unpin,
     log: &mut Log<'_>,
     known: &mut Option<Course>,
+    begun: &mut Option<Result<Begun, String>>,
 ) -> Step<RunReport> {
     let prompt = read_prompt(arguments, settings, stdin).await?;
     let system = match &settings.system_file {
@@ -156,6 +204,9 @@ async fn work(
     wait_until_ready(client, settings, log).await?;
     if let Some(delivery) = &settings.delivery {
         deliver::deliver(delivery, arguments.agent.as_deref(), client, log).await?;
+    }
+    if let Some(workspace) = &settings.workspace {
+        *begun = Some(workspace.begin(client).await);
     }
     let course = known.insert(open_session(arguments, settings, client).await?);
     log.note(&Note::Session { id: &course.session, server: client.url() });

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use crate::budget;
+use crate::changes::agent::Remote;
 use crate::env::{self, Lookup, SettingError};
 use crate::outcome;
 use crate::place::plain_names;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub system_file: Option<PathBuf>,
     /// Directory that is copied to the server before the prompt is sent.
     pub delivery: Option<Delivery>,
+    /// The workspace of the Agent, whose changes are reported.
+    pub workspace: Option<Remote>,
     /// How permission requests are answered.
     pub approval: Approval,
     /// Whether every tool call needs an approval, whatever the agent's own rules say.
@@ -115,6 +118,10 @@ impl Settings {
             prompt_file: value(env::PROMPT_FILE).map(PathBuf::from),
             system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
             delivery: Delivery::from_env(env)?,
+            workspace: value(env::WORKSPACE_DIR).map(|root| Remote {
+                root: root.into(),
+                helper: [paths::OUR_BINARY, "changes"].map(str::to_owned).into(),
+            }),
             approval,
             ask_for_everything: mode.as_deref() == Some("Always"),
             approval_timeout: seconds(env::APPROVAL_TIMEOUT_SECONDS, 3600)?,

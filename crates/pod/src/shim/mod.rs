@@ -9,7 +9,7 @@ pub mod transcript;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::budget::{self, Meter};
+use crate::changes;
 use crate::env::{self, Lookup, SettingError};
 use crate::outcome;
 use crate::redact;
@@ -62,6 +63,8 @@ pub struct Settings {
     pub stdin: Option<PathBuf>,
     /// File that receives the report.
     pub outcome_file: PathBuf,
+    /// The directory whose changes are reported; none for a client, which has the Agent's.
+    pub workspace: Option<PathBuf>,
 }
 
 impl Settings {
@@ -86,6 +89,7 @@ impl Settings {
             path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: outcome::file(env),
+            workspace: env::text(env, env::WORKSPACE_DIR).map(PathBuf::from).filter(|_| output != Output::Client),
         })
     }
 }
@@ -96,12 +100,14 @@ pub struct Ended {
     pub outcome: RunReport,
     /// Exit code of the outcome, or of the command.
     pub exit: u8,
+    /// The shim ended the command, or processes are left: there is little time, or the workspace still changes.
+    pub hasty: bool,
 }
 
 impl From<RunReport> for Ended {
     fn from(outcome: RunReport) -> Self {
         let exit = outcome.exit_code();
-        Self { outcome, exit }
+        Self { outcome, exit, hasty: false }
     }
 }
 
@@ -113,6 +119,11 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     let settings = Settings::from_env(env);
     let outcome_file = outcome::file(env);
     let judges_itself = settings.as_ref().is_ok_and(|settings| settings.output == Output::Client);
+    let workspace = settings.as_ref().ok().and_then(|settings| settings.workspace.clone());
+    let before = match &workspace {
+        Some(root) => Compared::begin(root).await,
+        None => None,
+    };
     let ended = match settings {
         Ok(settings) => run(command, &settings, &mut log).await,
         Err(error) => RunReport::new(Reason::BadInvocation, error.to_string()).into(),
@@ -120,11 +131,35 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     if judges_itself && outcome::read(&outcome_file).is_some() {
         return ended.exit;
     }
-    log.note(&Note::End(&ended.outcome));
-    if let Err(error) = outcome::write(&ended.outcome, &outcome_file, &redactor) {
-        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
+    let write = |report: &RunReport| {
+        if let Err(error) = outcome::write(report, &outcome_file, &redactor) {
+            let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
+        }
+    };
+    let Ended { mut outcome, exit, hasty } = ended;
+    if let Some(before) = before {
+        // The outcome is on record even if this process is killed while it compares.
+        write(&outcome);
+        let changes = before.end(if hasty { changes::AFTER_STOP } else { changes::AFTER }).await;
+        outcome = changes::conclude(&changes, outcome, &mut log);
     }
-    ended.exit
+    log.note(&Note::End(&outcome));
+    write(&outcome);
+    exit
+}
+
+/// The workspace before the command, and the private directory with it.
+struct Compared(changes::Before, tempfile::TempDir);
+
+impl Compared {
+    async fn begin(root: &Path) -> Option<Self> {
+        let state = tempfile::Builder::new().prefix("kubeopencode-changes-").tempdir().ok()?;
+        Some(Self(changes::Before::read(root, state.path(), changes::BEFORE).await, state))
+    }
+
+    async fn end(self, limit: Duration) -> domain::run::changes::Changes {
+        self.0.compare(self.1.path(), limit).await
+    }
 }
 
 /// Runs a command to its end. Reaps every child of this process, so no other code may start children meanwhile.
@@ -165,7 +200,7 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
         Err(error) => {
             let exit = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
             let message = format!("the command {program} cannot be started: {error}");
-            return Ended { outcome: RunReport::new(Reason::CommandNotStarted, message), exit };
+            return Ended { outcome: RunReport::new(Reason::CommandNotStarted, message), exit, hasty: false };
         }
     };
     let mut transcript = Transcript::new(Instant::now());
@@ -274,7 +309,12 @@ impl Run<'_, '_> {
                 Ok(None) | Err(_) => reading = false,
             }
         }
-        self.judge(exit, ending.map(|(ending, _)| ending))
+        // The thread that reaps children ends with the last of them. Until then it would also reap those that compare the
+        // workspace.
+        let reaped = async { while exits.recv().await.is_some() {} };
+        let alone = tokio::time::timeout(LEFTOVERS, reaped).await.is_ok();
+        let hasty = ending.is_some() || !alone;
+        Ended { hasty, ..self.judge(exit, ending.map(|(ending, _)| ending)) }
     }
 
     fn take(&mut self, piece: Piece) {
@@ -308,7 +348,7 @@ impl Run<'_, '_> {
             (None, Output::Plain | Output::Client) => command_failed(exit, ""),
         };
         match outcome.reason {
-            Reason::CommandFailed => Ended { outcome, exit },
+            Reason::CommandFailed => Ended { outcome, exit, hasty: false },
             _ => outcome.into(),
         }
     }

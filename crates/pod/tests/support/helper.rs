@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use domain::contract::record;
-use kubeopencode_pod::{attach, env, git_sync, shim, stop, unpack, url_fetch};
+use kubeopencode_pod::{attach, changes, env, git_sync, redact::Redactor, shim, stop, unpack, url_fetch};
 
 const ROLE: &str = "POD_TEST_ROLE";
 const ARGS: &str = "POD_TEST_ARGS";
@@ -43,6 +43,13 @@ pub fn become_helper() {
                 let piece = unpack::Piece::from_words(&args[args.len() - 6..]).unwrap();
                 // A line of its own in the output of the test harness.
                 println!("\n{}", unpack::run(&piece, &std::env::temp_dir()).unwrap());
+                0
+            }
+            "changes" => {
+                let args: Vec<String> = std::env::args().collect();
+                let words = &args[args.len() - 3..];
+                let answer = changes::agent::run(words, &std::env::temp_dir(), &Redactor::default()).await.unwrap();
+                println!("\n{answer}");
                 0
             }
             other => panic!("no helper {other}"),
@@ -80,10 +87,10 @@ pub fn command(role: &str, args: &[&str], environment: &[(&str, &str)]) -> Comma
     command
 }
 
-/// The command that makes a shell on this machine run `unpack`.
-pub fn receiver() -> Vec<String> {
+/// The command that makes a shell on this machine run `unpack` or `changes`.
+pub fn receiver(role: &str) -> Vec<String> {
     let program = std::env::current_exe().unwrap().display().to_string();
-    let role = format!("{ROLE}=unpack");
+    let role = format!("{ROLE}={role}");
     ["env", &role, &program, "--exact", "helper_process", "--ignored", "--nocapture", "--quiet"]
         .map(str::to_owned)
         .into()

@@ -50,8 +50,7 @@ fn without_port(host: &str) -> &str {
 }
 
 fn is_this_machine(host: &str) -> bool {
-    host == "localhost"
-        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Whether the Host header names this machine, for a server that listens on loopback only. This prevents DNS rebinding:

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use api::{Agent, CronTask, Task, names::labels};
 use axum::{Json, extract::State};
 use domain::{
-    explain::{self, AgentExplanation, CronTaskExplanation, Reader, Run, Setting, Sight, Surroundings, TaskExplanation},
+    explain::{
+        self, AgentExplanation, CronTaskExplanation, Reader, Run, Setting, Sight, Surroundings, TaskExplanation,
+    },
     run::target::{RunsOn, Target},
 };
 use k8s_openapi::api::core::v1::{Event, Pod};

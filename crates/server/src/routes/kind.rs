@@ -246,7 +246,8 @@ impl Served for Agent {
         let load = caches.load(&Target::agent(Key::of(self)));
         let response = AgentResponse::of(self, load.running, load.waiting, caches.slots(self));
         // The controller reports the model when it has applied the Agent.
-        let resolved_model = response.resolved_model.or_else(|| caches.main_model(&Key::of(self), &caches.merged(self)));
+        let resolved_model =
+            response.resolved_model.or_else(|| caches.main_model(&Key::of(self), &caches.merged(self)));
         AgentResponse { resolved_model, ..response }
     }
 

@@ -74,7 +74,9 @@ pub async fn pass(State(server): State<Arc<Server>>, caller: Caller, at: At, mut
 
     let mut answer = agent_server::send(&server, &agent, sent).await?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let Some(ours) = upgraded else { return Err(ApiError::bad_gateway("the Agent's server wants another protocol")) };
+        let Some(ours) = upgraded else {
+            return Err(ApiError::bad_gateway("the Agent's server wants another protocol"));
+        };
         let theirs = hyper::upgrade::on(&mut answer);
         tokio::spawn(async move {
             if let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) {

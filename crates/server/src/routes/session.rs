@@ -1,10 +1,13 @@
-//! The OpenCode session of a Task: its transcript, and what the agent asks permission for.
+//! The OpenCode session of a Task: its transcript, its changes, and what the agent asks permission for.
 
 use std::sync::Arc;
 
 use api::{Agent, Task};
 use axum::{Json, extract::State};
-use domain::{contract::record, run::session::opened_by};
+use domain::{
+    contract::record,
+    run::{changes::Changes, session::opened_by},
+};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
@@ -21,7 +24,7 @@ use crate::{
     live::logs,
     routes::crud,
     state::Server,
-    wire::{Permission, PermissionReply, Permissions},
+    wire::{Permission, PermissionReply, Permissions, TaskChangesResponse},
 };
 
 /// Routes under `/api/v1`.
@@ -29,6 +32,7 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::new()
         .routes(routes!(session))
         .routes(routes!(messages))
+        .routes(routes!(changes))
         .routes(routes!(permissions))
         .routes(routes!(answer))
 }
@@ -59,6 +63,18 @@ async fn messages(State(server): State<Arc<Server>>, caller: Caller, at: At) -> 
     };
     let messages = from_log(&server, client, &task).await?;
     if messages.is_empty() { Err(lost) } else { Ok(Json(messages.into())) }
+}
+
+/// The changes of the current run in its workspace. A run has them when it has ended.
+#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/changes", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = TaskChangesResponse)))]
+async fn changes(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<TaskChangesResponse>> {
+    let (task, client) = logs::readable(&server, &caller, &at).await?;
+    let pods: Api<Pod> = Api::namespaced(client, &at.namespace);
+    let records = logs::records(&server, &pods, &task).await?;
+    let changes = Changes::of_records(&records);
+    let changes = changes.ok_or_else(|| ApiError::not_found("no changes are recorded for this run"))?;
+    Ok(Json(changes.into()))
 }
 
 /// The session of a Task, or its messages, from the Agent that keeps it.

@@ -18,7 +18,9 @@ use crate::{
     live::cache::{Caches, now},
     routes::kind::{Served as _, by_age},
     state::Server,
-    wire::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Slots, Summary, TaskResponse, TaskTotals, UsageTotals, blocked},
+    wire::{
+        AgentLoad, AgentTotals, Bucket, CronTotals, Due, Slots, Summary, TaskResponse, TaskTotals, UsageTotals, blocked,
+    },
 };
 
 const RECENT: usize = 10;

@@ -139,14 +139,12 @@ impl Access {
                 tracing::info!(agent = agent.name_any(), error = error.message, "a terminal was closed");
                 if error.status == http::StatusCode::FORBIDDEN { "access was revoked" } else { "sign in again" }
             }
-            Self::Link { token, from } => {
-                loop {
-                    sleep(server.options.review_ttl).await;
-                    if share::open(server, token, *from).await.is_err() {
-                        return "share link revoked";
-                    }
+            Self::Link { token, from } => loop {
+                sleep(server.options.review_ttl).await;
+                if share::open(server, token, *from).await.is_err() {
+                    return "share link revoked";
                 }
-            }
+            },
         }
     }
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::struct_field_names, reason = "the wire has these names")]
 
 mod agent;
+mod changes;
 mod cron_task;
 pub(crate) mod duration;
 mod graph;
@@ -34,6 +35,7 @@ use utoipa::{
 };
 
 pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
+pub use changes::TaskChangesResponse;
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime, blocked};
 pub use graph::{Edge, Graph, Node};
 pub use login::{

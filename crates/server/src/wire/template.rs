@@ -30,12 +30,7 @@ pub struct AgentTemplateResponse {
 
 impl AgentTemplateResponse {
     /// The template, used by so many Agents and by the Tasks of `load`.
-    pub fn of(
-        template: &AgentTemplate,
-        agent_count: usize,
-        load: Load,
-        resolved_model: Option<String>,
-    ) -> Self {
+    pub fn of(template: &AgentTemplate, agent_count: usize, load: Load, resolved_model: Option<String>) -> Self {
         Self {
             identity: Identity::of(template),
             settings: Settings::from(&template.spec.settings),

@@ -156,12 +156,14 @@ async fn a_session_is_valid_only_at_the_host_of_the_page() {
     let entered = get(&at_page, path).send().await.unwrap();
     assert_eq!(entered.status(), 303);
     let cookie = entered.headers()["set-cookie"].to_str().unwrap().to_owned();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("Domain"), "{cookie}");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("Domain"),
+        "{cookie}"
+    );
     let cookie = cookie.split(';').next().unwrap();
 
-    let whoami = async |host: &str| {
-        get(host, "/api/v1/whoami").header("cookie", cookie).send().await.unwrap().status().as_u16()
-    };
+    let whoami =
+        async |host: &str| get(host, "/api/v1/whoami").header("cookie", cookie).send().await.unwrap().status().as_u16();
     assert_eq!(whoami(&at_page).await, 200);
     for host in [machine.as_str(), "localhost", "[::1]"] {
         assert_eq!(whoami(host).await, 401, "{host}");

@@ -15,7 +15,10 @@ use axum::{
     extract::{Path, Query, State},
     routing::get,
 };
-use domain::contract::record;
+use domain::{
+    contract::record,
+    run::changes::{Changes, Commit, FileChange},
+};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -79,7 +82,6 @@ async fn container_logs(
     Path((_, _, container)): Path<(String, String, String)>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Body {
-    assert_eq!(container, "agent");
     let timed = query.get("timestamps").is_some_and(|value| value == "true");
     let shown = move |line: String| if timed { line } else { line.split_once(' ').unwrap().1.to_owned() };
     let more = log.more.subscribe();
@@ -87,6 +89,7 @@ async fn container_logs(
     let moment = |line: &str| line.split_once(' ').unwrap().0.parse::<Timestamp>().unwrap();
     let mut past = log.lines.lock().unwrap().clone();
     past.retain(|line| since.is_none_or(|since| moment(line) >= since));
+    past.retain(|line| line.contains("init:") == (container != "agent"));
     if let Some(tail) = query.get("tailLines") {
         let keep = tail.parse::<usize>().unwrap();
         past.drain(..past.len().saturating_sub(keep));
@@ -98,7 +101,7 @@ async fn container_logs(
     Body::from_stream(lines.map(move |line| Ok::<_, io::Error>(shown(line))))
 }
 
-/// A node whose containers all have this log.
+/// A node whose containers have this log: init containers the lines with `init:`, the others the rest.
 async fn node(it: &Harness) -> (String, Log) {
     let log = Log { lines: Arc::default(), ended: Arc::default(), more: broadcast::Sender::new(100) };
     let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -332,4 +335,89 @@ async fn a_log_carries_the_conversation_but_shows_only_its_lines() {
     assert_eq!(line(&mut stream).await.data["content"], "[tool] write a.txt\n");
     let text = it.http.get(it.here("/tasks/a/logs?format=text")).bearer_auth(&token).send().await.unwrap();
     assert_eq!(text.text().await.unwrap(), "[session] ses_1\n[tool] write a.txt\n");
+}
+
+#[tokio::test]
+async fn a_log_carries_the_changes_of_the_workspace() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    running(&it, &token, &node).await;
+    let changes = async || it.get(&it.here("/tasks/a/changes"), &token).await;
+    log.write("[session] ses_1");
+    assert_eq!(changes().await.0, 404);
+    let patch = "@@ -1 +1 @@\n-violets\n+violins\n".to_owned();
+    let file = FileChange { path: "poem.txt".into(), insertions: 1, deletions: 1, patch, ..FileChange::default() };
+    let commits = vec![Commit { id: "0123".into(), subject: "Violins".into() }];
+    let mut all = Changes { compared: true, commits, commit_count: 1, ..Changes::default() };
+    all.add_file(file.clone());
+    let carried = |name: &str, value: Value| record::carried(&json!({ "type": name, name: value })).unwrap();
+    log.write(&format!("{}[change] {}", carried("change", file.record()), file.line()));
+    log.write(&format!("{}[end] Succeeded", carried("changes", all.summary())));
+    let (status, body) = changes().await;
+    assert_eq!(status, 200, "{body}");
+    let numbers = ["fileCount", "insertions", "deletions", "commitCount"].map(|name| body[name].as_u64().unwrap());
+    assert_eq!(numbers, [1, 1, 1, 1], "{body}");
+    assert_eq!((&body["files"][0]["status"], &body["files"][0]["patch"]), (&json!("modified"), &json!(file.patch)));
+    assert_eq!(body["commits"], json!([{ "id": "0123", "subject": "Violins" }]));
+    // They are not part of the conversation.
+    assert_eq!(it.get(&it.here("/tasks/a/session/messages"), &token).await.0, 404);
+}
+
+#[tokio::test]
+async fn the_start_of_the_agent_is_known_before_the_status_has_it() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, _log) = node(&it).await;
+    running(&it, &token, &node).await;
+    container(&it, json!({ "waiting": { "reason": "PodInitializing" } }), "Pending").await;
+    it.set_status("tasks", "a", json!({ "phase": "Running", "startTime": null })).await;
+    let mut stream = open(&it, &token, "", None).await;
+    let status = stream.next().await.unwrap().data;
+    assert_eq!((&status["type"], &status["startTime"]), (&json!("status"), &Value::Null), "{status}");
+    container(&it, json!({ "running": { "startedAt": "2026-01-01T00:00:07Z" } }), "Running").await;
+    let mut status = stream.next().await.unwrap().data;
+    while status["type"] != "status" {
+        status = stream.next().await.unwrap().data;
+    }
+    assert_eq!((&status["startTime"], &status["container"]), (&json!("2026-01-01T00:00:07Z"), &json!("agent")));
+}
+
+#[tokio::test]
+async fn a_failed_preparation_opens_the_log_of_the_container_that_failed() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    it.post(&it.here("/tasks"), &token, &task).await;
+    let image = "example.com/a:1";
+    it.create::<Pod>(json!({
+        "metadata": { "name": "a-pod" },
+        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }],
+            "initContainers": [{ "name": "git-init-0", "image": image }],
+            "containers": [{ "name": "agent", "image": image }] },
+    }))
+    .await;
+    let state = |name: &str, state: Value| json!({ "name": name, "image": "a", "imageID": "a", "ready": false, "restartCount": 0, "state": state });
+    let failed = json!({ "phase": "Failed",
+        "initContainerStatuses": [state("git-init-0", json!({ "terminated": { "exitCode": 1 } }))],
+        "containerStatuses": [state("agent", json!({ "waiting": { "reason": "PodInitializing" } }))] });
+    it.patch_status::<Pod>("a-pod", failed).await;
+    let status = json!({ "phase": "Failed", "reason": "PreparationFailed", "message": "git-init-0 failed",
+        "podName": "a-pod", "runEpoch": 1 });
+    it.set_status("tasks", "a", status).await;
+    log.write("init: repository not found");
+    log.end();
+    let mut stream = open(&it, &token, "", None).await;
+    assert_eq!(stream.next().await.unwrap().data["container"], "git-init-0");
+    assert_eq!(line(&mut stream).await.data["content"], "init: repository not found\n");
+    let text = it.http.get(it.here("/tasks/a/logs?format=text")).bearer_auth(&token).send().await.unwrap();
+    assert_eq!(text.text().await.unwrap(), "init: repository not found\n");
+    // The agent's own log is still there for a person who chooses it.
+    let mut stream = open(&it, &token, "?container=agent", None).await;
+    let mut last = stream.next().await.unwrap().data;
+    while last["type"] != "complete" {
+        assert_ne!(last["type"], "log", "{last}");
+        last = stream.next().await.unwrap().data;
+    }
 }

@@ -20,6 +20,7 @@ import { TaskChanges } from "./TaskChanges";
 import { TaskExplain } from "./TaskExplain";
 import { TaskOverview } from "./TaskOverview";
 import { TaskWork } from "./TaskWork";
+import { useStartTime } from "./useStartTime";
 
 export default function TaskDetail() {
   const { namespace, name } = useNames();
@@ -29,14 +30,15 @@ export default function TaskDetail() {
     queryFn: ({ signal }) => call<Explain>(`${objectPath("tasks", namespace, name)}/explain`, { signal }),
     enabled: query.data !== undefined,
   });
+  const startTime = useStartTime(query.data);
   return (
     <DetailPage kind={TASK} query={query}>
       {(task) => ({
         title: task.title,
         status: taskStatus(task),
-        sub: <Subtitle task={task} />,
+        sub: <Subtitle task={started(task, startTime)} />,
         actions: <TaskActions task={task} />,
-        above: <Notices task={task} />,
+        above: <Notices task={started(task, startTime)} />,
         removes: removedWith(task),
         tabs: [
           { id: "work", label: "Work", content: () => <TaskWork task={task} /> },
@@ -47,6 +49,10 @@ export default function TaskDetail() {
       })}
     </DetailPage>
   );
+}
+
+function started(task: Task, startTime: string | undefined): Task {
+  return startTime === undefined ? task : { ...task, startTime };
 }
 
 /** The Agent or template of the Task, its author and the duration. */

@@ -91,7 +91,9 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         if args.print_url {
             print(&format!("{url}\n"))?;
             if let Some(command) = tunnel::password_command(&cluster, &agent) {
-                note(&format!("the server asks for the user opencode and a password, which this command prints:\n  {command}"));
+                note(&format!(
+                    "the server asks for the user opencode and a password, which this command prints:\n  {command}"
+                ));
             }
             tokio::signal::ctrl_c().await?;
             return Ok(Exit::Success);

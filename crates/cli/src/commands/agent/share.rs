@@ -59,11 +59,10 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     let name = agent.name_any();
     let share = if args.show {
         agent.spec.share.clone().filter(|share| share.enabled).ok_or_else(|| {
-            Problem::not_found(format!("Agent '{name}' is not shared"))
-                .next(format!(
-                    "share it with: {}",
-                    cluster.hint(format!("kubeopencode agent share {name} --expires-in 24h"))
-                ))
+            Problem::not_found(format!("Agent '{name}' is not shared")).next(format!(
+                "share it with: {}",
+                cluster.hint(format!("kubeopencode agent share {name} --expires-in 24h"))
+            ))
         })?
     } else {
         let share = wish(args.expires_in, args.allowed_ips, Timestamp::now());

@@ -58,9 +58,8 @@ fn needed(providers: &[ModelProvider], agents: &[Agent], templates: &[AgentTempl
         }
     }
     let agents = agents.iter().map(|agent| (format!("Agent '{}'", agent.name_any()), &agent.spec.settings));
-    let templates = templates
-        .iter()
-        .map(|template| (format!("AgentTemplate '{}'", template.name_any()), &template.spec.settings));
+    let templates =
+        templates.iter().map(|template| (format!("AgentTemplate '{}'", template.name_any()), &template.spec.settings));
     for (by, settings) in agents.chain(templates) {
         for secret in settings.credentials.iter().flatten().map(|credential| &credential.secret_ref) {
             all.insert(Needed { secret: secret.name.clone(), key: secret.key.clone(), by: by.clone() });

@@ -70,11 +70,7 @@ fn missing(cluster: &Cluster, kind: &str, name: &str, plural: &str) -> Problem {
         .next(format!("list {kind}s with: kubeopencode get {plural} --all-namespaces"))
 }
 
-async fn surroundings(
-    cluster: &Cluster,
-    agent: Option<Agent>,
-    template: Option<&LocalRef>,
-) -> Answer<Surroundings> {
+async fn surroundings(cluster: &Cluster, agent: Option<Agent>, template: Option<&LocalRef>) -> Answer<Surroundings> {
     let named = agent.as_ref().and_then(|agent| agent.spec.template_ref.as_ref());
     let template = match template.or(named) {
         Some(template) => cluster.api::<AgentTemplate>().get_opt(&template.name).await?,

@@ -157,12 +157,11 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
         Some(agent(json!({}), status)),
     );
     insta::assert_snapshot!(shown(&facts), @r"
-    Task team/mine: Queued (AgentServerNotReady)
+    Task team/mine: Queued (SecretMissing)
 
     Why
-      … AgentServerNotReady: the server of Agent 'dev' is not ready
-        … DeploymentNotReady: Agent 'dev': no Pod is ready (30m ago)
-          ✗ SecretMissing: Agent 'dev': Secret 'key' does not exist (30m ago)
+      … SecretMissing: Agent 'dev' cannot be used: Secret 'key' does not exist; the Task fails at
+        2026-01-01T00:56:00Z if that is still so
 
     Queue of Agent 'dev'
       position 1 of 1 waiting; 0 running, no limit
@@ -172,7 +171,6 @@ fn an_agent_that_is_not_ready_is_explained_to_the_root() {
       target    Agent 'dev'   the Task
 
     Next
-      - look at Agent 'dev' and its log: kubeopencode logs agent/dev
       - create the named Secret and key; the Task then starts by itself
     ");
 }

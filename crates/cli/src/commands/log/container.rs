@@ -1,5 +1,6 @@
 //! Selects the container of a Pod whose log to show.
 
+use domain::run::progress::failed_preparation;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use crate::commands::problem::{Answer, Problem};
@@ -19,7 +20,7 @@ pub fn choose(pod: &Pod, wanted: Option<&str>) -> Answer<String> {
         return Err(Problem::not_found(format!("Pod '{pod}' has no container '{wanted}'"))
             .next(format!("choose one of: {}", names.join(", "))));
     }
-    if let Some(failed) = failed_init(pod) {
+    if let Some(failed) = failed_preparation(pod) {
         return Ok(failed.name.clone());
     }
     let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
@@ -31,11 +32,6 @@ fn names(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     all.map(|container| container.name.clone()).collect()
-}
-
-fn failed_init(pod: &Pod) -> Option<&ContainerStatus> {
-    let statuses = pod.status.as_ref()?.init_container_statuses.as_ref()?;
-    statuses.iter().find(|status| terminated(status).is_some_and(|code| code != 0))
 }
 
 fn terminated(status: &ContainerStatus) -> Option<i32> {

@@ -2,7 +2,11 @@
 
 mod prompt;
 
-use std::{fs, io::Read as _, path::PathBuf};
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use api::{Task, TaskSpec, refs::LocalRef};
 use clap::builder::PossibleValuesParser;
@@ -127,7 +131,7 @@ fn connection(args: &Args, person: bool) -> Answer<Connection> {
     Ok(Connection { provider, base_url, key })
 }
 
-fn key_file(file: &PathBuf) -> Answer<Option<ApiKey>> {
+fn key_file(file: &Path) -> Answer<Option<ApiKey>> {
     let shown = file.display().to_string();
     let mut opened = fs::File::open(file).map_err(|error| Problem::from(error).while_doing(&shown))?;
     key_of(&mut opened, &shown)

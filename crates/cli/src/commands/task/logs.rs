@@ -1,6 +1,6 @@
 //! `logs`: the log of a Task or an Agent.
 
-use api::{Agent, Task};
+use api::{Agent, Task, conditions::reasons};
 use domain::workload::names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -12,7 +12,9 @@ use crate::{
         connect::{Cluster, ClusterArgs},
         exit::Exit,
         log::{self, LogArgs, kept::KeptLog},
+        output::note,
         problem::{Answer, Problem},
+        screen::line,
         tunnel,
     },
     log_archive::LogArchiveArg,
@@ -65,10 +67,15 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     } else {
         None
     };
+    // Only the agent's log is archived. If the preparation failed, the log of that container is in the Pod.
+    let unprepared = wanted.current && args.log.container.is_none() && preparation_failed(&task);
     if let Some(kept) = kept
-        && (kept.is_whole() || pods.get_metadata_opt(&wanted.pod).await?.is_none())
+        && ((kept.is_whole() && !unprepared) || pods.get_metadata_opt(&wanted.pod).await?.is_none())
     {
         kept.show(&args.log).await?;
+        if unprepared && let Some(message) = task.status.as_ref().and_then(|status| status.message.as_deref()) {
+            note(&format!("the log of the preparation is gone with its Pod: {}", line(message)));
+        }
         return Ok(Exit::Success);
     }
     if args.follow && wanted.current {
@@ -82,6 +89,11 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
             format!("see: {explain}")
         })
     })
+}
+
+fn preparation_failed(task: &Task) -> bool {
+    let reason = task.status.as_ref().and_then(|status| status.reason.as_deref());
+    reason == Some(reasons::PREPARATION_FAILED)
 }
 
 /// Follows the current run, or the first one if none has started.

@@ -386,12 +386,7 @@ mod tests {
             "choose one of: --agent dev, --agent ops, --template base, --template scripted",
         );
         check(&[], &["a", "b"], &[], "choose one of: --template a, --template b");
-        check(
-            &[],
-            &[],
-            &[],
-            "connect a model with: kubeopencode setup -n here; or name another namespace with -n",
-        );
+        check(&[], &[], &[], "connect a model with: kubeopencode setup -n here; or name another namespace with -n");
     }
 
     #[test]

@@ -61,6 +61,10 @@ pub fn ending(task: &Task) -> String {
         };
         parts.push(format!("{files} {} changed{lines}", if files == 1 { "file" } else { "files" }));
     }
+    let commits = status.changes.as_ref().and_then(|changes| changes.commits);
+    if let Some(commits) = commits.filter(|commits| *commits > 0) {
+        parts.push(format!("{commits} {}", if commits == 1 { "commit" } else { "commits" }));
+    }
     if let Some(tokens) = status.usage.as_ref().and_then(|usage| usage.tokens) {
         parts.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
     }
@@ -131,8 +135,8 @@ mod tests {
         check(
             json!({"phase": "Completed", "reason": "Succeeded", "startTime": "2026-01-01T00:00:00Z",
                 "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1, "additions": 3}},
-                "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
-            "task fix succeeded after 65s, 1 file changed (+3 -0), 1,234 tokens, cost $0.0123",
+                "changes": {"commits": 2}, "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
+            "task fix succeeded after 65s, 1 file changed (+3 -0), 2 commits, 1,234 tokens, cost $0.0123",
         );
         check(
             json!({"phase": "Failed", "reason": "ModelError", "message": "HTTP 401"}),

@@ -157,8 +157,7 @@ mod tests {
     fn a_missing_template_is_lacked_since_the_condition_says_so() {
         let gate = |agent: &Agent| Gate::with_settings(agent, &resolve_agent(agent, None, &Platform::default()));
         let reason = reasons::TEMPLATE_NOT_FOUND;
-        let message =
-            "Agent 'dev' uses AgentTemplate 'base', which does not exist in its namespace".to_owned();
+        let message = "Agent 'dev' uses AgentTemplate 'base', which does not exist in its namespace".to_owned();
         assert_eq!(gate(&agent(1, true, &[])), Gate::Unusable { reason, message: message.clone() });
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
         let reported = agent(1, true, &[("ReferencesResolved", "TemplateNotFound")]);

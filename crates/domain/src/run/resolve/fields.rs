@@ -80,11 +80,8 @@ impl RunFields {
             self.note("budget.maxTokens", by.clone());
         }
         self.note("budget", origin);
-        let budget = Budget {
-            max_tokens: tokens.map(|(most, _)| most),
-            max_cost: cost.map(|(most, _)| most),
-            window: None,
-        };
+        let budget =
+            Budget { max_tokens: tokens.map(|(most, _)| most), max_cost: cost.map(|(most, _)| most), window: None };
         Some(budget)
     }
 

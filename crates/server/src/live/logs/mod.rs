@@ -10,14 +10,14 @@ mod query;
 
 use std::{io, sync::Arc, time::Duration};
 
-use api::{Task, TaskPhase};
+use api::{Task, TaskPhase, conditions::reasons};
 use axum::{
     Json,
     body::Body,
     extract::State,
     response::{IntoResponse as _, Response, sse::Event},
 };
-use domain::contract::record;
+use domain::{contract::record, run::progress::Progress};
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use http::{HeaderMap, header};
 use k8s_openapi::api::core::v1::Pod;
@@ -144,6 +144,7 @@ async fn plain(
 ) -> Answer<Response> {
     let name = task.name_any();
     let pod = pod::of_run(pods, task, run).await?;
+    let wanted = &wanted.of_pod(pod.as_ref());
     if let Some(pod) = &pod {
         pod::find(pod, &wanted.container)?;
     }
@@ -236,6 +237,7 @@ fn follow(
         let mut notices = SentNotices::default();
         let mut reader = Reader { run: wanted.run.unwrap_or_else(|| epoch(&task)), last: None };
         reader.last = known.filter(|known| known.run == reader.run).map(|known| known.place);
+        let mut known_container: Option<String> = None;
         loop {
             let run = wanted.run.unwrap_or_else(|| epoch(&task));
             if reader.run != run {
@@ -248,12 +250,17 @@ fn follow(
                     break;
                 }
             };
-            if let Some(event) = notices.status(&task, pod.as_ref()) {
+            let chosen = wanted.of_pod(pod.as_ref());
+            let container = chosen.container.clone();
+            if known_container.replace(container.clone()).is_some_and(|known| known != container) {
+                reader.last = None;
+            }
+            if let Some(event) = notices.status(&task, pod.as_ref(), &container) {
                 yield event;
             }
             let over = is_over(&task, run);
-            let started = pod.as_ref().and_then(|pod| pod::status_of(pod, &wanted.container)).is_some_and(pod::has_started);
-            let kept = if over || !started { KeptLog::find(&server, &task, run, &wanted.container).await } else { Ok(None) };
+            let started = pod.as_ref().and_then(|pod| pod::status_of(pod, &container)).is_some_and(pod::has_started);
+            let kept = if over || !started { KeptLog::find(&server, &task, run, &container).await } else { Ok(None) };
             let kept = match kept {
                 Ok(kept) => kept.filter(|kept| kept.is_whole() || !started),
                 Err(error) => {
@@ -262,11 +269,15 @@ fn follow(
                 }
             };
             let opened = match (&kept, &pod) {
-                (Some(kept), _) => Ok(Some(kept.lines(&wanted, reader.last))),
-                (None, Some(pod)) if started => pod::lines(&pods, pod, &wanted, reader.last).await.map(Some),
+                (Some(kept), _) => Ok(Some(kept.lines(&chosen, reader.last))),
+                (None, Some(pod)) if started => pod::lines(&pods, pod, &chosen, reader.last).await.map(Some),
                 _ => Ok(None),
             };
             let mut sent_all = pod.is_none() || !started;
+            // The log of a failed preparation is gone with its Pod, and the agent has none.
+            if over && pod.is_none() && kept.is_some() && never_prepared(&task) {
+                yield info(&no_log(&task, None));
+            }
             match opened {
                 Ok(Some(mut lines)) => sent_all = loop {
                     tokio::select! {
@@ -283,7 +294,7 @@ fn follow(
                     }
                 },
                 Ok(None) if over => yield info(&no_log(&task, pod.as_ref())),
-                Ok(None) => if let Some(event) = notices.waiting(&task, pod.as_ref(), &wanted.container) {
+                Ok(None) => if let Some(event) = notices.waiting(&task, pod.as_ref(), &container) {
                     yield event;
                 },
                 Err(error) => yield message(&json!({ "type": "error", "message": error.message })),
@@ -375,10 +386,15 @@ struct SentNotices {
 }
 
 impl SentNotices {
-    fn status(&mut self, task: &Task, pod: Option<&Pod>) -> Option<Event> {
-        let mut now = json!({ "type": "status", "phase": format!("{:?}", phase(task)) });
+    /// The stage of the run. The start of the agent is written into the status of a Task only if the run lasts; here it
+    /// is known at once.
+    fn status(&mut self, task: &Task, pod: Option<&Pod>, container: &str) -> Option<Event> {
+        let mut now = json!({ "type": "status", "phase": format!("{:?}", phase(task)), "container": container });
         if let Some(pod) = pod {
             now["podName"] = pod.name_any().into();
+            if let Some(started) = Progress::of(pod).started_at {
+                now["startTime"] = started.to_string().into();
+            }
             if let Some(phase) = pod.status.as_ref().and_then(|status| status.phase.as_ref()) {
                 now["podPhase"] = phase.as_str().into();
             }
@@ -406,6 +422,11 @@ impl SentNotices {
             event
         })
     }
+}
+
+fn never_prepared(task: &Task) -> bool {
+    let reason = task.status.as_ref().and_then(|status| status.reason.as_deref());
+    reason == Some(reasons::PREPARATION_FAILED)
 }
 
 /// A sentence about why a finished run has no log.

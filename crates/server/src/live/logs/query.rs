@@ -1,6 +1,8 @@
 //! The query of a log request, and the IDs of lines.
 
+use domain::run::progress;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use serde::Deserialize;
 use store::{Position, Selection};
@@ -21,7 +23,7 @@ const LONGEST_TAIL: i64 = 1_000_000;
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(super) struct LogQuery {
-    /// Which container; `agent` when unset.
+    /// Which container; when unset, the one that failed to prepare the Pod, else `agent`.
     container: Option<String>,
     /// Which run, the first being 1; the current one when unset.
     #[param(minimum = 1)]
@@ -51,6 +53,8 @@ pub(super) enum Format {
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) container: String,
+    /// The caller chose no container.
+    any_container: bool,
     pub(super) run: Option<i64>,
     pub(super) follow: bool,
     since: Option<Timestamp>,
@@ -60,11 +64,13 @@ pub(super) struct Wanted {
 impl Wanted {
     /// All lines of the current run so far.
     pub(super) fn whole() -> Self {
-        Self { container: AGENT.to_owned(), run: None, follow: false, since: None, tail: None }
+        Self { container: AGENT.to_owned(), any_container: false, run: None, follow: false, since: None, tail: None }
     }
 
     pub(super) fn read(query: &LogQuery, now: Timestamp) -> Answer<Self> {
-        let container = query.container.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| AGENT.to_owned());
+        let container = query.container.clone().filter(|name| !name.is_empty());
+        let any_container = container.is_none();
+        let container = container.unwrap_or_else(|| AGENT.to_owned());
         names::object(&container).map_err(|_| ApiError::bad_parameter("container", "invalid container name"))?;
         let since = match query.since.as_deref().filter(|text| !text.is_empty()) {
             None => None,
@@ -84,7 +90,17 @@ impl Wanted {
             return Err(ApiError::bad_parameter("run", "the first run is 1"));
         }
         let follow = query.follow.unwrap_or(query.format != Some(Format::Text));
-        Ok(Self { container, run: query.run, follow, since, tail: query.tail })
+        Ok(Self { container, any_container, run: query.run, follow, since, tail: query.tail })
+    }
+
+    /// The same for the container of this Pod that a person wants to read, unless the caller chose one.
+    #[must_use]
+    pub(super) fn of_pod(&self, pod: Option<&Pod>) -> Self {
+        let failed = pod.filter(|_| self.any_container).and_then(progress::failed_preparation);
+        match failed {
+            Some(failed) => Self { container: failed.name.clone(), ..self.clone() },
+            None => self.clone(),
+        }
     }
 
     /// The parameters for the node, to get the lines after `last`.

@@ -17,12 +17,7 @@ impl Index {
     ///
     /// `finished` returns the finished Tasks of the target. It is called when counting starts; from then on each Task
     /// is counted as it finishes.
-    pub fn set_budget(
-        &mut self,
-        target: &Target,
-        budgets: &Budgets,
-        finished: impl FnOnce() -> Vec<Arc<Task>>,
-    ) {
+    pub fn set_budget(&mut self, target: &Target, budgets: &Budgets, finished: impl FnOnce() -> Vec<Arc<Task>>) {
         let Budgets { shared, each } = budgets;
         if shared.is_empty() {
             self.spending.remove(target);
@@ -57,8 +52,7 @@ impl Index {
 
     /// Records the usage of a run that ended at `ended`, also if its Task is deleted.
     pub fn spent(&mut self, task: &Task, epoch: i64, ended: Timestamp, usage: Option<&Usage>) {
-        if let (Some(target), Some(uid), Some(usage)) = (Target::of(task), &task.metadata.uid, usage)
-        {
+        if let (Some(target), Some(uid), Some(usage)) = (Target::of(task), &task.metadata.uid, usage) {
             for spending in self.spending.get_mut(&target).into_iter().flat_map(|(_, budgets)| budgets) {
                 spending.note(uid, epoch, ended, usage.into());
             }

@@ -12,8 +12,8 @@ use super::{Circumstances, Decided, Decision, key_of};
 use crate::{
     duration::later,
     run::{
-        dependencies::Missing,
         budget::Allowance,
+        dependencies::Missing,
         queue::{Admission, BudgetState, Gate, Limits, Queue, TaskKey, Wait, Waiting, shown_position},
         target::RunsOn,
     },

@@ -1,0 +1,345 @@
+//! The changes of a run, with real git, and with a real OpenCode for a Task in its own Pod and for one on an Agent.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use demo::scripted_model::ScriptedModel;
+use domain::contract::reason::Reason;
+use domain::contract::record;
+use domain::run::changes::{Changes, FileChange, FileStatus};
+use kubeopencode_pod::attach::{self, Arguments, Settings};
+use kubeopencode_pod::changes::Before;
+use kubeopencode_pod::env;
+use kubeopencode_pod::redact::Redactor;
+use kubeopencode_pod::run_log::{Format, Log, Note};
+use serde_json::Value;
+
+use crate::support::git::{Origin, git};
+use crate::support::helper::{Helper, command, outcome, receiver};
+use crate::support::opencode::{PASSWORD, Server, environment, program};
+use crate::support::{LIMIT, lookup};
+
+/// A workspace with a repository in `app`: two files, one commit.
+struct Workspace {
+    base: tempfile::TempDir,
+}
+
+impl Workspace {
+    fn empty() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        fs::create_dir(base.path().join("workspace")).unwrap();
+        fs::create_dir(base.path().join("state")).unwrap();
+        Self { base }
+    }
+
+    fn new() -> Self {
+        let workspace = Self::empty();
+        repository(&workspace.app());
+        workspace
+    }
+
+    fn root(&self) -> PathBuf {
+        self.base.path().join("workspace")
+    }
+
+    fn app(&self) -> PathBuf {
+        self.root().join("app")
+    }
+
+    async fn changes(&self, work: impl FnOnce()) -> Changes {
+        let state = self.base.path().join("state");
+        let before = Before::read(&self.root(), &state, LIMIT).await;
+        // As on an Agent, where another process continues.
+        let before: Before = serde_json::from_value(serde_json::to_value(before).unwrap()).unwrap();
+        work();
+        before.compare(&state, LIMIT).await
+    }
+}
+
+fn repository(path: &Path) {
+    fs::create_dir_all(path).unwrap();
+    fs::write(path.join("poem.txt"), "roses\nviolets\n").unwrap();
+    fs::write(path.join("song.txt"), "la\n").unwrap();
+    git(path, &["init", "--quiet"]);
+    commit(path, "first");
+}
+
+fn commit(path: &Path, message: &str) {
+    git(path, &["add", "--all"]);
+    git(path, &["commit", "--quiet", "--message", message]);
+}
+
+fn lines(changes: &Changes) -> Vec<String> {
+    changes.files.iter().map(FileChange::line).collect()
+}
+
+fn file<'a>(changes: &'a Changes, path: &str) -> &'a FileChange {
+    changes.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path} in {changes:?}"))
+}
+
+#[tokio::test]
+async fn commits_untracked_files_and_edits_of_commands_are_changes() {
+    let workspace = Workspace::new();
+    let app = workspace.app();
+    fs::write(app.join("before.txt"), "untracked before the run\n").unwrap();
+    fs::write(app.join("poem.txt"), "roses\nviolets\nedited before the run\n").unwrap();
+    let index = fs::read(app.join(".git/index")).unwrap();
+    let changes = workspace
+        .changes(|| {
+            assert_eq!(fs::read(app.join(".git/index")).unwrap(), index, "the repository is only read");
+            fs::write(app.join("poem.txt"), "roses\nviolins\nedited before the run\n").unwrap();
+            commit(&app, "Play the violin");
+            fs::write(app.join("new é.txt"), "1\n2\n").unwrap();
+            fs::remove_file(app.join("song.txt")).unwrap();
+            fs::write(workspace.root().join("notes.md"), "outside of the repository\n").unwrap();
+        })
+        .await;
+    let mut shown = lines(&changes);
+    shown.sort();
+    assert_eq!(shown, ["A app/new é.txt +2 -0", "A notes.md +1 -0", "D app/song.txt +0 -1", "M app/poem.txt +1 -1"]);
+    let patch = &file(&changes, "app/poem.txt").patch;
+    assert!(patch.contains("\n-violets\n+violins\n"), "{patch}");
+    let subjects: Vec<&str> = changes.commits.iter().map(|commit| commit.subject.as_str()).collect();
+    assert_eq!((subjects.as_slice(), changes.commit_count), (["Play the violin"].as_slice(), 1));
+    assert_eq!((changes.compared, changes.notes.as_slice()), (true, [].as_slice()));
+    assert_eq!((changes.file_count, changes.insertions, changes.deletions), (4, 4, 2));
+}
+
+#[tokio::test]
+async fn a_run_that_changes_nothing_has_no_changes() {
+    let changes = Workspace::new().changes(|| {}).await;
+    assert_eq!(changes, Changes { compared: true, ..Changes::default() });
+}
+
+#[tokio::test]
+async fn a_workspace_without_a_repository_is_compared_and_says_so() {
+    let workspace = Workspace::empty();
+    fs::write(workspace.root().join("a.txt"), "1\n").unwrap();
+    fs::create_dir_all(workspace.root().join(".kubeopencode/tasks")).unwrap();
+    let changes = workspace
+        .changes(|| {
+            fs::write(workspace.root().join("a.txt"), "2\n").unwrap();
+            fs::write(workspace.root().join(".kubeopencode/tasks/x"), "the platform's own").unwrap();
+        })
+        .await;
+    assert_eq!(lines(&changes), ["M a.txt +1 -1"]);
+    assert_eq!(changes.notes, ["No repository in the workspace: its files were compared by content."]);
+    assert!(!workspace.root().join(".git").exists());
+}
+
+#[tokio::test]
+async fn a_repository_that_the_run_cloned_begins_with_the_cloned_commit() {
+    let origin = Origin::new();
+    let workspace = Workspace::empty();
+    let changes = workspace
+        .changes(|| {
+            git(&workspace.root(), &["clone", "--quiet", "--branch", "feature", &origin.url(), "cloned"]);
+            let cloned = workspace.root().join("cloned");
+            fs::write(cloned.join("README.md"), "mine\n").unwrap();
+            commit(&cloned, "Mine");
+            git(&cloned, &["push", "--quiet", "origin", "HEAD:refs/heads/mine"]);
+        })
+        .await;
+    assert_eq!(lines(&changes), ["M cloned/README.md +1 -1"]);
+    assert_eq!((changes.commit_count, changes.commits[0].subject.as_str()), (1, "Mine"));
+}
+
+#[tokio::test]
+async fn nothing_that_a_repository_configures_is_executed() {
+    let workspace = Workspace::new();
+    let app = workspace.app();
+    let marker = workspace.base.path().join("executed");
+    let script = workspace.base.path().join("script");
+    fs::write(&script, format!("#!/bin/sh\necho \"$0 $*\" >>{}\ncat\n", marker.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = script.display().to_string();
+    // A submodule whose own configuration is as hostile.
+    repository(&app.join("sub"));
+    let arm = |path: &Path| {
+        for name in [
+            "core.fsmonitor",
+            "core.pager",
+            "diff.external",
+            "diff.evil.command",
+            "diff.evil.textconv",
+            "filter.evil.clean",
+            "filter.evil.smudge",
+            "filter.evil.process",
+            "filter.a=b.clean",
+            "core.sshCommand",
+            "core.editor",
+            "gpg.program",
+        ] {
+            git(path, &["config", name, &script]);
+        }
+        for (name, value) in [("filter.evil.required", "true"), ("log.showSignature", "true")] {
+            git(path, &["config", name, value]);
+        }
+        fs::create_dir_all(path.join(".git/hooks")).unwrap();
+        for hook in ["post-index-change", "pre-commit", "post-checkout", "fsmonitor-watchman"] {
+            fs::copy(&script, path.join(".git/hooks").join(hook)).unwrap();
+        }
+        fs::write(path.join(".git/info/attributes"), "* filter=evil diff=evil\nsong.txt filter=a=b\n").unwrap();
+    };
+    git(&app, &["add", "sub"]);
+    git(&app, &["commit", "--quiet", "--message", "submodule"]);
+    arm(&app.join("sub"));
+    arm(&app);
+    let changes = workspace
+        .changes(|| {
+            fs::write(app.join("poem.txt"), "changed\n").unwrap();
+            fs::write(app.join("song.txt"), "changed\n").unwrap();
+            fs::write(app.join("sub/song.txt"), "changed\n").unwrap();
+        })
+        .await;
+    assert!(!marker.exists(), "executed: {}", fs::read_to_string(&marker).unwrap_or_default());
+    let mut shown = lines(&changes);
+    shown.sort();
+    assert_eq!(shown, ["M app/poem.txt +1 -2", "M app/song.txt +1 -1", "M app/sub/song.txt +1 -1"], "{changes:?}");
+}
+
+#[tokio::test]
+async fn an_index_that_hides_files_hides_no_changes() {
+    let workspace = Workspace::new();
+    let app = workspace.app();
+    git(&app, &["update-index", "--assume-unchanged", "poem.txt"]);
+    git(&app, &["update-index", "--skip-worktree", "song.txt"]);
+    let changes = workspace
+        .changes(|| {
+            fs::write(app.join("poem.txt"), "changed\n").unwrap();
+            fs::write(app.join("song.txt"), "changed\n").unwrap();
+        })
+        .await;
+    assert_eq!(changes.file_count, 2, "{changes:?}");
+}
+
+#[tokio::test]
+async fn large_files_are_listed_and_not_read() {
+    let workspace = Workspace::new();
+    let sparse = |path: &str, bytes: u64| fs::File::create(workspace.app().join(path)).unwrap().set_len(bytes).unwrap();
+    sparse("same.bin", 20 << 30);
+    sparse("gone.bin", 20 << 30);
+    let changes = workspace
+        .changes(|| {
+            sparse("new.bin", 30 << 30);
+            fs::remove_file(workspace.app().join("gone.bin")).unwrap();
+            fs::write(workspace.app().join("long.txt"), "x".repeat(400 << 10)).unwrap();
+        })
+        .await;
+    assert_eq!(lines(&changes), ["A app/long.txt +1 -0", "A app/new.bin (binary)", "D app/gone.bin (binary)"]);
+    let long = file(&changes, "app/long.txt");
+    assert!(long.cut && long.patch.len() < 1000 && long.status == FileStatus::Added, "{}", long.patch.len());
+}
+
+#[tokio::test]
+async fn too_many_files_are_a_sentence() {
+    let workspace = Workspace::new();
+    let many = workspace.root().join("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..20_001 {
+        fs::write(many.join(number.to_string()), "").unwrap();
+    }
+    let changes = workspace.changes(|| fs::write(workspace.app().join("song.txt"), "lo\n").unwrap()).await;
+    assert_eq!(lines(&changes), ["M app/song.txt +1 -1"], "the repository is still compared");
+    assert!(
+        changes.notes[0].starts_with("The workspace was not compared, because it has more than 20000 new or modified")
+            && changes.notes[0].ends_with("files changed by shell commands are not listed."),
+        "{:?}",
+        changes.notes
+    );
+}
+
+#[tokio::test]
+async fn broken_repositories_are_a_sentence() {
+    let workspace = Workspace::new();
+    fs::write(workspace.app().join(".git/config"), "[core\n").unwrap();
+    let changes = workspace.changes(|| fs::write(workspace.root().join("a"), "1\n").unwrap()).await;
+    assert_eq!(lines(&changes), ["A a +1 -0"]);
+    assert!(changes.notes[0].starts_with("app was not compared, because git"), "{:?}", changes.notes);
+}
+
+/// The script of a run: `sed` by a command, a file by a tool, a commit.
+const SCRIPT: &str = "[[bash cmd=\"sed -i s/violets/violins/ poem.txt\"]] [[write path=new.txt text=\"one\\n\"]] \
+                      [[bash cmd=\"git add -A; git -c user.name=a -c user.email=a@b commit -qm Violins\"]] [[say Done]]";
+
+fn check_records(records: &[Value]) {
+    let changes = Changes::of_records(records).unwrap();
+    assert_eq!(lines(&changes), ["A new.txt +1 -0", "M poem.txt +1 -1"]);
+    let patch = &file(&changes, "poem.txt").patch;
+    assert!(patch.contains("\n-violets\n+violins\n"), "{patch}");
+    assert_eq!(changes.commits[0].subject, "Violins");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_in_its_own_pod_reports_what_commands_changed() {
+    let model = ScriptedModel::start().await.unwrap();
+    let workspace = Workspace::empty();
+    repository(&workspace.root());
+    let (prompt, report) = (workspace.base.path().join("task.md"), workspace.base.path().join("outcome"));
+    fs::write(&prompt, SCRIPT).unwrap();
+    let mut pairs = environment(workspace.base.path(), &model.opencode_config());
+    let root = workspace.root().display().to_string();
+    for (name, value) in [
+        (env::SHIM_FORMAT, "opencode-json"),
+        (env::SHIM_STDIN_FILE, &prompt.display().to_string()),
+        (env::OUTCOME_FILE, &report.display().to_string()),
+        (env::WORKSPACE_DIR, &root),
+        ("PWD", &root),
+    ] {
+        pairs.push((name.to_owned(), value.to_owned()));
+    }
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let program = program().display().to_string();
+    let mut command = command("shim", &[&program, "run", "--format", "json", "--title", "t"], &pairs);
+    command.current_dir(workspace.root());
+    let helper = Helper::start(command);
+    let finished = tokio::task::spawn_blocking(|| helper.finish(Duration::from_secs(90))).await.unwrap();
+    let outcome = outcome(&report);
+    assert_eq!(outcome.reason, Reason::Succeeded, "{}{}", finished.stdout, finished.stderr);
+    assert_eq!((outcome.usage.files_changed, outcome.usage.additions), (2, Some(2)), "{}", finished.stdout);
+    assert_eq!(outcome.changes.unwrap().commits, Some(1));
+    assert!(finished.stdout.contains("\n[change] M poem.txt +1 -1\n"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("2 files changed, +2 -1, 1 commit)\n"), "{}", finished.stdout);
+    check_records(&finished.records);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_on_an_agent_reports_what_commands_changed() {
+    let model = ScriptedModel::start().await.unwrap();
+    let server = Server::start(model.opencode_config());
+    repository(&server.workspace);
+    let run = async |helper: Vec<String>, script: &str| {
+        let arguments = Arguments::parse(&["--attach", &server.url(), script]).unwrap();
+        let root = server.workspace.display().to_string();
+        let mut settings = Settings::from_env(&lookup(&[(env::WORKSPACE_DIR, root)])).unwrap();
+        settings.workspace.as_mut().unwrap().helper = helper;
+        let mut out = Vec::new();
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let password = Some(PASSWORD.to_owned());
+        let work = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, std::future::pending());
+        let outcome = tokio::time::timeout(Duration::from_secs(100), work).await.unwrap();
+        log.note(&Note::End(&outcome));
+        let log = String::from_utf8(out).unwrap();
+        (outcome, record::visible_end(&log), record::records(log.as_bytes()).collect::<Vec<Value>>())
+    };
+    let (outcome, log, records) = run(receiver("changes"), SCRIPT).await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{log}");
+    assert_eq!((outcome.usage.files_changed, outcome.usage.additions), (2, Some(2)), "{log}");
+    assert!(
+        log.contains("[change] A new.txt +1 -0\n") && log.ends_with("2 files changed, +2 -1, 1 commit)\n"),
+        "{log}"
+    );
+    check_records(&records);
+    assert!(!model.requests().iter().any(|request| request.to_string().contains("POD_TEST_ROLE")), "the model sees it");
+    let sessions = server.call("GET", "/session?limit=1000", &Value::Null).await.unwrap();
+    assert!(!sessions.to_string().contains("changes of the workspace"), "{sessions}");
+
+    // An Agent without our program: the tools' own edits are counted, and a sentence says what is missing.
+    let missing = vec!["/no/such/kubeopencode".to_owned()];
+    let (outcome, log, _) = run(missing, "[[write path=late.txt text=\"x\"]] [[say Done]]").await;
+    assert_eq!((outcome.reason, outcome.usage.files_changed, outcome.changes), (Reason::Succeeded, 1, None), "{log}");
+    assert!(log.contains("[info] The Agent's workspace was not compared ("), "{log}");
+    assert!(log.contains("files changed by shell commands are not listed."), "{log}");
+}
