@@ -194,7 +194,7 @@ describe("signing in", () => {
       const received = await page.evaluate(async () => (await fetch("/again", { credentials: "include" })).text());
       expect(received.toLowerCase()).toContain(`host: ${host}:${port}`);
       expect(received.toLowerCase()).not.toContain("cookie");
-      expect(await page.evaluate(() => document.body.innerText)).not.toContain("kubeopencode-session");
+      expect(await page.evaluate(() => document.body.textContent)).not.toContain("kubeopencode-session");
     }
     await context.close();
     await cluster.call("DELETE", `/api/v1/namespaces/${NS}/pods/${pod}`);

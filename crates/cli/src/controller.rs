@@ -7,7 +7,7 @@ use controller::{Options, http::Addresses};
 use domain::task_secrets::Checked;
 
 use crate::{
-    log_archive::LogArchiveArg,
+    log_archive::{LogArchiveArg, LogLimitArgs},
     process::{Log, address, cluster_config, shutdown_requested},
 };
 
@@ -42,6 +42,8 @@ pub struct Args {
     #[command(flatten)]
     log_archive: LogArchiveArg,
     #[command(flatten)]
+    log_limits: LogLimitArgs,
+    #[command(flatten)]
     log: Log,
 }
 
@@ -59,7 +61,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         lease_namespace: args.leader_elect.then_some(args.leader_elect_namespace),
         concurrency: args.concurrency.max(1),
         environment: Arc::new(pod::env::process),
-        log_archive: args.log_archive.open()?,
+        log_archive: args.log_archive.open_limited(args.log_limits.of_run())?,
+        log_limits: args.log_limits.of_archive(),
         task_secrets: if args.unchecked_task_secrets { Checked::Elsewhere } else { Checked::Policy },
     };
     controller::run(client, options, shutdown_requested()).await?;

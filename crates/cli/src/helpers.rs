@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
     attach, changes, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init,
-    probe, redact, shim, stop, unpack, url_fetch,
+    probe, redact, session_log, shim, stop, unpack, url_fetch,
 };
 
 use crate::{exit_code, process};
@@ -68,6 +68,9 @@ pub enum Helper {
         #[arg(long, value_name = "FILE")]
         task_file: String,
     },
+    /// Inside a Pod: print the records of a session, which the container of the agent sends.
+    #[command(hide = true)]
+    SessionLog,
     /// Inside a Pod: run a command, forward signals to it and report its outcome.
     #[command(hide = true)]
     Shim {
@@ -151,6 +154,10 @@ impl Helper {
             Self::PluginInit => {
                 let packages = plugin_init::run(&plugin_init::Settings::from_env(env)?).await?;
                 say(&format!("{packages} packages"))
+            }
+            Self::SessionLog => {
+                let settings = session_log::Settings::from_env(env)?;
+                Ok(session_log::run(&settings, &mut io::stdout(), process::shutdown_requested()).await?)
             }
             Self::Probe => Ok(probe::run(&probe::Settings::from_env(env)?).await?),
             Self::Unpack { words } => {

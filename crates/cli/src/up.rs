@@ -23,7 +23,7 @@ use local::{
 use node::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::process;
+use crate::{log_archive::LogLimitArgs, process};
 
 /// Arguments of `kubeopencode up`.
 #[derive(Debug, clap::Args)]
@@ -55,6 +55,8 @@ pub struct Args {
     /// Keep objects in memory only: nothing is left at the end.
     #[arg(long)]
     in_memory: bool,
+    #[command(flatten)]
+    log_limits: LogLimitArgs,
     /// What to log to standard error, such as `info` or `kubeopencode_node=debug`.
     #[arg(long, default_value = "warn", env = "KUBEOPENCODE_LOG")]
     log: String,
@@ -119,6 +121,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         engine,
         program: env::current_exe().context("this program cannot be found")?,
         opencode: opencode.clone(),
+        log_limit: args.log_limits.of_run(),
+        log_limits: args.log_limits.of_archive(),
     };
     let platform = tokio::select! {
         started = Platform::start(&state, options) => started?,

@@ -41,12 +41,13 @@ use observe::{Key, Readable};
 use tokio::{sync::watch as signal, task::JoinSet};
 use tower::Layer as _;
 
+use domain::run::retention::LogLimits;
 use leadership::{
     fence::{Fence, FenceLayer},
     lease,
 };
 use lookup::Lookup;
-use shared::{Shared, background, events::Events, metrics::Metrics, traces::Traces};
+use shared::{Shared, Telemetry, background, events::Events, metrics::Metrics, traces::Traces};
 use store::Archive;
 use task::secrets::TaskSecrets;
 
@@ -65,6 +66,8 @@ pub struct Options {
     pub environment: Environment,
     /// Where logs are archived; without an archive they are lost with their Pods.
     pub log_archive: Option<Arc<dyn Archive>>,
+    /// Which archived logs are removed.
+    pub log_limits: LogLimits,
     /// Who checks that Tasks name only Secrets that they may use.
     pub task_secrets: Checked,
 }
@@ -110,7 +113,8 @@ pub async fn run(
     let addressing = Platform::from(None, &*environment).addressing;
     let lookup = Lookup::new(lookup::policy(&environment, addressing)?);
     let secrets = TaskSecrets::new(options.task_secrets);
-    let shared = Shared::new(client, events, traces, Arc::clone(&metrics), environment, archive, lookup, secrets);
+    let telemetry = Telemetry { events, metrics: Arc::clone(&metrics), traces };
+    let shared = Shared::new(client, telemetry, environment, archive, lookup, secrets);
     let shared = Arc::new(shared);
 
     let (ready, is_ready) = signal::channel(false);
@@ -156,7 +160,7 @@ pub async fn run(
         // Tasks may have been deleted before the watch started.
         shared.work.sweeps.add(Key::of(&*agent));
     }
-    let mut workers = workers::work_all(&shared, options.concurrency, &is_ending);
+    let mut workers = workers::work_all(&shared, options.concurrency, options.log_limits, &is_ending);
     let asked_to_end = tokio::select! {
         () = &mut stop => true,
         () = &mut lease => false,

@@ -2,6 +2,7 @@
 
 use std::{fmt::Debug, future::Future, hash::Hash, sync::Arc};
 
+use domain::run::retention::LogLimits;
 use observe::{Next, Queue};
 use tokio::{sync::watch as signal, task::JoinSet};
 
@@ -13,7 +14,12 @@ use crate::{
 };
 
 /// Starts the workers of every reconciler.
-pub fn work_all(shared: &Arc<Shared>, concurrency: usize, stop: &signal::Receiver<bool>) -> JoinSet<()> {
+pub fn work_all(
+    shared: &Arc<Shared>,
+    concurrency: usize,
+    log_limits: LogLimits,
+    stop: &signal::Receiver<bool>,
+) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     let work = &shared.work;
     workers.spawn(drive(shared, &work.admissions, 8, stop, "admission", async |shared, target| {
@@ -62,6 +68,8 @@ pub fn work_all(shared: &Arc<Shared>, concurrency: usize, stop: &signal::Receive
             tracing::warn!(%error, "logs of Tasks that are gone stay until the next start");
         }
     });
+    let (limited, stopped) = (Arc::clone(shared), stop.clone());
+    workers.spawn(async move { logs::retention::work(&limited, log_limits, stopped).await });
     workers.spawn(drive(shared, &work.approvals, 8, stop, "approval", async |shared, key| {
         task::approval::pass(&shared, &key).await.map_err(Failure::from)
     }));

@@ -63,6 +63,17 @@ impl Redactor {
         }
     }
 
+    /// The beginning of a text that continues, without the beginning of a secret at its end.
+    pub fn settled<'a>(&self, text: &'a str) -> &'a str {
+        let is_begun = |secret: &str| {
+            let longest = secret.len().saturating_sub(1).min(text.len());
+            let fits = |length: &usize| secret.is_char_boundary(*length) && text.ends_with(&secret[..*length]);
+            (1..=longest).rev().find(fits).unwrap_or(0)
+        };
+        let held = self.secrets.iter().map(|secret| is_begun(secret)).max().unwrap_or(0);
+        &text[..text.len() - held]
+    }
+
     /// The text without secrets.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -78,6 +89,15 @@ impl Redactor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_beginning_of_a_secret_waits_for_its_end() {
+        let redactor = Redactor::new(["two\nlines".to_owned()]);
+        assert_eq!(redactor.settled("it is two\nli"), "it is ");
+        assert_eq!(redactor.settled("it is two\nlines"), "it is two\nlines");
+        assert_eq!(redactor.settled("it is two\nlions"), "it is two\nlions");
+        assert_eq!(Redactor::default().settled("t"), "t");
+    }
 
     #[test]
     fn secrets_disappear_also_when_escaped_and_nested() {

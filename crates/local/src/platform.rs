@@ -11,6 +11,7 @@ use std::{
 };
 
 use apiserver::{ApiServer, Storage};
+use domain::run::retention::LogLimits;
 use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
@@ -50,6 +51,10 @@ pub struct Options {
     pub program: PathBuf,
     /// The executable of OpenCode, if there is one on this machine.
     pub opencode: Option<PathBuf>,
+    /// Maximum size of an archived log, in bytes.
+    pub log_limit: u64,
+    /// Which archived logs are removed.
+    pub log_limits: LogLimits,
 }
 
 /// Errors of a start. Each message says what to do.
@@ -129,7 +134,10 @@ impl Platform {
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
-        let log_archive: Arc<dyn Archive> = Arc::new(store::Directory::open(&state.path().join(LOGS))?);
+        let log_archive: Arc<dyn Archive> = {
+            let archive = store::Directory::open(&state.path().join(LOGS))?;
+            Arc::new(archive.with_log_limit(options.log_limit))
+        };
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let mut hidden: Vec<PathBuf> = credentials::of_machine().into_iter().collect();
@@ -149,7 +157,8 @@ impl Platform {
         api.attach_node(Arc::new(NodeKubelet(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
         let (stop_controllers, controllers_stopped) = watch::channel(false);
-        let controllers = tokio::spawn(control(client.clone(), Arc::clone(&log_archive), controllers_stopped));
+        let controllers =
+            tokio::spawn(control(client.clone(), Arc::clone(&log_archive), options.log_limits, controllers_stopped));
         let kubeconfig = options.kubeconfig.unwrap_or(kubeconfig);
         Ok(Self {
             client,
@@ -265,7 +274,7 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 }
 
 /// Runs our own controllers, configured for Pod addresses and Services on loopback.
-async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Receiver<bool>) {
+async fn control(client: Client, log_archive: Arc<dyn Archive>, log_limits: LogLimits, stop: watch::Receiver<bool>) {
     let environment = |name: &str| match name {
         domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
         name => std::env::var(name).ok(),
@@ -276,6 +285,7 @@ async fn control(client: Client, log_archive: Arc<dyn Archive>, stop: watch::Rec
         concurrency: CONCURRENCY,
         environment: Arc::new(environment),
         log_archive: Some(log_archive),
+        log_limits,
         // The embedded API server checks the authors of Tasks.
         task_secrets: domain::task_secrets::Checked::Elsewhere,
     };

@@ -13,6 +13,7 @@
 //! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
 //! | `changes` | [`changes::agent`] | compares an Agent's workspace before and after a Task |
 //! | `unpack` | [`unpack`] | receives the files that `attach` delivers |
+//! | `session-log` | [`session_log`] | the records of a session, as the log of a container beside the agent |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //!
 //! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots or
@@ -33,9 +34,12 @@ pub mod outcome;
 pub mod place;
 pub mod plugin_init;
 pub mod probe;
+pub mod recorder;
 pub mod redact;
 pub mod run_log;
+pub mod session_log;
 pub mod shim;
 pub mod stop;
+pub mod tool_output;
 pub mod unpack;
 pub mod url_fetch;

@@ -1,14 +1,17 @@
-//! The log of a run: readable lines with records of their content, or the JSON lines of `opencode run --format json`.
+//! The log of a run: readable lines beside records of their content, or the JSON lines of `opencode run --format json`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use domain::contract::record;
 use serde_json::{Value, json};
 
 use domain::contract::report::RunReport;
-use domain::opencode::message::Part;
+use domain::opencode::message::{Part, ToolState};
 use domain::run::changes::{Changes, Commit, FileChange};
 use egress::Redactor;
+
+use crate::recorder::Recorder;
+use crate::tool_output::{News, ToolOutput};
 
 /// The two forms of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +31,8 @@ pub enum Note<'a> {
     },
     /// A finished part of an answer, with its original JSON.
     Part(&'a Part, &'a Value),
+    /// A tool call that runs, with its original JSON. The same call may be noted again with more output.
+    Running(&'a Part, &'a Value),
     /// A model call is retried.
     Retry {
         attempt: u64,
@@ -55,8 +60,9 @@ pub struct Log<'a> {
     format: Format,
     redactor: Redactor,
     session: String,
-    /// Records for the next line: not every part of an answer has a line of its own.
-    records: String,
+    /// Receives the records, one a line.
+    records: Option<&'a mut (dyn Write + Send)>,
+    output: ToolOutput,
 }
 
 impl std::fmt::Debug for Log<'_> {
@@ -68,7 +74,26 @@ impl std::fmt::Debug for Log<'_> {
 impl<'a> Log<'a> {
     /// A log on `out`.
     pub fn new(out: &'a mut (dyn Write + Send), format: Format, redactor: Redactor) -> Self {
-        Self { out, format, redactor, session: String::new(), records: String::new() }
+        Self { out, format, redactor, session: String::new(), records: None, output: ToolOutput::default() }
+    }
+
+    /// Writes the records of a readable log to `records`.
+    #[must_use]
+    pub fn with_records(self, records: &'a mut (dyn Write + Send)) -> Self {
+        Self { records: Some(records), ..self }
+    }
+
+    /// Writes the records to the container `session`, or notes why it cannot.
+    #[must_use]
+    pub fn recorded(mut self, recorder: &'a mut io::Result<Option<Recorder>>) -> Self {
+        match recorder {
+            Ok(Some(recorder)) => self.with_records(recorder),
+            Ok(None) => self,
+            Err(error) => {
+                self.note(&Note::Info(&format!("the session of this run is not recorded: {error}")));
+                self
+            }
+        }
     }
 
     /// Writes one note.
@@ -76,28 +101,127 @@ impl<'a> Log<'a> {
         if let Note::Session { id, .. } = note {
             (*id).clone_into(&mut self.session);
         }
+        if let Note::Running(part, original) = note {
+            // `opencode run --format json` reports a call when it has ended.
+            if self.format == Format::Readable {
+                self.running(part, original);
+            }
+            return;
+        }
         let event = event(note, &self.session).map(|event| self.redactor.clean_json(&event));
-        let line = match self.format {
+        match self.format {
+            Format::Json => {
+                if let Some(event) = event {
+                    self.write(&event.to_string());
+                }
+            }
             Format::Readable => {
                 // The beginning of a step adds nothing to its parts.
                 let recorded = match note {
                     Note::Part(part, _) => part.kind != "step-start",
-                    Note::Failure(..) | Note::Change(_) | Note::Changes(_) => true,
+                    Note::Failure(..) | Note::Change(_) | Note::Changes(_) | Note::End(_) => true,
                     _ => false,
                 };
                 if recorded {
-                    self.records.extend(event.as_ref().and_then(record::carried));
+                    self.record(event.as_ref());
                 }
-                readable(note)
-                    .map(|line| std::mem::take(&mut self.records) + &record::plain(&self.redactor.clean(&line)))
+                match note {
+                    Note::Part(part, _) if is_shell(part) => self.ended(part),
+                    _ => self.line(readable(note)),
+                }
             }
-            Format::Json => event.map(|event| event.to_string()),
-        };
-        if let Some(line) = line {
-            let _ = writeln!(self.out, "{line}");
-            let _ = self.out.flush();
         }
     }
+
+    /// Shows what a shell command printed since it was last noted.
+    fn running(&mut self, part: &Part, original: &Value) {
+        if !is_shell(part) || part.state.as_ref().is_none_or(|state| state.status != "running") {
+            return;
+        }
+        let output = shell_output(part);
+        // A line may continue, and so may a secret.
+        let whole = output.rfind('\n').map_or("", |end| &output[..=end]);
+        let output = self.redactor.clean(self.redactor.settled(whole));
+        let news = self.output.take(part, &output, false);
+        if news.first || !news.text.is_empty() {
+            let event = event(&Note::Running(part, original), &self.session);
+            let mut event = event.map(|event| self.redactor.clean_json(&event)).unwrap_or_default();
+            event["part"]["state"]["metadata"] = json!({ "output": news.text });
+            if !news.first {
+                event["part"]["state"]["input"].take();
+            }
+            self.record(Some(&event));
+        }
+        self.show(part, news);
+    }
+
+    /// Shows the end of a shell command: the rest of its output, and its exit code if that is new.
+    fn ended(&mut self, part: &Part) {
+        let summary = readable_part(part);
+        let output = self.redactor.clean(&shell_output(part));
+        let was_shown = self.output.knows(part);
+        let news = self.output.take(part, &output, true);
+        if was_shown {
+            let failed = |state: &ToolState| state.status == "error" || exit_code(state).is_some_and(|exit| exit != 0);
+            let failed = part.state.as_ref().is_some_and(failed);
+            self.show(part, news);
+            self.line(summary.filter(|_| failed));
+        } else {
+            self.line(summary);
+            news.lines.iter().for_each(|line| self.write(line));
+        }
+    }
+
+    fn show(&mut self, part: &Part, news: News) {
+        if news.first || news.apart {
+            let again = if news.first { "" } else { " (continued)" };
+            let header = format!("{}{again}", tool_line(part.tool.as_deref().unwrap_or("tool"), part.state.as_ref()));
+            self.write(&record::plain(&self.redactor.clean(&header)));
+        }
+        news.lines.iter().for_each(|line| self.write(line));
+    }
+
+    /// Writes a line that does not belong to the output of a command.
+    fn line(&mut self, line: Option<String>) {
+        if let Some(line) = line {
+            self.output.interrupted();
+            self.write(&record::plain(&self.redactor.clean(&line)));
+        }
+    }
+
+    fn write(&mut self, line: &str) {
+        let _ = writeln!(self.out, "{line}");
+        let _ = self.out.flush();
+    }
+
+    /// Writes a record. A record that cannot be written is lost; the run goes on.
+    fn record(&mut self, event: Option<&Value>) {
+        if let (Some(records), Some(line)) = (&mut self.records, event.and_then(record::line)) {
+            let _ = records.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+/// Whether a part is a call of a shell, whose output people follow. The output of other tools is in the session.
+fn is_shell(part: &Part) -> bool {
+    let reported = part.state.as_ref().is_some_and(|state| state.metadata["output"].is_string());
+    part.kind == "tool" && (part.tool.as_deref() == Some("bash") || reported)
+}
+
+fn shell_output(part: &Part) -> String {
+    let output = part.state.as_ref().and_then(|state| state.metadata["output"].as_str());
+    output.unwrap_or_default().to_owned()
+}
+
+fn exit_code(state: &ToolState) -> Option<i64> {
+    state.metadata.get("exit").and_then(Value::as_i64)
+}
+
+/// The line that names a tool call.
+fn tool_line(tool: &str, state: Option<&ToolState>) -> String {
+    let subject = state.and_then(|state| subject(&state.input).or_else(|| state.title.clone())).unwrap_or_default();
+    let space = if subject.is_empty() { "" } else { " " };
+    format!("[tool] {tool}{space}{subject}")
 }
 
 /// The readable line of a note; `None` if it has none.
@@ -106,6 +230,7 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
         Note::Session { id, server: "" } => format!("[session] {id}"),
         Note::Session { id, server } => format!("[session] {id} on {server}"),
         Note::Part(part, _) => return readable_part(part),
+        Note::Running(..) => return None,
         Note::Retry { attempt, message } => format!("[retry] the model failed, attempt {attempt} follows: {message}"),
         Note::Asked { what, answer } => format!("[permission] {what}: {answer}"),
         Note::Failure(text, _) => format!("[error] {text}"),
@@ -150,15 +275,11 @@ fn readable_part(part: &Part) -> Option<String> {
         }
         "tool" => {
             let (tool, state) = part.ended_tool()?;
-            let subject = subject(&state.input).or_else(|| state.title.clone()).unwrap_or_default();
-            let space = if subject.is_empty() { "" } else { " " };
-            Some(match (state.status.as_str(), state.metadata.get("exit").and_then(Value::as_i64)) {
-                ("error", _) => {
-                    let error = state.error.as_deref().unwrap_or("it failed");
-                    format!("[tool] {tool}{space}{subject}: {}", short(error))
-                }
-                (_, Some(exit)) if exit != 0 => format!("[tool] {tool}{space}{subject}: exit {exit}"),
-                _ => format!("[tool] {tool}{space}{subject}"),
+            let call = tool_line(tool, Some(state));
+            Some(match (state.status.as_str(), exit_code(state)) {
+                ("error", _) => format!("{call}: {}", short(state.error.as_deref().unwrap_or("it failed"))),
+                (_, Some(exit)) if exit != 0 => format!("{call}: exit {exit}"),
+                _ => call,
             })
         }
         _ => None,
@@ -194,6 +315,7 @@ fn event(note: &Note<'_>, session: &str) -> Option<Value> {
             };
             (kind, "part", (*original).clone())
         }
+        Note::Running(_, original) => (record::TOOL_OUTPUT, "part", (*original).clone()),
         Note::Retry { attempt, message } => ("retry", "retry", json!({"attempt": attempt, "message": message})),
         Note::Asked { what, answer } => ("permission", "permission", json!({"what": what, "answer": answer})),
         Note::Failure(_, original) => ("error", "error", (*original).clone()),
@@ -201,7 +323,7 @@ fn event(note: &Note<'_>, session: &str) -> Option<Value> {
         Note::Change(file) => ("change", "change", file.record()),
         Note::Commit(commit) => ("commit", "commit", serde_json::to_value(commit).unwrap_or_default()),
         Note::Changes(changes) => ("changes", "changes", changes.summary()),
-        Note::End(outcome) => ("end", "outcome", serde_json::to_value(outcome).unwrap_or_default()),
+        Note::End(outcome) => (record::LAST, "outcome", serde_json::to_value(outcome).unwrap_or_default()),
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
@@ -281,29 +403,68 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_its_record_and_those_without_a_line() {
-        let mut out = Vec::new();
-        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
-        let (start, start_json) = part(r#"{"type":"step-finish","messageID":"m","cost":1}"#);
+    fn lines_are_clean_and_records_are_beside_them() {
+        let (mut out, mut records) = (Vec::new(), Vec::new());
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default()).with_records(&mut records);
+        let (step, step_json) = part(r#"{"type":"step-finish","messageID":"m","cost":1}"#);
         let (tool, tool_json) = part(
             r#"{"type":"tool","tool":"write","messageID":"m","state":{"status":"completed","input":{"content":"x","filePath":"a"}}}"#,
         );
-        log.note(&Note::Part(&start, &start_json));
+        log.note(&Note::Part(&step, &step_json));
         log.note(&Note::Part(&tool, &tool_json));
-        log.note(&Note::Info(&record::carried(&json!({"part": "forged"})).unwrap()));
-        log.note(&Note::Info("next"));
-        let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
-        assert_eq!(record::visible(lines[0]), b"[tool] write a".as_slice());
-        let carried: Vec<Value> = record::records(lines[0]).map(|record| record["part"].clone()).collect();
-        assert_eq!(carried, [start_json, tool_json]);
-        assert_eq!(record::records(lines[1]).count(), 0);
-        assert_eq!(lines[2], b"[info] next");
+        log.note(&Note::Info("\u{1b}]5379;{\"part\":\"hidden\"}\u{7}"));
+        log.note(&Note::End(&RunReport::new(Reason::Succeeded, "done")));
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("[tool] write a\n[info] ]5379;") && !text.contains('\u{1b}'), "{text}");
+        let records: Vec<Value> = records.split(|byte| *byte == b'\n').flat_map(record::records).collect();
+        let parts: Vec<&Value> = records[..2].iter().map(|record| &record["part"]).collect();
+        assert_eq!(parts, [&step_json, &tool_json]);
+        assert_eq!((records.len(), &records[2]["type"]), (3, &json!(record::LAST)));
+    }
+
+    /// A shell command in the states that OpenCode reports.
+    fn bash(id: &str, status: &str, output: &str, exit: Option<i64>) -> (Part, Value) {
+        part(
+            &json!({"id": id, "messageID": "m", "type": "tool", "tool": "bash", "state": {
+                "status": status, "input": {"command": format!("make {id}")},
+                "metadata": {"output": output, "exit": exit}}})
+            .to_string(),
+        )
+    }
+
+    #[test]
+    fn what_a_command_prints_is_in_the_log_while_it_runs() {
+        let (mut out, mut records) = (Vec::new(), Vec::new());
+        let mut log =
+            Log::new(&mut out, Format::Readable, Redactor::new(["sesame\nopen".to_owned()])).with_records(&mut records);
+        for (id, status, output, exit) in [
+            ("a", "running", "", None),
+            ("a", "running", "one\nsesa", None),
+            ("b", "running", "x\n", None),
+            ("a", "running", "one\nsesame\n", None),
+            ("a", "running", "one\nsesame\nopen\n", None),
+            ("b", "completed", "x\n", Some(0)),
+            ("a", "completed", "one\nsesame\nopen\nlast", Some(2)),
+            ("c", "completed", "quick\n", Some(0)),
+        ] {
+            let (part, value) = bash(id, status, output, exit);
+            let note = if status == "running" { Note::Running(&part, &value) } else { Note::Part(&part, &value) };
+            log.note(&note);
+        }
+        let expected = "[tool] bash make a\n    one\n[tool] bash make b\n    x\n[tool] bash make a (continued)\n    \
+            [redacted]\n    last\n[tool] bash make a: exit 2\n[tool] bash make c\n    quick\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let records = records.split(|byte| *byte == b'\n').flat_map(record::records);
+        let outputs: Vec<Value> = records.map(|record| record["part"]["state"]["metadata"]["output"].clone()).collect();
+        let all = "one\n[redacted]\nlast";
+        assert_eq!(outputs, ["", "one\n", "x\n", "[redacted]\n", "x\n", all, "quick\n"]);
     }
 
     #[test]
     fn changes_are_lines_with_records() {
-        let mut out = Vec::new();
-        let mut log = Log::new(&mut out, Format::Readable, Redactor::new(["sesame-1".to_owned()]));
+        let (mut out, mut records) = (Vec::new(), Vec::new());
+        let mut log =
+            Log::new(&mut out, Format::Readable, Redactor::new(["sesame-1".to_owned()])).with_records(&mut records);
         let patch = "+x\n+sesame-1\n".to_owned();
         let file = FileChange { path: "a".into(), insertions: 2, patch, ..FileChange::default() };
         let commit = Commit { id: "0123456789abcdef".into(), subject: "Fix it".into() };
@@ -311,9 +472,9 @@ mod tests {
             Changes { compared: true, files: vec![file], commits: vec![commit], file_count: 1, ..Changes::default() };
         crate::changes::conclude(&changes, RunReport::succeeded(), &mut log);
         log.note(&Note::Info("next"));
-        let shown = String::from_utf8(record::visible(&out).into_owned()).unwrap();
+        let shown = String::from_utf8(out).unwrap();
         assert_eq!(shown, "[change] M a +2 -0\n[commit] 0123456789 Fix it\n[info] next\n");
-        let records: Vec<Value> = record::records(&out).collect();
+        let records: Vec<Value> = records.split(|byte| *byte == b'\n').flat_map(record::records).collect();
         let read = Changes::of_records(&records).unwrap();
         assert_eq!((read.file_count, read.files[0].patch.as_str()), (1, "+x\n+[redacted]\n"));
         assert_eq!(read.commits, changes.commits);

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::Directory;
@@ -13,22 +14,30 @@ const RECORD_END: &str = ".run.json";
 /// The logs, records and settings of runs.
 ///
 /// A log is a sequence of whole lines, each prefixed with the time at which the node received it. It grows by
-/// [`append`](Self::append) and ends with [`close`](Self::close). A record describes how a run ended; settings describe
-/// what it was created with. Both are opaque bytes here.
+/// [`append`](Self::append) and ends with [`close`](Self::close). Of a log that is longer than the limit of the
+/// archive, only the first and the last part are kept; offsets count the bytes that were left out. A record describes
+/// how a run ended; settings describe what it was created with. Both are opaque bytes here.
 pub trait Archive: fmt::Debug + Send + Sync {
     /// Appends whole lines to a log that is `at` bytes long. The lines are durable when the future resolves.
     ///
     /// Fails without writing if the log has another length or is closed: another process wrote to it.
-    fn append(&self, run: &Run, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>>;
+    fn append(&self, log: &Log, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Closes a log. The first close counts; its `End` is returned to every caller.
-    fn close(&self, run: &Run, end: End) -> BoxFuture<'_, Result<End, Error>>;
+    fn close(&self, log: &Log, end: End) -> BoxFuture<'_, Result<End, Error>>;
 
-    /// The state of a run's log; `None` if nothing was written for the run.
-    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>>;
+    /// The state of a log; `None` if nothing was written to it.
+    fn find(&self, log: &Log) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>>;
 
-    /// Up to `limit` bytes of whole lines, starting at byte `from`. Empty at the end of the log.
-    fn read(&self, run: &Run, from: u64, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
+    /// Up to `limit` bytes of whole lines, starting at byte `from` or, if that was left out, at the next kept line.
+    /// Empty at the end of the log.
+    fn read(&self, log: &Log, from: u64, limit: usize) -> BoxFuture<'_, Result<Chunk, Error>>;
+
+    /// The space that the logs of each run use. Runs without logs are not listed.
+    fn usage(&self) -> BoxFuture<'_, Result<Vec<Usage>, Error>>;
+
+    /// Removes the logs of a run and notes that they expired. `record` replaces the record of the run.
+    fn expire(&self, run: &Run, expiry: Expiry, record: Option<Vec<u8>>) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Stores the record of a run, durable when the future resolves. The first record counts; it is returned to every
     /// caller.
@@ -84,14 +93,12 @@ pub struct Run {
     pub epoch: i64,
 }
 
-/// The path of a run's log below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.log`.
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/k8s-{}.log", self.task.namespace, self.task.uid, self.epoch)
-    }
-}
-
 impl Run {
+    /// The log of what the run printed.
+    pub fn log(&self) -> Log {
+        Log { run: self.clone(), stream: Stream::Text }
+    }
+
     /// The path of the record below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.run.json`.
     pub fn record(&self) -> String {
         format!("{}/{}/{RECORD_START}{}{RECORD_END}", self.task.namespace, self.task.uid, self.epoch)
@@ -108,12 +115,85 @@ impl Run {
     }
 }
 
+/// What a log contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stream {
+    /// The lines that people read.
+    Text,
+    /// The records of the conversation, one JSON object a line.
+    Records,
+}
+
+/// One log of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Log {
+    pub run: Run,
+    pub stream: Stream,
+}
+
+/// The path below the base of the archive: `NAMESPACE/UID/k8s-EPOCH.log` or `NAMESPACE/UID/k8s-EPOCH.records.log`.
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Run { task, epoch } = &self.run;
+        let stream = match self.stream {
+            Stream::Text => "",
+            Stream::Records => ".records",
+        };
+        write!(f, "{}/{}/{RECORD_START}{epoch}{stream}.log", task.namespace, task.uid)
+    }
+}
+
+/// A piece of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Offset of the first byte.
+    pub at: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// The space that the logs of a run use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub run: Run,
+    pub bytes: u64,
+    /// When a log of the run was last written.
+    pub changed: Timestamp,
+}
+
+/// When and why the logs of a run were removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expiry {
+    pub at: Timestamp,
+    pub cause: ExpiryCause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExpiryCause {
+    /// The logs were older than the maximum age.
+    Age,
+    /// The logs of the namespace needed too much space.
+    Space,
+}
+
+/// A sentence for people.
+impl fmt::Display for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self.cause {
+            ExpiryCause::Age => "it reached the maximum age of logs",
+            ExpiryCause::Space => "the logs of its namespace needed more space than allowed",
+        };
+        write!(f, "the log of this run expired at {}: {cause}", self.at)
+    }
+}
+
 /// How a log ended, as its writer reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// Whether the writer reached the end of the log. If not, the last lines may be missing.
     pub complete: bool,
+    /// Kept lines.
     pub lines: u64,
+    /// Length, including bytes that were left out.
     pub bytes: u64,
     /// Number of places where lines are missing.
     pub gaps: u32,
@@ -122,38 +202,42 @@ pub struct End {
 /// The state of an archived log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchivedLog {
-    /// Length of the whole lines.
+    /// Length of the whole lines, including bytes that were left out.
     pub bytes: u64,
+    /// Bytes between the first and the last part that were left out, because the log is longer than the limit.
+    pub left_out: u64,
     /// Bytes after the last whole line, left by a writer that was killed. They are never returned to readers.
     pub torn: u64,
     /// Set once the log is closed.
     pub end: Option<End>,
+    /// Set once the log is removed because of its age or for space.
+    pub expired: Option<Expiry>,
 }
 
 impl ArchivedLog {
     /// Whether the log is archived from the first line to the last, without gaps.
     pub fn is_whole(&self) -> bool {
-        self.is_complete() && self.end.is_some_and(|end| end.gaps == 0)
+        self.is_complete() && self.left_out == 0 && self.end.is_some_and(|end| end.gaps == 0)
     }
 
     /// Whether the end of the log is archived.
     pub fn is_complete(&self) -> bool {
-        self.torn == 0 && self.end.is_some_and(|end| end.complete && end.bytes == self.bytes)
+        self.torn == 0 && self.expired.is_none() && self.end.is_some_and(|end| end.complete && end.bytes == self.bytes)
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("log {run} has {found} bytes instead of {expected}: another process writes to it")]
+    #[error("log {log} has {found} bytes instead of {expected}: another process writes to it")]
     Moved {
-        run: Run,
+        log: Log,
         /// Length that the writer assumed, in bytes.
         expected: u64,
         /// Actual length, in bytes.
         found: u64,
     },
     #[error("log {0} is closed")]
-    Closed(Run),
+    Closed(Log),
     #[error("cannot {what} {place}: {source}")]
     Io {
         /// The operation, as a verb: "read", "lock".
@@ -182,19 +266,21 @@ pub enum OpenError {
     Directory(#[from] Error),
 }
 
-/// Opens the archive at a URL: `file:///PATH`, or a path.
-pub fn open(url: &str) -> Result<Arc<dyn Archive>, OpenError> {
+/// Opens the archive at a URL: `file:///PATH`, or a path. Logs that are written through it are limited to `log_limit`
+/// bytes each.
+pub fn open(url: &str, log_limit: u64) -> Result<Arc<dyn Archive>, OpenError> {
     let path = match url.split_once("://") {
         None if !url.is_empty() => url,
         Some(("file", path)) if path.starts_with('/') => path,
         _ => return Err(OpenError::Scheme(url.to_owned())),
     };
-    Ok(Arc::new(Directory::open(Path::new(path))?))
+    Ok(Arc::new(Directory::open(Path::new(path))?.with_log_limit(log_limit)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LOG_LIMIT;
 
     #[test]
     fn a_name_that_leads_elsewhere_is_no_owner() {
@@ -210,11 +296,11 @@ mod tests {
     fn a_url_names_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_str().unwrap();
-        open(path).unwrap();
-        open(&format!("file://{path}/deeper/still")).unwrap();
+        open(path, LOG_LIMIT).unwrap();
+        open(&format!("file://{path}/deeper/still"), LOG_LIMIT).unwrap();
         assert!(dir.path().join("deeper/still").is_dir());
         for url in ["", "s3://bucket/prefix", "file://host/path", "http://x"] {
-            let refusal = open(url).unwrap_err().to_string();
+            let refusal = open(url, LOG_LIMIT).unwrap_err().to_string();
             assert!(refusal.contains("use a directory"), "{url}: {refusal}");
         }
     }
@@ -222,7 +308,7 @@ mod tests {
     #[test]
     fn only_a_log_that_was_closed_and_not_touched_since_is_whole() {
         let end = End { complete: true, lines: 1, bytes: 5, gaps: 0 };
-        let kept = ArchivedLog { bytes: 5, torn: 0, end: Some(end) };
+        let kept = ArchivedLog { bytes: 5, left_out: 0, torn: 0, end: Some(end), expired: None };
         assert!(kept.is_whole() && kept.is_complete());
         assert!(!ArchivedLog { end: None, ..kept }.is_complete());
         assert!(!ArchivedLog { bytes: 4, ..kept }.is_complete());
@@ -230,5 +316,7 @@ mod tests {
         assert!(!ArchivedLog { end: Some(End { complete: false, ..end }), ..kept }.is_complete());
         let gappy = ArchivedLog { end: Some(End { gaps: 1, ..end }), ..kept };
         assert!(gappy.is_complete() && !gappy.is_whole());
+        let cut = ArchivedLog { left_out: 1, ..kept };
+        assert!(cut.is_complete() && !cut.is_whole());
     }
 }

@@ -1,4 +1,5 @@
-//! An archive in a directory. Each run has a log file, an end file once the log is closed, a record and settings.
+//! An archive in a directory. Each run has the files of its logs (see `parts`), an end file once a log is closed, a
+//! record, settings, and a note once its logs expired.
 //!
 //! Several processes may share one directory, also on a network file system that supports locks.
 
@@ -6,24 +7,33 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, FileType, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
 
-use crate::{Archive, ArchivedLog, End, Error, Owner, Run};
+use jiff::Timestamp;
+
+use crate::{
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, Log, Owner, Run, Usage,
+    parts::{self, Part, Sizes},
+};
+
+/// Default limit of a log, in bytes: the log of days of work, and a small part of a disk.
+pub const LOG_LIMIT: u64 = 64 << 20;
 
 /// The server may run as another user of the same group; other users must not read the output of agents.
 const DIRECTORY_MODE: u32 = 0o770;
 const FILE_MODE: u32 = 0o660;
-/// Bytes per read when looking for the last line end.
-const STEP: u64 = 64 << 10;
+/// A reader lists the parts of a log again if the writer removed one meanwhile.
+const LISTINGS: usize = 5;
 
 /// An archive in a directory.
 #[derive(Clone, Debug)]
 pub struct Directory {
     base: PathBuf,
+    log_limit: u64,
 }
 
 impl Directory {
@@ -31,7 +41,13 @@ impl Directory {
     pub fn open(base: &Path) -> Result<Self, Error> {
         let base = std::path::absolute(base).map_err(failed("find", base))?;
         create_dir(&base)?;
-        Ok(Self { base })
+        Ok(Self { base, log_limit: LOG_LIMIT })
+    }
+
+    /// Limits each log to this many bytes. Half of them hold the beginning, the others the end.
+    #[must_use]
+    pub fn with_log_limit(self, log_limit: u64) -> Self {
+        Self { log_limit, ..self }
     }
 
     /// Runs a blocking operation on the blocking thread pool.
@@ -52,17 +68,21 @@ impl Directory {
         self.base.join(task.namespace()).join(task.uid())
     }
 
-    fn log(&self, run: &Run) -> PathBuf {
-        self.base.join(run.to_string())
+    fn log(&self, log: &Log) -> PathBuf {
+        self.base.join(log.to_string())
     }
 
-    fn end_file(&self, run: &Run) -> PathBuf {
-        self.log(run).with_extension("end.json")
+    fn end_file(&self, log: &Log) -> PathBuf {
+        self.log(log).with_extension("end.json")
     }
 
-    /// Opens the log file of a run and creates it if necessary.
-    fn file(&self, run: &Run) -> Result<File, Error> {
-        let path = self.log(run);
+    fn expiry_file(&self, run: &Run) -> PathBuf {
+        self.log(&run.log()).with_extension("expired.json")
+    }
+
+    /// Opens the first file of a log and creates it if necessary. Writers lock this file.
+    fn file(&self, log: &Log) -> Result<File, Error> {
+        let path = self.log(log);
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(FILE_MODE);
         match options.open(&path) {
@@ -70,49 +90,56 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("open", &path)(error)),
         }
-        let dir = self.dir(&run.task);
+        let dir = self.dir(&log.run.task);
         create_dir(&dir)?;
         let file = options.create(true).open(&path).map_err(failed("create", &path))?;
         sync(&dir)?;
         Ok(file)
     }
 
-    fn append_now(&self, run: &Run, at: u64, lines: &[u8]) -> Result<(), Error> {
-        let path = self.log(run);
-        let file = self.file(run)?;
+    fn append_now(&self, log: &Log, at: u64, lines: &[u8]) -> Result<(), Error> {
+        let path = self.log(log);
+        if self.expiry(&log.run)?.is_some() {
+            return Err(Error::Closed(log.clone()));
+        }
+        let first = self.file(log)?;
         // The lock is released when the file is closed, at the end of this function.
-        file.lock().map_err(failed("lock", &path))?;
-        if self.end(run)?.is_some() {
-            return Err(Error::Closed(run.clone()));
+        first.lock().map_err(failed("lock", &path))?;
+        if self.end(log)?.is_some() {
+            return Err(Error::Closed(log.clone()));
         }
-        let Sizes { whole, torn } = sizes(&file).map_err(failed("read", &path))?;
-        if whole != at {
-            return Err(Error::Moved { run: run.clone(), expected: at, found: whole });
+        let mut parts = Part::list(&path).map_err(failed("list", &path))?;
+        let Some(last) = parts.last() else { return Err(failed("find", &path)(io::ErrorKind::NotFound.into())) };
+        let file = OpenOptions::new().read(true).write(true).open(&last.path).map_err(failed("open", &last.path))?;
+        let Sizes { whole, torn } = parts::sizes(&file).map_err(failed("read", &last.path))?;
+        let found = last.start + whole;
+        if found != at {
+            return Err(Error::Moved { log: log.clone(), expected: at, found });
         }
-        let written = || {
-            if torn > 0 {
-                file.set_len(whole)?;
-            }
-            file.write_all_at(lines, at)?;
-            file.sync_data()
-        };
-        written().map_err(failed("write", &path))
+        if torn > 0 {
+            file.set_len(whole).map_err(failed("write", &last.path))?;
+        }
+        let create =
+            |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path);
+        parts::write(&mut parts, file, whole, lines, self.log_limit, create).map_err(failed("write", &path))?;
+        if parts.len() > 1 {
+            sync(&self.dir(&log.run.task))?;
+            parts::drop_middle(&parts).map_err(failed("shorten", &path))?;
+        }
+        Ok(())
     }
 
-    fn close_now(&self, run: &Run, end: End) -> Result<End, Error> {
-        let log = self.file(run)?;
-        let path = self.log(run);
-        log.lock().map_err(failed("lock", &path))?;
-        if let Some(earlier) = self.end(run)? {
+    fn close_now(&self, log: &Log, end: End) -> Result<End, Error> {
+        let file = self.file(log)?;
+        let path = self.log(log);
+        file.lock().map_err(failed("lock", &path))?;
+        if let Some(earlier) = self.end(log)? {
             return Ok(earlier);
         }
-        let (end_file, temporary) = (self.end_file(run), self.log(run).with_extension("end.draft"));
-        let written = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
-            finish(file, &serde_json::to_vec(&end)?, &temporary, &end_file)
-        };
+        let end_file = self.end_file(log);
+        let written = || replace(&end_file, &serde_json::to_vec(&end)?);
         written().map_err(failed("write", &end_file))?;
-        sync(&self.dir(&run.task))?;
+        sync(&self.dir(&log.run.task))?;
         Ok(end)
     }
 
@@ -158,38 +185,91 @@ impl Directory {
         Ok(records)
     }
 
-    fn end(&self, run: &Run) -> Result<Option<End>, Error> {
-        let path = self.end_file(run);
-        let end_file = read_if_exists(&path)?.map(|bytes| serde_json::from_slice(&bytes)).transpose();
-        end_file.map_err(|error| failed("read", &path)(error.into()))
+    fn end(&self, log: &Log) -> Result<Option<End>, Error> {
+        read_json(&self.end_file(log))
     }
 
-    fn find_now(&self, run: &Run) -> Result<Option<ArchivedLog>, Error> {
+    fn expiry(&self, run: &Run) -> Result<Option<Expiry>, Error> {
+        read_json(&self.expiry_file(run))
+    }
+
+    fn find_now(&self, log: &Log) -> Result<Option<ArchivedLog>, Error> {
         // Before the log: a closed log has its full length.
-        let end = self.end(run)?;
-        let path = self.log(run);
-        match File::open(&path).and_then(|file| sizes(&file)) {
-            Ok(Sizes { whole, torn }) => Ok(Some(ArchivedLog { bytes: whole, torn, end })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(end.map(|end| ArchivedLog { bytes: 0, torn: 0, end: Some(end) }))
-            }
-            Err(error) => Err(failed("read", &path)(error)),
+        let (end, expired) = (self.end(log)?, self.expiry(&log.run)?);
+        if expired.is_some() {
+            return Ok(Some(ArchivedLog { bytes: 0, left_out: 0, torn: 0, end, expired }));
         }
+        let measured = self.parts(log, parts::measure)?;
+        Ok(match measured {
+            Some(parts::Measured { bytes, left_out, torn }) => {
+                Some(ArchivedLog { bytes, left_out, torn, end, expired })
+            }
+            None => end.map(|end| ArchivedLog { bytes: 0, left_out: 0, torn: 0, end: Some(end), expired }),
+        })
     }
 
-    fn read_now(&self, run: &Run, from: u64, limit: usize) -> Result<Vec<u8>, Error> {
-        let path = self.log(run);
-        let read = || {
-            let file = File::open(&path)?;
-            let left = sizes(&file)?.whole.saturating_sub(from);
-            let mut bytes = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(limit)];
-            file.read_exact_at(&mut bytes, from)?;
-            io::Result::Ok(bytes)
-        };
-        match read() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+    fn read_now(&self, log: &Log, from: u64, limit: usize) -> Result<Chunk, Error> {
+        self.parts(log, |parts| parts::read(parts, from, limit)).map(Option::unwrap_or_default)
+    }
+
+    /// Reads the parts of a log. The writer may remove a part after it was listed.
+    fn parts<T>(&self, log: &Log, read: impl Fn(&[Part]) -> io::Result<Option<T>>) -> Result<Option<T>, Error> {
+        let path = self.log(log);
+        let attempt = || read(&Part::list(&path)?);
+        let mut outcome = attempt();
+        for _ in 1..LISTINGS {
+            match &outcome {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => outcome = attempt(),
+                _ => break,
+            }
+        }
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map_err(failed("read", &path)),
         }
+    }
+
+    fn usage_now(&self) -> Result<Vec<Usage>, Error> {
+        let mut all = Vec::new();
+        for task in self.owners_now()? {
+            let dir = self.dir(&task);
+            let mut runs: BTreeMap<i64, (u64, Timestamp)> = BTreeMap::new();
+            for name in names(&dir, FileType::is_file)? {
+                let Some(epoch) = Part::epoch_of(&name) else { continue };
+                // Removed concurrently.
+                let Ok(found) = fs::metadata(dir.join(&name)) else { continue };
+                let changed = found.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+                let (bytes, latest) = runs.entry(epoch).or_insert((0, Timestamp::MIN));
+                *bytes += found.len();
+                *latest = changed.unwrap_or(Timestamp::MIN).max(*latest);
+            }
+            let of_task = |(epoch, (bytes, changed))| Usage { run: Run { task: task.clone(), epoch }, bytes, changed };
+            all.extend(runs.into_iter().map(of_task));
+        }
+        Ok(all)
+    }
+
+    fn expire_now(&self, run: &Run, expiry: Expiry, record: Option<&[u8]>) -> Result<(), Error> {
+        let dir = self.dir(&run.task);
+        // The notes are durable before the first line is removed.
+        let mut notes = Vec::new();
+        if self.expiry(run)?.is_none() {
+            let expiry = serde_json::to_vec(&expiry).map_err(|error| failed("write", &dir)(error.into()))?;
+            notes.push((self.expiry_file(run), expiry));
+        }
+        notes.extend(record.map(|record| (self.base.join(run.record()), record.to_vec())));
+        for (path, text) in notes {
+            replace(&path, &text).map_err(failed("write", &path))?;
+        }
+        sync(&dir)?;
+        for name in names(&dir, FileType::is_file)?.into_iter().filter(|name| Part::epoch_of(name) == Some(run.epoch)) {
+            let path = dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path)(error)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn remove_now(&self, task: &Owner) -> Result<(), Error> {
@@ -216,24 +296,33 @@ impl Directory {
 }
 
 impl Archive for Directory {
-    fn append(&self, run: &Run, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>> {
-        let run = run.clone();
-        self.work(move |this| this.append_now(&run, at, &lines))
+    fn append(&self, log: &Log, at: u64, lines: Vec<u8>) -> BoxFuture<'_, Result<(), Error>> {
+        let log = log.clone();
+        self.work(move |this| this.append_now(&log, at, &lines))
     }
 
-    fn close(&self, run: &Run, end: End) -> BoxFuture<'_, Result<End, Error>> {
-        let run = run.clone();
-        self.work(move |this| this.close_now(&run, end))
+    fn close(&self, log: &Log, end: End) -> BoxFuture<'_, Result<End, Error>> {
+        let log = log.clone();
+        self.work(move |this| this.close_now(&log, end))
     }
 
-    fn find(&self, run: &Run) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>> {
-        let run = run.clone();
-        self.work(move |this| this.find_now(&run))
+    fn find(&self, log: &Log) -> BoxFuture<'_, Result<Option<ArchivedLog>, Error>> {
+        let log = log.clone();
+        self.work(move |this| this.find_now(&log))
     }
 
-    fn read(&self, run: &Run, from: u64, limit: usize) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
+    fn read(&self, log: &Log, from: u64, limit: usize) -> BoxFuture<'_, Result<Chunk, Error>> {
+        let log = log.clone();
+        self.work(move |this| this.read_now(&log, from, limit))
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<Vec<Usage>, Error>> {
+        self.work(Self::usage_now)
+    }
+
+    fn expire(&self, run: &Run, expiry: Expiry, record: Option<Vec<u8>>) -> BoxFuture<'_, Result<(), Error>> {
         let run = run.clone();
-        self.work(move |this| this.read_now(&run, from, limit))
+        self.work(move |this| this.expire_now(&run, expiry, record.as_deref()))
     }
 
     fn record(&self, run: &Run, record: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
@@ -294,11 +383,23 @@ fn sync(dir: &Path) -> Result<(), Error> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("write", dir))
 }
 
+/// Writes a file that replaces an earlier one. The caller makes the entry of the directory durable.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("draft");
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
+    finish(file, text, &temporary, path)
+}
+
 /// Writes a temporary file and renames it, so that the target exists whole or not at all.
 fn finish(mut temporary: File, text: &[u8], from: &Path, to: &Path) -> io::Result<()> {
     temporary.write_all(text)?;
     temporary.sync_all()?;
     fs::rename(from, to)
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let read = read_if_exists(path)?.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+    read.map_err(|error| failed("read", path)(error.into()))
 }
 
 fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, Error> {
@@ -318,28 +419,4 @@ fn names(dir: &Path, wanted: fn(&FileType) -> bool) -> Result<Vec<String>, Error
     };
     let fitting = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| wanted(&kind)));
     Ok(fitting.filter_map(|entry| entry.file_name().into_string().ok()).collect())
-}
-
-struct Sizes {
-    whole: u64,
-    torn: u64,
-}
-
-/// The length of the whole lines of a file, and of the rest.
-fn sizes(file: &File) -> io::Result<Sizes> {
-    let size = file.metadata()?.len();
-    let mut end = size;
-    while end > 0 {
-        // Usually the last byte ends a line.
-        let step = if end == size { 1 } else { STEP };
-        let start = end.saturating_sub(step);
-        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or_default()];
-        file.read_exact_at(&mut bytes, start)?;
-        if let Some(at) = bytes.iter().rposition(|byte| *byte == b'\n') {
-            let whole = start + at as u64 + 1;
-            return Ok(Sizes { whole, torn: size - whole });
-        }
-        end = start;
-    }
-    Ok(Sizes { whole: 0, torn: size })
 }

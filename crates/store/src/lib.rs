@@ -12,12 +12,17 @@
 //! - a line is stored whole or not at all: a torn end is counted, and never returned as a line;
 //! - two writers never duplicate or mix lines: an append names the length of the log, and fails if it differs;
 //! - a log that was not closed, or that was truncated since, is never reported as complete;
+//! - a log stays below its limit: the first and the last part are kept, and readers see a line in place of the rest;
+//! - logs expire only by [`Archive::expire`], which keeps settings and records;
 //! - a run has one record: the first one counts (I2, I5).
 
 mod archive;
 mod directory;
 mod log;
+mod parts;
 
-pub use archive::{Archive, ArchivedLog, End, Error, OpenError, Owner, Run, open};
-pub use directory::Directory;
+pub use archive::{
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, OpenError, Owner, Run, Stream, Usage, open,
+};
+pub use directory::{Directory, LOG_LIMIT};
 pub use log::{Line, MAX_LINE, Position, Positions, Selection, lines, read};

@@ -7,7 +7,7 @@ use futures::{
 };
 use jiff::Timestamp;
 
-use crate::{Archive, Run};
+use crate::{Archive, Chunk, Log};
 
 /// Maximum length of a line in bytes. A longer line is split into several lines with the same timestamp, so that the
 /// output of a container cannot exhaust the memory of a reader.
@@ -151,22 +151,23 @@ pub struct Selection {
     pub tail: Option<u64>,
 }
 
-/// The selected lines of an archived log, each with its position.
+/// The selected lines of an archived log, each with its position. In place of lines that were left out is one line that
+/// says so; it has no position.
 pub fn read(
     archive: Arc<dyn Archive>,
-    run: Run,
+    log: Log,
     wanted: Selection,
-) -> impl Stream<Item = io::Result<(Position, Line)>> + Send {
+) -> impl Stream<Item = io::Result<(Option<Position>, Line)>> + Send {
     let start = async move {
         let skip = match wanted.tail {
             None => 0,
             Some(tail) => {
-                let all = select(Arc::clone(&archive), run.clone(), wanted);
+                let all = select(Arc::clone(&archive), log.clone(), wanted);
                 let count: u64 = all.try_fold(0, async |count, _| Ok(count + 1)).await?;
                 count.saturating_sub(tail)
             }
         };
-        Ok::<_, io::Error>(select(archive, run, wanted).skip(usize::try_from(skip).unwrap_or(usize::MAX)))
+        Ok::<_, io::Error>(select(archive, log, wanted).skip(usize::try_from(skip).unwrap_or(usize::MAX)))
     };
     stream::once(start).try_flatten()
 }
@@ -174,23 +175,42 @@ pub fn read(
 /// The selected lines, ignoring `tail`.
 fn select(
     archive: Arc<dyn Archive>,
-    run: Run,
+    log: Log,
     wanted: Selection,
-) -> impl Stream<Item = io::Result<(Position, Line)>> + Send {
-    let chunks = stream::try_unfold(0, move |from: u64| {
-        let (archive, run) = (Arc::clone(&archive), run.clone());
+) -> impl Stream<Item = io::Result<(Option<Position>, Line)>> + Send {
+    let chunks = stream::try_unfold((0, true), move |(from, at_line): (u64, bool)| {
+        let (archive, log) = (Arc::clone(&archive), log.clone());
         async move {
-            let chunk = archive.read(&run, from, CHUNK).await?;
-            let next = from + chunk.len() as u64;
-            Ok::<_, io::Error>((!chunk.is_empty()).then_some((chunk, next)))
+            let Chunk { at, bytes } = archive.read(&log, from, CHUNK).await?;
+            let Some(last) = bytes.last() else { return Ok::<_, io::Error>(None) };
+            let next = (at + bytes.len() as u64, *last == b'\n');
+            let gap = at.checked_sub(from).filter(|gap| *gap > 0).map(|gap| {
+                // The lines may be removed while they are read.
+                let line_end = if at_line { "" } else { "\n" };
+                format!("{line_end}{}", gap_line(gap)).into_bytes()
+            });
+            Ok(Some(([gap.unwrap_or_default(), bytes].concat(), next)))
         }
     });
     let mut positions = Positions::after(wanted.after);
+    // A gap before the first selected line does not concern the reader.
+    let mut selected = false;
     cut_lines(Box::pin(chunks).into_async_read(), MAX_ARCHIVED_LINE).try_filter_map(move |line| {
-        let new = line.time.and_then(|time| positions.take(time)).map(|position| (position, line));
-        let new = new.filter(|(position, _)| wanted.since.is_none_or(|since| position.time >= since));
-        std::future::ready(Ok(new))
+        let new = match line.time {
+            Some(time) => {
+                let position = positions.take(time);
+                position.filter(|position| wanted.since.is_none_or(|since| position.time >= since)).map(Some)
+            }
+            None => selected.then_some(None),
+        };
+        selected |= new.is_some();
+        std::future::ready(Ok(new.map(|position| (position, line))))
     })
+}
+
+/// The line in place of lines that were left out. It has no timestamp: the container did not print it.
+fn gap_line(bytes: u64) -> String {
+    format!("[log] {bytes} bytes are left out here: of a long log, the first and the last part are kept\n")
 }
 
 #[cfg(test)]

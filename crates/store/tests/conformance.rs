@@ -9,7 +9,9 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use kubeopencode_store::{Archive, ArchivedLog, Directory, End, Error, Owner, Run, Selection, read};
+use kubeopencode_store::{
+    Archive, ArchivedLog, Directory, End, Error, Expiry, ExpiryCause, Log, Owner, Run, Selection, Stream, read,
+};
 
 /// An archive, and the place where a crash can be played.
 struct Case {
@@ -28,17 +30,17 @@ impl Case {
         self.archive = Arc::new(Directory::open(self.base.path()).unwrap());
     }
 
-    fn file(&self, run: &Run) -> PathBuf {
-        self.base.path().join(run.to_string())
+    fn file(&self, log: &Log) -> PathBuf {
+        self.base.path().join(log.to_string())
     }
 
     /// Leaves the beginning of a write behind, as a process does that dies in the middle of it.
-    fn tear(&self, run: &Run, bytes: &[u8]) {
-        OpenOptions::new().append(true).open(self.file(run)).unwrap().write_all(bytes).unwrap();
+    fn tear(&self, log: &Log, bytes: &[u8]) {
+        OpenOptions::new().append(true).open(self.file(log)).unwrap().write_all(bytes).unwrap();
     }
 
-    async fn texts(&self, run: &Run, wanted: Selection) -> Vec<String> {
-        let lines: Vec<_> = read(Arc::clone(&self.archive), run.clone(), wanted).try_collect().await.unwrap();
+    async fn texts(&self, log: &Log, wanted: Selection) -> Vec<String> {
+        let lines: Vec<_> = read(Arc::clone(&self.archive), log.clone(), wanted).try_collect().await.unwrap();
         lines.into_iter().map(|(_, line)| String::from_utf8(line.text).unwrap()).collect()
     }
 }
@@ -47,8 +49,16 @@ fn run(uid: &str, epoch: i64) -> Run {
     Run { task: Owner::new("default", uid).unwrap(), epoch }
 }
 
+fn log(uid: &str, epoch: i64) -> Log {
+    run(uid, epoch).log()
+}
+
 fn lines(seconds: std::ops::Range<u32>) -> Vec<u8> {
     seconds.flat_map(|second| format!("2026-01-01T00:00:{second:02}Z line {second}\n").into_bytes()).collect()
+}
+
+fn open(bytes: u64, torn: u64) -> ArchivedLog {
+    ArchivedLog { bytes, left_out: 0, torn, end: None, expired: None }
 }
 
 fn end(lines: u64, bytes: u64) -> End {
@@ -58,109 +68,109 @@ fn end(lines: u64, bytes: u64) -> End {
 #[tokio::test]
 async fn what_was_acknowledged_is_there_for_the_next_process() {
     let mut case = Case::directory();
-    let run = run("u", 1);
-    assert_eq!(case.archive.find(&run).await.unwrap(), None);
-    assert!(case.archive.read(&run, 0, 100).await.unwrap().is_empty());
+    let log = log("u", 1);
+    assert_eq!(case.archive.find(&log).await.unwrap(), None);
+    assert!(case.archive.read(&log, 0, 100).await.unwrap().bytes.is_empty());
     let (first, second) = (lines(0..2), lines(2..5));
-    case.archive.append(&run, 0, first.clone()).await.unwrap();
-    case.archive.append(&run, first.len() as u64, second.clone()).await.unwrap();
+    case.archive.append(&log, 0, first.clone()).await.unwrap();
+    case.archive.append(&log, first.len() as u64, second.clone()).await.unwrap();
     case.reopen();
     let all = [first, second].concat();
     let bytes = all.len() as u64;
-    assert_eq!(case.archive.find(&run).await.unwrap(), Some(ArchivedLog { bytes, torn: 0, end: None }));
-    assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), all);
-    assert_eq!(case.archive.read(&run, 7, 9).await.unwrap(), all[7..16]);
-    assert!(case.archive.read(&run, bytes, 9).await.unwrap().is_empty());
-    assert!(case.archive.read(&run, bytes + 9, 9).await.unwrap().is_empty());
+    assert_eq!(case.archive.find(&log).await.unwrap(), Some(open(bytes, 0)));
+    assert_eq!(case.archive.read(&log, 0, 1 << 20).await.unwrap().bytes, all);
+    assert_eq!(case.archive.read(&log, 7, 9).await.unwrap().bytes, all[7..16]);
+    assert!(case.archive.read(&log, bytes, 9).await.unwrap().bytes.is_empty());
+    assert!(case.archive.read(&log, bytes + 9, 9).await.unwrap().bytes.is_empty());
 }
 
 #[tokio::test]
 async fn a_torn_end_is_counted_never_shown_and_written_over() {
     let case = Case::directory();
-    let run = run("u", 1);
+    let log = log("u", 1);
     let kept = lines(0..2);
     let bytes = kept.len() as u64;
-    case.archive.append(&run, 0, kept.clone()).await.unwrap();
+    case.archive.append(&log, 0, kept.clone()).await.unwrap();
     // Longer than one read.
     let torn = [b"2026-01-01T00:00:02Z ".to_vec(), vec![b'x'; 200_000]].concat();
-    case.tear(&run, &torn);
-    let found = case.archive.find(&run).await.unwrap().unwrap();
-    assert_eq!(found, ArchivedLog { bytes, torn: torn.len() as u64, end: None });
+    case.tear(&log, &torn);
+    let found = case.archive.find(&log).await.unwrap().unwrap();
+    assert_eq!(found, open(bytes, torn.len() as u64));
     assert!(!found.is_complete());
-    assert_eq!(case.archive.read(&run, 0, 1 << 20).await.unwrap(), kept);
-    assert_eq!(case.texts(&run, Selection::default()).await, ["line 0", "line 1"]);
-    case.archive.append(&run, bytes, lines(2..3)).await.unwrap();
-    assert_eq!(case.texts(&run, Selection::default()).await, ["line 0", "line 1", "line 2"]);
-    assert_eq!(case.archive.find(&run).await.unwrap().unwrap().torn, 0);
+    assert_eq!(case.archive.read(&log, 0, 1 << 20).await.unwrap().bytes, kept);
+    assert_eq!(case.texts(&log, Selection::default()).await, ["line 0", "line 1"]);
+    case.archive.append(&log, bytes, lines(2..3)).await.unwrap();
+    assert_eq!(case.texts(&log, Selection::default()).await, ["line 0", "line 1", "line 2"]);
+    assert_eq!(case.archive.find(&log).await.unwrap().unwrap().torn, 0);
 }
 
 #[tokio::test]
 async fn a_log_that_is_only_a_torn_line_is_empty() {
     let case = Case::directory();
-    let run = run("u", 1);
-    case.archive.append(&run, 0, Vec::new()).await.unwrap();
-    case.tear(&run, b"2026-01-01T00:");
-    assert_eq!(case.archive.find(&run).await.unwrap(), Some(ArchivedLog { bytes: 0, torn: 14, end: None }));
-    assert!(case.texts(&run, Selection::default()).await.is_empty());
+    let log = log("u", 1);
+    case.archive.append(&log, 0, Vec::new()).await.unwrap();
+    case.tear(&log, b"2026-01-01T00:");
+    assert_eq!(case.archive.find(&log).await.unwrap(), Some(open(0, 14)));
+    assert!(case.texts(&log, Selection::default()).await.is_empty());
 }
 
 #[tokio::test]
 async fn of_two_writers_one_is_told_that_it_is_not_alone() {
     let case = Case::directory();
-    let run = run("u", 1);
-    let attempts = (0..8).map(|_| case.archive.append(&run, 0, lines(0..3)));
+    let log = log("u", 1);
+    let attempts = (0..8).map(|_| case.archive.append(&log, 0, lines(0..3)));
     let outcomes = futures::future::join_all(attempts).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
     let refused = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Moved { expected: 0, .. }));
     assert_eq!(outcomes.iter().filter(|outcome| refused(outcome)).count(), 7, "{outcomes:?}");
-    assert_eq!(case.texts(&run, Selection::default()).await.len(), 3);
+    assert_eq!(case.texts(&log, Selection::default()).await.len(), 3);
 }
 
 #[tokio::test]
 async fn a_closed_log_says_how_it_ended_and_does_not_grow() {
     let mut case = Case::directory();
-    let run = run("u", 1);
+    let log = log("u", 1);
     let kept = lines(0..2);
     let whole = end(2, kept.len() as u64);
-    case.archive.append(&run, 0, kept).await.unwrap();
-    assert_eq!(case.archive.close(&run, whole).await.unwrap(), whole);
+    case.archive.append(&log, 0, kept).await.unwrap();
+    assert_eq!(case.archive.close(&log, whole).await.unwrap(), whole);
     case.reopen();
-    assert!(case.archive.find(&run).await.unwrap().unwrap().is_whole());
-    let late = case.archive.append(&run, whole.bytes, lines(2..3)).await;
+    assert!(case.archive.find(&log).await.unwrap().unwrap().is_whole());
+    let late = case.archive.append(&log, whole.bytes, lines(2..3)).await;
     assert!(matches!(late, Err(Error::Closed(_))), "{late:?}");
     // The first write wins.
     let other = End { complete: false, ..whole };
-    assert_eq!(case.archive.close(&run, other).await.unwrap(), whole);
+    assert_eq!(case.archive.close(&log, other).await.unwrap(), whole);
     // A log that lost lines since is incomplete, even if its end is recorded as complete.
-    let file = OpenOptions::new().write(true).open(case.file(&run)).unwrap();
+    let file = OpenOptions::new().write(true).open(case.file(&log)).unwrap();
     file.set_len(whole.bytes - 3).unwrap();
-    assert!(!case.archive.find(&run).await.unwrap().unwrap().is_complete());
-    fs::remove_file(case.file(&run)).unwrap();
-    assert!(!case.archive.find(&run).await.unwrap().unwrap().is_complete());
+    assert!(!case.archive.find(&log).await.unwrap().unwrap().is_complete());
+    fs::remove_file(case.file(&log)).unwrap();
+    assert!(!case.archive.find(&log).await.unwrap().unwrap().is_complete());
 }
 
 #[tokio::test]
 async fn a_run_that_printed_nothing_has_a_whole_log() {
     let case = Case::directory();
-    case.archive.close(&run("u", 3), end(0, 0)).await.unwrap();
-    assert!(case.archive.find(&run("u", 3)).await.unwrap().unwrap().is_whole());
+    case.archive.close(&log("u", 3), end(0, 0)).await.unwrap();
+    assert!(case.archive.find(&log("u", 3)).await.unwrap().unwrap().is_whole());
 }
 
 #[tokio::test]
 async fn each_run_has_its_own_log_and_they_go_with_their_task() {
     let case = Case::directory();
     for (uid, epoch) in [("a", 1), ("a", 2), ("b", 1)] {
-        case.archive.append(&run(uid, epoch), 0, lines(0..1)).await.unwrap();
+        case.archive.append(&log(uid, epoch), 0, lines(0..1)).await.unwrap();
     }
-    assert!(case.file(&run("a", 2)).ends_with("default/a/k8s-2.log"));
-    assert_eq!(fs::read(case.file(&run("a", 2))).unwrap(), lines(0..1));
+    assert!(case.file(&log("a", 2)).ends_with("default/a/k8s-2.log"));
+    assert_eq!(fs::read(case.file(&log("a", 2))).unwrap(), lines(0..1));
     let mut owners = case.archive.owners().await.unwrap();
     owners.sort();
     assert_eq!(owners, [run("a", 1).task, run("b", 1).task]);
     case.archive.remove(&run("a", 1).task).await.unwrap();
     case.archive.remove(&run("a", 1).task).await.unwrap();
     assert_eq!(case.archive.owners().await.unwrap(), [run("b", 1).task]);
-    assert_eq!(case.archive.find(&run("a", 2)).await.unwrap(), None);
+    assert_eq!(case.archive.find(&log("a", 2)).await.unwrap(), None);
     case.archive.remove(&run("b", 1).task).await.unwrap();
     assert!(case.archive.owners().await.unwrap().is_empty());
     assert_eq!(fs::read_dir(case.base.path()).unwrap().count(), 0);
@@ -184,7 +194,7 @@ async fn the_first_record_of_a_run_counts() {
     let kept: Vec<_> = case.archive.records(&run.task).await.unwrap().into_iter().collect();
     assert_eq!(kept, [(1, b"older".to_vec()), (2, b"first".to_vec())]);
     // A record makes no log, and is removed with its Task although there is none.
-    assert_eq!(case.archive.find(&run).await.unwrap(), None);
+    assert_eq!(case.archive.find(&run.log()).await.unwrap(), None);
     assert_eq!(case.archive.owners().await.unwrap(), std::slice::from_ref(&run.task));
     case.archive.remove(&run.task).await.unwrap();
     assert!(case.archive.owners().await.unwrap().is_empty());
@@ -199,7 +209,7 @@ async fn the_first_settings_of_a_run_count_and_are_no_record() {
     case.archive.keep_settings(&run, b"second".to_vec()).await.unwrap();
     assert_eq!(case.archive.settings(&run).await.unwrap().as_deref(), Some(&b"first"[..]));
     assert!(case.archive.records(&run.task).await.unwrap().is_empty());
-    assert_eq!(case.archive.find(&run).await.unwrap(), None);
+    assert_eq!(case.archive.find(&run.log()).await.unwrap(), None);
     case.archive.remove(&run.task).await.unwrap();
     assert_eq!(case.archive.settings(&run).await.unwrap(), None);
 }
@@ -223,9 +233,9 @@ async fn of_many_that_record_a_run_at_once_all_are_told_the_same() {
 #[tokio::test]
 async fn a_reader_gets_the_lines_that_it_wants() {
     let case = Case::directory();
-    let run = run("u", 1);
-    case.archive.append(&run, 0, lines(0..9)).await.unwrap();
-    let all: Vec<_> = read(Arc::clone(&case.archive), run.clone(), Selection::default()).try_collect().await.unwrap();
+    let log = log("u", 1);
+    case.archive.append(&log, 0, lines(0..9)).await.unwrap();
+    let all: Vec<_> = read(Arc::clone(&case.archive), log.clone(), Selection::default()).try_collect().await.unwrap();
     let since = Some("2026-01-01T00:00:04Z".parse().unwrap());
     for (wanted, expected) in [
         (Selection::default(), 0..9),
@@ -234,10 +244,109 @@ async fn a_reader_gets_the_lines_that_it_wants() {
         (Selection { tail: Some(99), ..Selection::default() }, 0..9),
         (Selection { since, ..Selection::default() }, 4..9),
         (Selection { since, tail: Some(8), ..Selection::default() }, 4..9),
-        (Selection { after: Some(all[5].0), ..Selection::default() }, 6..9),
-        (Selection { after: Some(all[8].0), ..Selection::default() }, 9..9),
+        (Selection { after: all[5].0, ..Selection::default() }, 6..9),
+        (Selection { after: all[8].0, ..Selection::default() }, 9..9),
     ] {
         let expected: Vec<_> = expected.map(|number| format!("line {number}")).collect();
-        assert_eq!(case.texts(&run, wanted).await, expected, "{wanted:?}");
+        assert_eq!(case.texts(&log, wanted).await, expected, "{wanted:?}");
     }
+}
+
+/// Lines of 100 bytes with their number.
+fn numbered(numbers: std::ops::Range<u32>) -> Vec<u8> {
+    let time: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let line = |number: u32| {
+        let time = time + jiff::SignedDuration::from_millis(number.into());
+        format!("{:<99}\n", format!("{time} line {number}")).into_bytes()
+    };
+    numbers.flat_map(line).collect()
+}
+
+#[tokio::test]
+async fn of_a_long_log_the_first_and_the_last_part_are_kept() {
+    const LIMIT: u64 = 8_000;
+    let base = tempfile::tempdir().unwrap();
+    let open = || Arc::new(Directory::open(base.path()).unwrap().with_log_limit(LIMIT)) as Arc<dyn Archive>;
+    let mut case = Case { archive: open(), base: tempfile::tempdir().unwrap() };
+    let log = log("u", 1);
+    let mut at = 0;
+    for batch in 0..100 {
+        // Another process continues in the middle, and a crash leaves a torn line.
+        if batch % 7 == 3 {
+            case.archive = open();
+        }
+        let lines = numbered(batch * 13..(batch + 1) * 13);
+        case.archive.append(&log, at, lines.clone()).await.unwrap();
+        at += lines.len() as u64;
+        let found = case.archive.find(&log).await.unwrap().unwrap();
+        assert_eq!(found.bytes, at);
+        assert!(found.bytes - found.left_out <= LIMIT, "{found:?}");
+        let used = case.archive.usage().await.unwrap();
+        assert_eq!((used.len(), used[0].bytes), (1, found.bytes - found.left_out));
+    }
+    let found = case.archive.find(&log).await.unwrap().unwrap();
+    assert!(found.left_out > 0 && found.bytes - found.left_out > LIMIT / 2, "{found:?}");
+    let texts: Vec<String> = case.texts(&log, Selection::default()).await;
+    let texts: Vec<&str> = texts.iter().map(|text| text.trim_end()).collect();
+    let gap = format!(
+        "[log] {} bytes are left out here: of a long log, the first and the last part are kept",
+        found.left_out
+    );
+    let gap_at = texts.iter().position(|text| *text == gap).unwrap();
+    let numbers = |range: std::ops::Range<usize>| range.map(|number| format!("line {number}")).collect::<Vec<_>>();
+    assert_eq!(texts[..gap_at], numbers(0..40));
+    let last = texts.len() - gap_at - 1;
+    assert_eq!(texts[gap_at + 1..], numbers(1300 - last..1300));
+    // A reader that resumes is not stopped by the gap.
+    let all: Vec<_> = read(Arc::clone(&case.archive), log.clone(), Selection::default()).try_collect().await.unwrap();
+    let rest = case.texts(&log, Selection { after: all[38].0, ..Selection::default() }).await;
+    assert_eq!(rest.len(), last + 2);
+    let tail = case.texts(&log, Selection { tail: Some(3), ..Selection::default() }).await;
+    assert_eq!(tail.iter().map(|text| text.trim_end()).collect::<Vec<_>>(), ["line 1297", "line 1298", "line 1299"]);
+    let end = End { complete: true, lines: 40 + last as u64, bytes: at, gaps: 1 };
+    case.archive.close(&log, end).await.unwrap();
+    let closed = case.archive.find(&log).await.unwrap().unwrap();
+    assert!(closed.is_complete() && !closed.is_whole());
+    case.archive.remove(&log.run.task).await.unwrap();
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_line_longer_than_the_limit_is_kept_whole() {
+    let base = tempfile::tempdir().unwrap();
+    let archive: Arc<dyn Archive> = Arc::new(Directory::open(base.path()).unwrap().with_log_limit(100));
+    let case = Case { archive, base };
+    let log = log("u", 1);
+    let long = format!("2026-01-01T00:00:00Z {}\n2026-01-01T00:00:01Z end\n", "x".repeat(1000));
+    case.archive.append(&log, 0, long.into_bytes()).await.unwrap();
+    assert_eq!(case.texts(&log, Selection::default()).await, ["x".repeat(1000), "end".to_owned()]);
+}
+
+#[tokio::test]
+async fn an_expired_log_is_gone_and_its_record_stays() {
+    let mut case = Case::directory();
+    let (run, other) = (run("u", 1), run("u", 2));
+    let (log, records) = (run.log(), Log { run: run.clone(), stream: Stream::Records });
+    case.archive.append(&log, 0, lines(0..3)).await.unwrap();
+    case.archive.append(&records, 0, lines(0..2)).await.unwrap();
+    case.archive.append(&other.log(), 0, lines(0..1)).await.unwrap();
+    case.archive.close(&log, end(3, lines(0..3).len() as u64)).await.unwrap();
+    case.archive.record(&run, b"before".to_vec()).await.unwrap();
+    let used = case.archive.usage().await.unwrap();
+    assert_eq!(used.iter().find(|used| used.run == run).unwrap().bytes, lines(0..5).len() as u64);
+    let expiry = Expiry { at: "2026-02-01T00:00:00Z".parse().unwrap(), cause: ExpiryCause::Age };
+    for _ in 0..2 {
+        case.archive.expire(&run, expiry, Some(b"after".to_vec())).await.unwrap();
+    }
+    case.reopen();
+    let found = case.archive.find(&log).await.unwrap().unwrap();
+    assert_eq!((found.expired, found.is_complete()), (Some(expiry), false));
+    assert!(case.texts(&log, Selection::default()).await.is_empty());
+    assert!(case.texts(&records, Selection::default()).await.is_empty());
+    assert_eq!(case.archive.records(&run.task).await.unwrap()[&1], b"after");
+    let late = case.archive.append(&log, 0, lines(0..1)).await;
+    assert!(matches!(late, Err(Error::Closed(_))), "{late:?}");
+    assert_eq!(case.texts(&other.log(), Selection::default()).await.len(), 1);
+    let used = case.archive.usage().await.unwrap();
+    assert_eq!(used.iter().map(|used| &used.run).collect::<Vec<_>>(), [&other]);
 }

@@ -7,7 +7,7 @@ use api::{Task, TaskPhase};
 use blackbox::{cases, git_server::GitServer, runner::Case};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use kube::api::{DeleteParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::world::{LIMIT, with_world};
@@ -49,6 +49,10 @@ async fn a_task_calls_tools_and_ends_with_its_usage() -> anyhow::Result<()> {
         ensure!(status.session.and_then(|session| session.id).is_some_and(|id| id.starts_with("ses_")), "no session");
         let log = world.logs("hello");
         ensure!(log.contains("[tool] write") && log.contains("All is written"), "{log}");
+        ensure!(log.contains(&format!("\n    {expected}\n")) && !log.contains('\u{1b}'), "{log}");
+        let records = world.kubectl(&["logs", "hello-pod", "-c", "session"])?;
+        let mut records = records.lines().map(serde_json::from_str::<Value>);
+        ensure!(records.any(|record| record.is_ok_and(|record| record["part"]["tool"] == "bash")), "no record");
         Ok(())
     })
     .await

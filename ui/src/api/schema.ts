@@ -692,6 +692,30 @@ export interface components {
             /** @description Description of the work; the agent gets it as its prompt and as `task.md`. */
             description?: string;
         };
+        /** @description A changed file. */
+        ChangedFile: {
+            /** @description Path in the workspace. */
+            path: string;
+            /** @description Path before a rename. */
+            oldPath?: string;
+            status: components["schemas"]["ChangeStatus"];
+            /**
+             * Format: int64
+             * @description Lines added.
+             */
+            insertions: number;
+            /**
+             * Format: int64
+             * @description Lines removed.
+             */
+            deletions: number;
+            /** @description Binary, or too large for a patch. */
+            binary: boolean;
+            /** @description Unified diff. */
+            patch: string;
+            /** @description The diff is shortened or left out, because it is too long. */
+            cut: boolean;
+        };
         /** @description Changes of a Secret; keys that are not named stay as they are. The values are in no debug output. */
         ChangedSecret: {
             /** @description New values by key; never returned. */
@@ -1411,6 +1435,11 @@ export interface components {
             /** Format: int64 */
             bytes?: number;
             complete?: boolean;
+            /**
+             * Format: date-time
+             * @description When the log was removed, because of its age or for space.
+             */
+            expiredAt?: string;
         };
         /** @description A token to log in with. */
         LoginRequest: {
@@ -2408,6 +2437,11 @@ export interface components {
         Runs: {
             /** @description The latest first. */
             runs: components["schemas"]["RunResponse"][];
+        };
+        /** @description An object that was saved. */
+        SavedObject: {
+            kind: string;
+            name: string;
         };
         /** @description Objects of all kinds that match a text. */
         SearchResponse: {

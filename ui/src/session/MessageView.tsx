@@ -7,7 +7,7 @@ import { money, short } from "../lib/format";
 import { PartView } from "./PartView";
 import styles from "./Transcript.module.css";
 
-export function MessageView({ message: { info, parts } }: { message: SessionMessage }) {
+export function MessageView({ message: { info, parts }, search }: { message: SessionMessage; search: string }) {
   const user = info.role === "user";
   const tokens = (info.tokens?.input ?? 0) + (info.tokens?.output ?? 0) + (info.tokens?.reasoning ?? 0);
   return (
@@ -23,7 +23,7 @@ export function MessageView({ message: { info, parts } }: { message: SessionMess
         {info.time?.created !== undefined && <Ago at={new Date(info.time.created).toISOString()} />}
       </div>
       {parts.map((part, i) => (
-        <PartView key={part.id ?? i} part={part} />
+        <PartView key={part.id ?? i} part={part} search={search} />
       ))}
       {info.error && (
         <Notice tone="bad">

@@ -309,6 +309,7 @@ pub struct ArtifactStatus {
 /// The log of a run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct LogStatus {
     /// Where it is kept.
     #[serde(rename = "ref")]
@@ -321,6 +322,8 @@ pub struct LogStatus {
     pub complete: Option<bool>,
     /// How often lines are missing in between.
     pub gaps: Option<i32>,
+    /// When the log was removed from the archive, because of its age or for space.
+    pub expired_at: Option<Time>,
 }
 
 /// The settings that a run used.

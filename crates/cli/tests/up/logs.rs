@@ -47,7 +47,11 @@ struct Printing {
 
 impl Printing {
     fn start(dir: &Path) -> Self {
-        let up = Up::start(&dir.join("state"), &["--host-images", "--port", "0"]);
+        Self::start_with(dir, &[])
+    }
+
+    fn start_with(dir: &Path, more: &[&str]) -> Self {
+        let up = Up::start(&dir.join("state"), &[&["--host-images", "--port", "0"], more].concat());
         Self { up, dir: dir.to_owned() }
     }
 
@@ -202,8 +206,8 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     let folder = it.folder("many");
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
-        8,
-        "of each run: its log, how that ended, its record, its settings"
+        12,
+        "of each run: its log and its conversation, how each ended, its record, its settings"
     );
 
     // How the first run ended is still known.
@@ -227,6 +231,69 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
         assert!(started.elapsed() < LIMIT, "the logs stay");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+const ENDLESS: &str = "
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: endless}
+spec: {command: [seq, -f, 'line %.0f', '1', '60000']}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {name: endless}
+spec: {description: print, templateRef: {name: endless}}
+";
+
+#[test]
+fn of_a_log_beyond_its_limit_the_first_and_the_last_lines_are_kept_until_they_expire() {
+    const LIMIT: u64 = 64 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let it = Printing::start_with(dir.path(), &["--log-limit", "64Ki"]);
+    let manifest = dir.path().join("endless.yaml");
+    fs::write(&manifest, ENDLESS).unwrap();
+    it.up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    it.until("endless", ".status.phase", "Completed");
+    assert_eq!(
+        (it.field("endless", ".status.logs.complete"), it.field("endless", ".status.logs.gaps")),
+        ("true".into(), "1".into())
+    );
+    let folder = it.folder("endless");
+    let size = || -> u64 {
+        let files = fs::read_dir(&folder).unwrap().flatten();
+        let logs = files.filter(|file| file.file_name().to_string_lossy().contains(".log"));
+        logs.map(|file| file.metadata().unwrap().len()).sum()
+    };
+    // The records, of which this run has one, are a log of their own.
+    assert!(size() <= LIMIT + (8 << 10), "{} bytes", size());
+    let shown = it.command(&["logs", "endless"]);
+    let numbers = printed(&shown);
+    assert_eq!((numbers[0], numbers[numbers.len() - 1]), ("1", "60000"));
+    assert_eq!(shown.lines().filter(|line| line.contains(" bytes are left out here")).count(), 1);
+    let token = it.token();
+    let (head, text) = it.rest(&token, "endless/logs?format=text");
+    assert!(text == shown && head.to_lowercase().contains("x-kubeopencode-log-complete: false"), "{head}");
+    // Text and records are the logs of two containers.
+    let records = it.up.kubectl(&["logs", "endless-pod", "-c", "session"]);
+    let last: Value = serde_json::from_str(records.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "end", "{records}");
+    assert!(!it.up.kubectl(&["logs", "endless-pod"]).contains('\u{1b}'));
+
+    // Started again with other limits: the log expires, and the record of the run says so.
+    it.up.kill();
+    let it = Printing::start_with(dir.path(), &["--log-namespace-limit", "1"]);
+    it.up.kubectl(&["delete", "pods", "--all"]);
+    let started = Instant::now();
+    while size() > 0 {
+        assert!(started.elapsed() < self::LIMIT, "the log stays");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let listed: Vec<Value> = serde_json::from_str(&it.command(&["runs", "endless", "-o", "json"])).unwrap();
+    assert!(listed[0]["logs"]["expiredAt"].is_string(), "{listed:#?}");
+    assert_eq!(it.command(&["logs", "endless"]), "");
+    let events = it.stream(&token, "endless/logs");
+    let expired = events.iter().filter_map(|(_, event)| event["message"].as_str()).any(|text| text.contains("expired"));
+    assert!(expired, "{events:?}");
 }
 
 #[test]

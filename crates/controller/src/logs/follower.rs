@@ -3,12 +3,11 @@
 use std::{io, sync::Arc, time::Duration};
 
 use api::kinds::task::LogStatus;
-use domain::run::progress::TASK_CONTAINER;
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
-use store::{Archive, End, Position, Positions, Run, Selection, lines};
+use store::{Archive, End, Log, Position, Positions, Selection, lines};
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -45,26 +44,22 @@ pub(super) struct Permits {
 pub(super) struct Captured {
     complete: bool,
     lines: u64,
+    /// Without the bytes that were left out.
     bytes: u64,
     gaps: u32,
 }
 
 impl Captured {
-    pub(super) fn status(&self, run: &Run) -> LogStatus {
+    pub(super) fn status(&self, log: &Log) -> LogStatus {
         let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
         LogStatus {
-            reference: Some(run.to_string()),
+            reference: Some(log.to_string()),
             lines: number(self.lines),
             bytes: number(self.bytes),
             complete: Some(self.complete),
             gaps: i32::try_from(self.gaps).ok().filter(|gaps| *gaps > 0),
+            expired_at: None,
         }
-    }
-}
-
-impl From<End> for Captured {
-    fn from(End { complete, lines, bytes, gaps }: End) -> Self {
-        Self { complete, lines, bytes, gaps }
     }
 }
 
@@ -92,11 +87,14 @@ enum Trouble {
     Archive(#[from] store::Error),
 }
 
-/// Copies the log of one run.
-#[derive(Debug)]
+/// Copies one log of a run.
+#[derive(Clone, Debug)]
 pub(super) struct Follower {
     pub(super) archive: Arc<dyn Archive>,
-    pub(super) run: Run,
+    pub(super) log: Log,
+    pub(super) container: &'static str,
+    /// Whether no line follows this one.
+    pub(super) is_last: fn(&[u8]) -> bool,
     pub(super) pods: Api<Pod>,
     pub(super) pod: String,
     pub(super) permits: Permits,
@@ -142,15 +140,15 @@ impl Follower {
         // After an interruption it is unknown whether the last append was stored.
         let known = durable.filter(|_| complete);
         match timeout(CLOSE, self.close(complete, known, gaps)).await {
-            Ok(Ok(end)) => {
-                if !end.complete {
+            Ok(Ok((End { complete, lines, bytes, gaps }, left_out))) => {
+                if !complete {
                     self.metrics.log_cut();
-                    tracing::warn!(log = %self.run, lines = end.lines, "the end of a log was not read");
+                    tracing::warn!(log = %self.log, lines, "the end of a log was not read");
                 }
-                end.into()
+                Captured { complete, lines, bytes: bytes.saturating_sub(left_out), gaps }
             }
             Ok(Err(error)) => {
-                tracing::warn!(log = %self.run, %error, "a log cannot be closed");
+                tracing::warn!(log = %self.log, %error, "a log cannot be closed");
                 Captured::default()
             }
             Err(_) => Captured::default(),
@@ -173,7 +171,7 @@ impl Follower {
                 Ok(Read::Lost) => return false,
                 Ok(Read::Open) => {}
                 Err(trouble) => {
-                    tracing::debug!(log = %self.run, %trouble, "a log is read again");
+                    tracing::debug!(log = %self.log, %trouble, "a log is read again");
                     if matches!(trouble, Trouble::Archive(_)) {
                         // The archive has to be read again: the append may have succeeded.
                         *durable = None;
@@ -194,7 +192,7 @@ impl Follower {
         let known = if let Some(known) = *durable {
             known
         } else {
-            if self.archive.find(&self.run).await?.is_some_and(|kept| kept.end.is_some()) {
+            if self.archive.find(&self.log).await?.is_some_and(|kept| kept.end.is_some()) {
                 // Closed by a process that died before it could report that.
                 return Ok(Read::Whole);
             }
@@ -207,7 +205,7 @@ impl Follower {
             () = reaches(&mut stage, Stage::Ended), if !ended => return Ok(Read::Open),
         };
         let params = LogParams {
-            container: Some(TASK_CONTAINER.to_owned()),
+            container: Some(self.container.to_owned()),
             follow: !ended,
             timestamps: true,
             since_time: durable.last.map(|last| whole_second(last.time)),
@@ -222,8 +220,8 @@ impl Follower {
         pin_mut!(log);
         let mut places = Positions::after(durable.last);
         let mut gathered = Gathered::default();
-        let mut had_gap = false;
-        loop {
+        let (mut had_gap, mut is_last) = (false, false);
+        while !is_last {
             let over = *stage.borrow() >= Stage::Ended;
             let line = tokio::select! {
                 line = log.next() => line,
@@ -255,6 +253,7 @@ impl Follower {
                 had_gap = true;
                 *gaps += 1;
             }
+            is_last = (self.is_last)(&line.text);
             line.write(&mut gathered.text);
             gathered.lines += 1;
             gathered.last = Some(place);
@@ -265,6 +264,7 @@ impl Follower {
         }
         self.keep(durable, &mut gathered).await?;
         Ok(match ended {
+            _ if is_last => Read::Whole,
             false => Read::Open,
             true if places.is_behind() => Read::Lost,
             true => Read::Whole,
@@ -278,7 +278,7 @@ impl Follower {
             return Ok(());
         }
         let bytes = text.len() as u64;
-        self.archive.append(&self.run, durable.bytes, text).await?;
+        self.archive.append(&self.log, durable.bytes, text).await?;
         self.metrics.log_kept(bytes);
         *durable = Durable { lines: durable.lines + lines, bytes: durable.bytes + bytes, last };
         Ok(())
@@ -286,25 +286,33 @@ impl Follower {
 
     /// Reads what is archived: by a process that died, or by an append with an unknown result.
     async fn look(&self) -> Result<Durable, store::Error> {
-        let kept = self.archive.find(&self.run).await?;
-        let all = store::read(Arc::clone(&self.archive), self.run.clone(), Selection::default());
-        let counted = all.try_fold((0, None), async |(lines, _), (place, _)| Ok((lines + 1, Some(place)))).await;
+        let kept = self.archive.find(&self.log).await?;
+        // A line without a position stands for lines that were left out.
+        let all = store::read(Arc::clone(&self.archive), self.log.clone(), Selection::default());
+        let count = async |(lines, last), (place, _): (Option<Position>, _)| {
+            Ok((lines + u64::from(place.is_some()), place.or(last)))
+        };
+        let counted = all.try_fold((0, None), count).await;
         let (lines, last) =
-            counted.map_err(|source| store::Error::Io { what: "read", place: self.run.to_string(), source })?;
+            counted.map_err(|source| store::Error::Io { what: "read", place: self.log.to_string(), source })?;
         Ok(Durable { lines, bytes: kept.map_or(0, |kept| kept.bytes), last })
     }
 
-    async fn close(&self, complete: bool, known: Option<Durable>, gaps: u32) -> Result<End, store::Error> {
+    /// Closes the log. Returns its end, and how many bytes of it were left out.
+    async fn close(&self, complete: bool, known: Option<Durable>, gaps: u32) -> Result<(End, u64), store::Error> {
+        let kept = self.archive.find(&self.log).await?;
+        let left_out = kept.map_or(0, |kept| kept.left_out);
         let Durable { lines, bytes, last: _ } = match known {
-            Some(known) => known,
-            None => self.look().await?,
+            // Lines that were left out after they were counted are not kept.
+            Some(known) if left_out == 0 => known,
+            _ => self.look().await?,
         };
-        let end = End { complete, lines, bytes, gaps };
+        let end = End { complete, lines, bytes, gaps: gaps + u32::from(left_out > 0) };
         // A log that was never archived is not closed.
-        if !complete && self.archive.find(&self.run).await?.is_none() {
-            return Ok(end);
+        if !complete && kept.is_none() {
+            return Ok((end, 0));
         }
-        self.archive.close(&self.run, end).await
+        Ok((self.archive.close(&self.log, end).await?, left_out))
     }
 }
 

@@ -38,7 +38,7 @@ impl Case {
     }
 
     async fn holding(self, lines: &str) -> Self {
-        self.archive.append(&run(), 0, moments(lines).into_bytes()).await.unwrap();
+        self.archive.append(&run().log(), 0, moments(lines).into_bytes()).await.unwrap();
         self
     }
 
@@ -57,7 +57,9 @@ impl Case {
         let permits = Permits { followed: Arc::new(Semaphore::new(1)), closing: Arc::new(Semaphore::new(1)) };
         Follower {
             archive: Arc::clone(&self.archive),
-            run: run(),
+            log: run().log(),
+            container: TASK_CONTAINER,
+            is_last: |_| false,
             pods: Api::namespaced(self.client(), "default"),
             pod: "fix-pod".to_owned(),
             permits,
@@ -67,11 +69,11 @@ impl Case {
     }
 
     async fn captured(&self) -> LogStatus {
-        self.follower().follow().await.status(&run())
+        self.follower().follow().await.status(&run().log())
     }
 
     async fn kept(&self) -> Vec<String> {
-        let lines = store::read(Arc::clone(&self.archive), run(), Selection::default());
+        let lines = store::read(Arc::clone(&self.archive), run().log(), Selection::default());
         lines.map_ok(|(_, line)| line.lossy_text().into_owned()).try_collect().await.unwrap()
     }
 
@@ -104,9 +106,9 @@ async fn a_log_that_breaks_off_is_kept_once_and_whole() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     case.stage.send_replace(Stage::Ended);
-    assert_eq!(summary(&work.await.unwrap().status(&run())), status(5, true));
+    assert_eq!(summary(&work.await.unwrap().status(&run().log())), status(5, true));
     assert_eq!(case.kept().await, ["a", "b", "half", "half", "end"]);
-    assert!(case.archive.find(&run()).await.unwrap().unwrap().is_whole());
+    assert!(case.archive.find(&run().log()).await.unwrap().unwrap().is_whole());
     let asked = case.asked();
     assert!(asked[0].contains("follow=true") && !asked[0].contains("sinceTime"), "{asked:?}");
     let last = asked.last().unwrap();
@@ -120,11 +122,57 @@ async fn the_next_process_goes_on_after_the_last_line() {
     assert_eq!(case.kept().await, ["a", "b", "b", "c"]);
 }
 
+/// A log that grows far beyond its limit while the controller is replaced.
+#[tokio::test(start_paused = true)]
+async fn of_an_endless_log_the_next_process_keeps_the_first_and_the_last_lines_too() {
+    const LIMIT: u64 = 8 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Directory::open(dir.path()).unwrap().with_log_limit(LIMIT);
+    let line = |number: u32| format!("2026-01-01T00:{:02}:{:02}Z yes {number}\n", number / 60, number % 60);
+    let printed = |numbers: std::ops::Range<u32>| numbers.map(line).collect::<String>();
+    let (before, all) = (printed(0..1500), printed(0..3000));
+    let case = Case { archive: Arc::new(archive), _dir: dir, ..Case::new(&[&before, &all]) };
+    case.stage.send_replace(Stage::Running);
+    let first = tokio::spawn(case.follower().follow());
+    while case.archive.find(&run().log()).await.unwrap().is_none_or(|kept| kept.bytes < before.len() as u64) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    first.abort();
+    case.stage.send_replace(Stage::Ended);
+    let captured = case.captured().await;
+    let kept = case.kept().await;
+    assert_eq!((kept[0].as_str(), kept[1].as_str()), ("yes 0", "yes 1"));
+    assert_eq!(kept[kept.len() - 2..], ["yes 2998", "yes 2999"]);
+    let gaps: Vec<&String> = kept.iter().filter(|line| line.starts_with("[log] ")).collect();
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    let lines = i64::try_from(kept.len()).unwrap() - 1;
+    assert_eq!(summary(&captured), (Some(lines), Some(true), Some(1)));
+    assert!(captured.bytes.unwrap() <= i64::try_from(LIMIT).unwrap(), "{captured:?}");
+    let archived = case.archive.find(&run().log()).await.unwrap().unwrap();
+    assert!(archived.is_complete() && !archived.is_whole());
+    assert_eq!(archived.bytes, all.len() as u64);
+    let used = case.archive.usage().await.unwrap();
+    assert!(used[0].bytes <= LIMIT, "{used:?}");
+}
+
+/// The container for records still runs; the last record ends the log.
+#[tokio::test(start_paused = true)]
+async fn records_are_whole_when_the_last_one_is_read() {
+    let case = Case::new(&["T1 {\"type\":\"text\"}\nT2 {\"type\":\"end\"}\n"]);
+    case.stage.send_replace(Stage::Running);
+    let log = Log { run: run(), stream: Stream::Records };
+    let is_last = record::is_last;
+    let follower = Follower { log: log.clone(), container: SESSION_CONTAINER, is_last, ..case.follower() };
+    assert_eq!(summary(&follower.follow().await.status(&log)), status(2, true));
+    assert!(case.archive.find(&log).await.unwrap().unwrap().is_whole());
+    assert!(case.asked()[0].contains("container=session"), "{:?}", case.asked());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_log_that_was_closed_before_is_not_read_again() {
     let case = Case::new(&["T1 a\nT2 late\n"]).holding("T1 a\n").await;
-    let ArchivedLog { bytes, .. } = case.archive.find(&run()).await.unwrap().unwrap();
-    case.archive.close(&run(), End { complete: true, lines: 1, bytes, gaps: 0 }).await.unwrap();
+    let ArchivedLog { bytes, .. } = case.archive.find(&run().log()).await.unwrap().unwrap();
+    case.archive.close(&run().log(), End { complete: true, lines: 1, bytes, gaps: 0 }).await.unwrap();
     assert_eq!(summary(&case.captured().await), status(1, true));
     assert!(case.asked().is_empty());
 }
@@ -133,7 +181,7 @@ async fn a_log_that_was_closed_before_is_not_read_again() {
 async fn a_log_that_the_node_lost_is_cut() {
     let case = Case::new(&[""]).holding("T1 a\n").await;
     assert_eq!(summary(&case.captured().await), status(1, false));
-    assert!(!case.archive.find(&run()).await.unwrap().unwrap().is_complete());
+    assert!(!case.archive.find(&run().log()).await.unwrap().unwrap().is_complete());
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +203,7 @@ async fn a_pod_that_is_gone_is_not_asked() {
     case.stage.send_replace(Stage::Gone);
     assert_eq!(summary(&case.captured().await), status(0, false));
     assert!(case.asked().is_empty());
-    assert_eq!(case.archive.find(&run()).await.unwrap(), None);
+    assert_eq!(case.archive.find(&run().log()).await.unwrap(), None);
     let case = case.holding("T1 a\n").await;
     assert_eq!(summary(&case.captured().await), status(1, false));
     assert_eq!(case.kept().await, ["a"]);
@@ -193,5 +241,5 @@ async fn a_run_is_over_when_its_log_is_closed() {
     assert_eq!(closed.reference.as_deref(), Some("default/uid-1/k8s-1.log"));
     // The Task is deleted, and its log with it.
     logs.remove(&owner(&task).unwrap()).await.unwrap();
-    assert_eq!(case.archive.find(&run()).await.unwrap(), None);
+    assert_eq!(case.archive.find(&run().log()).await.unwrap(), None);
 }

@@ -167,9 +167,7 @@ impl Shared {
     /// Empty caches and queues, and the platform's built-in settings.
     pub fn new(
         client: Client,
-        events: Events,
-        traces: Traces,
-        metrics: Arc<Metrics>,
+        telemetry: Telemetry,
         environment: Environment,
         archive: Option<Arc<dyn Archive>>,
         lookup: Lookup,
@@ -179,12 +177,12 @@ impl Shared {
         let platform = Platform::from(None, &*environment);
         let tasks = TaskState { secrets, ..TaskState::default() };
         tasks.queues.with(|index| index.set_grace(platform.reference_grace_period));
-        let logs = Logs::new(archive.clone(), client.clone(), Arc::clone(&metrics), work.tasks.clone());
+        let logs = Logs::new(archive.clone(), client.clone(), Arc::clone(&telemetry.metrics), work.tasks.clone());
         Self {
             client,
             cache: Caches::default(),
             work,
-            telemetry: Telemetry { events, metrics, traces },
+            telemetry,
             tasks,
             agents: AgentState::default(),
             records: Records { archive, logs },

@@ -37,11 +37,13 @@ mod tests {
     use super::*;
     use crate::agent::merge::merge;
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
     fn check(agent: Value, template: Value, expected: Option<MainModel>) {
         let read = |settings: &Value| serde_json::from_value::<AgentSettings>(settings.clone()).unwrap();
         assert_eq!(main_model(&merge(&read(&agent), &read(&template))), expected, "{agent} {template}");
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "an expected answer")]
     fn named(name: &str) -> Option<MainModel> {
         Some(MainModel::Named(name.to_owned()))
     }

@@ -102,6 +102,9 @@ groups! {
         /// File that receives the report as JSON; in init containers, the reason of a failure. Default
         /// `/dev/termination-log`.
         OUTCOME_FILE = "OUTCOME_FILE";
+        /// Socket on which the container `session` receives the records of the conversation. Default: none, and nothing is
+        /// recorded.
+        RECORDS_SOCKET = "KUBEOPENCODE_RECORDS_SOCKET";
         /// Seconds without progress after which the run ends. Default 900.
         STALL_TIMEOUT_SECONDS = "STALL_TIMEOUT_SECONDS";
         /// Maximum number of tokens of the run. Default: no limit.

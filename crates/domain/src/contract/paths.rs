@@ -45,6 +45,10 @@ pub const SKILLS: &str = "/skills";
 pub const PLUGINS: &str = "/plugins";
 /// Sessions of an Agent with `persistence.sessions`.
 pub const SESSIONS: &str = "/data/sessions";
+/// Volume through which the agent's container sends the records of its session to the container `session`.
+pub const SESSION: &str = "/session";
+/// Socket in [`SESSION`].
+pub const RECORDS_SOCKET: &str = "/session/records.sock";
 /// Mount of the certificates of a `caBundle`.
 pub const CA_DIRECTORY: &str = "/etc/ssl/certs/custom-ca";
 /// Name of the file in [`CA_DIRECTORY`].

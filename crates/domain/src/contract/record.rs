@@ -1,10 +1,10 @@
-//! Records in a log: the answer or tool call that a line summarises, whole, as OpenCode reported it.
+//! Records: the answers and tool calls of a session, whole, as OpenCode reported them.
 //!
-//! A log outlives its Pod, and so does a conversation that is written into it. A record precedes the line that people
-//! read, as an escape sequence that terminals ignore; readers of logs separate the two. A record is plain ASCII, so
-//! that nothing inside terminates it early.
+//! The container `session` of a Pod prints the records of a run, one JSON object a line, so that its log is the
+//! conversation. That log outlives its Pod. Earlier versions wrote each record into the log of the agent, as an escape
+//! sequence in front of the line that people read; readers still understand those logs.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
@@ -12,19 +12,26 @@ use serde_json::{Map, Value, json};
 const BEGIN: &str = "\u{1b}]5379;";
 /// `BEL`. JSON has no raw control characters, so it cannot occur inside.
 const END: u8 = 0x07;
-/// A record and the rest of its line fit into one line of the log archive.
+/// Kind of the last record of a run.
+pub const LAST: &str = "end";
+/// Kind of a record with output that a running tool call printed since the record before.
+pub const TOOL_OUTPUT: &str = "tool_output";
+/// A record fits into one line of the log archive.
 const LONGEST: usize = 256 << 10;
 /// Texts are cut to the first of these limits that makes the record short enough.
 const TEXT_LIMITS: [usize; 4] = [32 << 10, 4 << 10, 512, 64];
 
-/// The escape sequence of a record. Long texts are cut; `None` if the record is still too long.
-pub fn carried(record: &Value) -> Option<String> {
-    let fitting =
-        TEXT_LIMITS.iter().map(|limit| ascii(&shortened(record, *limit))).find(|json| json.len() <= LONGEST)?;
-    Some(format!("{BEGIN}{fitting}\u{7}"))
+/// A record as a line, without the line end. Long texts are cut; `None` if the record is still too long.
+pub fn line(record: &Value) -> Option<String> {
+    TEXT_LIMITS.iter().map(|limit| shortened(record, *limit).to_string()).find(|json| json.len() <= LONGEST)
 }
 
-/// A text without escape sequences of records: a model must neither hide its output nor forge a tool call.
+/// Whether a line is the last record of a run.
+pub fn is_last(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok_and(|record| record["type"] == LAST)
+}
+
+/// A text without the escape sequences of earlier versions, which readers hide: a model must not hide its output.
 pub fn plain(text: &str) -> String {
     text.replace(BEGIN, &BEGIN[1..])
 }
@@ -50,18 +57,23 @@ pub fn visible_end(log: &str) -> String {
     String::from_utf8_lossy(&visible(whole.as_bytes())).into_owned()
 }
 
-/// The records of a line.
+/// The records of a line: of the log of the container `session`, or of a line with escape sequences.
 pub fn records(line: &[u8]) -> impl Iterator<Item = Value> {
-    Pieces(line).filter_map(|piece| match piece {
+    let own = serde_json::from_slice(line).ok().filter(Value::is_object);
+    let carried = Pieces(if own.is_some() { &[] } else { line }).filter_map(|piece| match piece {
         Piece::Record(json) => serde_json::from_slice(json).ok(),
         Piece::Text(_) => None,
-    })
+    });
+    own.into_iter().chain(carried)
 }
 
 /// The conversation in records, in the form of OpenCode's API: the prompt, and the answers with their parts.
 pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
     for mut record in records {
+        if record["type"] == LAST {
+            continue;
+        }
         let (session, time) = (record["sessionID"].take(), record["timestamp"].take());
         let (part, error) = (record["part"].take(), record["error"].take());
         // Other records, such as those of the changes, are not part of the conversation.
@@ -69,6 +81,10 @@ pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Va
             continue;
         }
         let id = part["messageID"].as_str().map(str::to_owned);
+        if let Some(running) = find_part(&mut messages, &part["id"]) {
+            update(running, part);
+            continue;
+        }
         let known = messages.last().is_some_and(|last| id.as_deref().is_none_or(|id| last["info"]["id"] == *id));
         if !known {
             let id = id.unwrap_or_else(|| "error".to_owned());
@@ -92,6 +108,27 @@ pub fn messages(asked: &str, records: impl IntoIterator<Item = Value>) -> Vec<Va
         messages.insert(0, json!({"info": {"id": "asked", "role": "user", "time": begun}, "parts": [part]}));
     }
     messages
+}
+
+/// The part with this id.
+fn find_part<'a>(messages: &'a mut [Value], id: &Value) -> Option<&'a mut Value> {
+    let mut parts = messages.iter_mut().rev().filter_map(|message| message["parts"].as_array_mut()).flatten();
+    parts.find(|part| id.is_string() && part["id"] == *id)
+}
+
+/// Appends the output of a running tool call, or replaces the call by its result.
+fn update(known: &mut Value, part: Value) {
+    let is_running = |part: &Value| part["state"]["status"] == "running";
+    if !(is_running(known) && is_running(&part)) {
+        *known = part;
+        return;
+    }
+    let output = known["state"]["metadata"]["output"].as_str().unwrap_or_default();
+    let more = part["state"]["metadata"]["output"].as_str().unwrap_or_default();
+    let output = format!("{output}{more}");
+    if let Some(state) = known["state"].as_object_mut() {
+        state.insert("metadata".to_owned(), json!({ "output": output }));
+    }
 }
 
 /// Adds the usage of a finished step to its message.
@@ -153,22 +190,6 @@ fn shortened(value: &Value, limit: usize) -> Value {
     }
 }
 
-/// JSON in ASCII only.
-fn ascii(value: &Value) -> String {
-    let mut json = String::new();
-    for character in value.to_string().chars() {
-        if character.is_ascii() {
-            json.push(character);
-        } else {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a String cannot fail.
-                let _ = write!(json, "\\u{unit:04x}");
-            }
-        }
-    }
-    json
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,18 +198,31 @@ mod tests {
         json!({"type": "text", "timestamp": 5, "sessionID": "s", "part": {"messageID": id, "type": "text", "text": text}})
     }
 
+    /// A record as earlier versions wrote it.
+    fn carried(record: &Value) -> String {
+        format!("{BEGIN}{record}\u{7}")
+    }
+
     #[test]
-    fn a_line_is_taken_apart_as_it_was_put_together() {
-        let (first, second) = (text("m", "Zoë \u{9c}\u{7} 🦀\n\"x\""), text("m", "more"));
-        let line = format!("{}{}[tool] write a\n", carried(&first).unwrap(), carried(&second).unwrap());
-        assert!(line.is_ascii());
+    fn a_record_is_a_line() {
+        let record = text("m", "Zoë \u{9c}\u{7} 🦀\n\"x\"");
+        let line = line(&record).unwrap();
+        assert!(!line.contains('\n') && !is_last(line.as_bytes()));
+        assert_eq!(records(line.as_bytes()).collect::<Vec<_>>(), [record]);
+        assert!(is_last(br#"{"type":"end","timestamp":1}"#));
+    }
+
+    #[test]
+    fn a_line_of_an_earlier_version_is_taken_apart() {
+        let (first, second) = (text("m", "Zoë"), text("m", "more"));
+        let line = format!("{}{}[tool] write a\n", carried(&first), carried(&second));
         assert_eq!(visible(line.as_bytes()), b"[tool] write a\n".as_slice());
         assert_eq!(records(line.as_bytes()).collect::<Vec<_>>(), [first, second]);
     }
 
     #[test]
     fn other_lines_are_left_alone_and_cut_records_are_not_shown() {
-        for line in [&b"plain"[..], b"", b"bell \x07 and \x1b[1mbold\x1b[0m", b"\xff\xfe"] {
+        for line in [&b"plain"[..], b"", b"bell \x07 and \x1b[1mbold\x1b[0m", b"\xff\xfe", b"{\"cut", b"7"] {
             assert_eq!(visible(line), line);
             assert_eq!(records(line).count(), 0);
         }
@@ -199,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_text_cannot_pass_for_a_record() {
-        let forged = carried(&text("m", "never said")).unwrap();
+        let forged = carried(&text("m", "never said"));
         assert_eq!(records(plain(&forged).as_bytes()).count(), 0);
         assert!(visible(plain(&forged).as_bytes()).ends_with(b"}\x07"));
         assert_eq!(plain("\u{1b}[1mbold"), "\u{1b}[1mbold");
@@ -207,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_log_may_begin_inside_a_record() {
-        let line = carried(&text("m", "long")).unwrap() + "[tool] bash";
+        let line = carried(&text("m", "long")) + "[tool] bash";
         assert_eq!(visible_end(&line[20..]), "[tool] bash");
         assert_eq!(visible_end(&format!("{}\n{line}", &line[20..])), "[tool] bash\n[tool] bash");
         assert_eq!(visible_end(&line), "[tool] bash");
@@ -216,14 +250,32 @@ mod tests {
 
     #[test]
     fn long_texts_are_shortened_until_the_record_fits() {
-        let long = carried(&text("m", &"é".repeat(40 << 10))).unwrap();
+        let long = line(&text("m", &"é".repeat(40 << 10))).unwrap();
         let kept = records(long.as_bytes()).next().unwrap();
         let kept = kept["part"]["text"].as_str().unwrap();
         assert!(kept.starts_with('é') && kept.ends_with("(49152 bytes more)"), "{}", kept.len());
         let many: Value = (0..100).map(|_| Value::from("x".repeat(8 << 10))).collect();
-        assert!(carried(&many).unwrap().len() <= LONGEST + 16);
+        assert!(line(&many).unwrap().len() <= LONGEST);
         let endless: Value = (0..LONGEST).map(Value::from).collect();
-        assert_eq!(carried(&endless), None);
+        assert_eq!(line(&endless), None);
+    }
+
+    #[test]
+    fn the_output_of_a_running_call_grows_until_its_result_replaces_it() {
+        let call = |state: Value| {
+            json!({"type": TOOL_OUTPUT, "timestamp": 5, "sessionID": "s",
+                "part": {"id": "p", "messageID": "m", "type": "tool", "tool": "bash", "state": state}})
+        };
+        let first = call(json!({"status": "running", "input": {"command": "make"}, "metadata": {"output": "a\n"}}));
+        let more = call(json!({"status": "running", "metadata": {"output": "b\n"}}));
+        let read = messages("", [first.clone(), text("m", "meanwhile"), more.clone()]);
+        let state = &read[0]["parts"][0]["state"];
+        assert_eq!((&state["metadata"]["output"], &state["input"]["command"]), (&json!("a\nb\n"), &json!("make")));
+        let ended = call(json!({"status": "completed", "output": "a\nb\nc\n"}));
+        let last = json!({"type": LAST, "timestamp": 6, "sessionID": "s", "outcome": {}});
+        let read = messages("", [first, more, ended.clone(), last]);
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0]["parts"], json!([ended["part"]]));
     }
 
     #[test]

@@ -82,6 +82,7 @@ mod tests {
     use super::*;
     use crate::sample::from_json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
     fn task(metadata: Value) -> Task {
         let mut task: Task = from_json(json!({"apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task",
             "metadata": metadata, "spec": {}}));

@@ -396,10 +396,9 @@ mod tests {
         let (patch, cut) = shortened(&line.repeat(1000), MOST_FILE_PATCH);
         assert!(cut && patch.ends_with('\n') && patch.len() > 10_000, "{}", patch.len());
         let file = FileChange { path: "a".into(), patch, ..FileChange::default() };
-        let carried = record::carried(&json!({"type": "change", "change": file.record()})).unwrap();
-        let summary =
-            record::carried(&json!({"type": "changes", "changes": changes("", "", false).summary()})).unwrap();
-        let read: Vec<Value> = record::records((carried + &summary).as_bytes()).collect();
+        let line = |name: &str, value: Value| record::line(&json!({"type": name, name: value})).unwrap();
+        let lines = [line("change", file.record()), line("changes", changes("", "", false).summary())];
+        let read: Vec<Value> = lines.iter().flat_map(|line| record::records(line.as_bytes())).collect();
         assert_eq!(Changes::of_records(&read).unwrap().files, [file]);
         assert_eq!(Changes::of_records(&read[..1]), None);
     }

@@ -14,7 +14,13 @@ pub fn runs(task: &Task, records: &BTreeMap<i64, Vec<u8>>) -> Vec<TaskStatus> {
         // The status of a Task that waits to run again no longer describes the previous run.
         && status.phase.is_some_and(|phase| phase == TaskPhase::Running || phase.is_finished())
     {
-        all.insert(run, status.clone());
+        let mut status = status.clone();
+        // The log of a finished run may expire, which only its record says.
+        let expired = all.get(&run).and_then(|recorded| recorded.logs.as_ref()?.expired_at.clone());
+        if let Some(expired) = expired {
+            status.logs.get_or_insert_default().expired_at = Some(expired);
+        }
+        all.insert(run, status);
     }
     all.into_values().rev().collect()
 }
@@ -50,6 +56,17 @@ mod tests {
         let running = json!({ "runEpoch": 2, "phase": "Running" });
         assert_eq!(shown(&running, &[FIRST]), ["2 Running ", "1 Failed first"]);
         assert!(shown(&json!({ "phase": "Queued" }), &[]).is_empty());
+    }
+
+    #[test]
+    fn the_record_of_the_current_run_says_that_its_log_expired() {
+        let task: Task = serde_json::from_value(json!({ "metadata": {}, "spec": {},
+            "status": { "runEpoch": 1, "phase": "Completed", "message": "done" } }))
+        .unwrap();
+        let record = br#"{"runEpoch": 1, "phase": "Completed", "logs": {"expiredAt": "2026-01-01T00:00:00Z"}}"#;
+        let found = runs(&task, &BTreeMap::from([(1, record.to_vec())])).remove(0);
+        assert_eq!(found.message.as_deref(), Some("done"));
+        assert!(found.logs.unwrap().expired_at.is_some());
     }
 
     #[test]

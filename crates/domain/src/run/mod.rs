@@ -15,6 +15,7 @@ pub mod progress;
 pub mod queue;
 pub mod resolve;
 pub mod resolved;
+pub mod retention;
 pub mod retry;
 pub mod session;
 pub mod stage;

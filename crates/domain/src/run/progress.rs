@@ -8,6 +8,25 @@ use k8s_openapi::api::core::v1::{
 /// Name of the container in which the task runs.
 pub const TASK_CONTAINER: &str = "agent";
 
+/// Name of the container whose log is the records of the session.
+pub const SESSION_CONTAINER: &str = "session";
+
+/// Whether the Pod has a container for records. Pods that an earlier version created have none. Read from the status
+/// too: cached Pods have no container specs.
+pub fn has_session(pod: &Pod) -> bool {
+    let specified = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    specified
+        .map(|container| &container.name)
+        .chain(init_statuses(pod).map(|status| &status.name))
+        .any(|name| name == SESSION_CONTAINER)
+}
+
+/// Whether the container for records runs. It ends after the task container.
+pub fn session_runs(pod: &Pod) -> bool {
+    let session = init_statuses(pod).find(|status| status.name == SESSION_CONTAINER);
+    session.and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
 /// Times of the stages of a Pod; the fields of `Task.status.timings` and `startTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -55,8 +74,13 @@ pub(crate) fn task_ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
     task_container(pod)?.state.as_ref()?.terminated.as_ref()
 }
 
-/// Statuses of the containers that prepare the Pod, in the order in which they run.
+/// Statuses of the containers that prepare the Pod, in the order in which they run. The container for records is not
+/// among them: it ends after the task, and its exit code does not matter.
 pub(crate) fn preparing(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    init_statuses(pod).filter(|status| status.name != SESSION_CONTAINER)
+}
+
+fn init_statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     status(pod).into_iter().flat_map(|status| status.init_container_statuses.iter().flatten())
 }
 
@@ -86,13 +110,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_container_for_records_is_found_in_the_spec_and_in_the_status() {
+        let pod = |pod: serde_json::Value| -> Pod { serde_json::from_value(pod).unwrap() };
+        let specified = serde_json::json!({"initContainers": [{"name": "session"}], "containers": []});
+        assert!(has_session(&pod(serde_json::json!({"metadata": {}, "spec": specified}))));
+        let status = |state: &str| {
+            let session = serde_json::json!({"name": "session", "image": "", "imageID": "", "ready": true,
+                "restartCount": 0, "state": {state: {"exitCode": 0}}});
+            pod(serde_json::json!({"metadata": {}, "status": {"initContainerStatuses": [session]}}))
+        };
+        assert!(has_session(&status("running")) && session_runs(&status("running")));
+        assert!(has_session(&status("terminated")) && !session_runs(&status("terminated")));
+        assert!(!has_session(&pod(serde_json::json!({"metadata": {}}))));
+    }
+
+    #[test]
     fn the_container_that_failed_to_prepare_is_found() {
         let pod = |code: i32| -> Pod {
             let state = |name: &str, code: i32| {
                 serde_json::json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0,
                     "state": {"terminated": {"exitCode": code}}})
             };
-            let statuses = [state("context-init", 0), state("git-init-0", code)];
+            let statuses = [state("session", 137), state("context-init", 0), state("git-init-0", code)];
             serde_json::from_value(serde_json::json!({"status": {"initContainerStatuses": statuses}})).unwrap()
         };
         let failed = |pod: &Pod| failed_preparation(pod).map(|status| status.name.clone());

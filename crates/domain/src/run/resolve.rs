@@ -177,7 +177,7 @@ pub fn resolve_task(
         retry: run
             .shared("retry", retry, shared.retry.clone())
             .unwrap_or_else(|| run.fall_back("retry", platform, platform.retry.clone().unwrap_or_default())),
-        budget: run.smallest_budget(budgets.into_iter().flatten().collect()),
+        budget: run.smallest_budget(&budgets.into_iter().flatten().collect::<Vec<_>>()),
         agent,
     };
     Ok((resolved, run.origins))

@@ -19,16 +19,22 @@ use crate::{
         paths,
     },
     platform::{Addressing, Platform},
-    run::resolved::ResolvedAgent,
+    run::{progress::SESSION_CONTAINER, resolved::ResolvedAgent},
     workload::{
         contexts::{Bundle, ContextPlan, DirectoryMount, GitMount, GitTarget, UrlFetch},
         environment::{self, var},
+        pod::memory,
         security, volumes,
     },
 };
 
 /// Default of `sync.interval`.
 const SYNC_INTERVAL_SECONDS: u64 = 300;
+
+/// Name of the volume with the socket for records.
+pub(crate) const SESSION_VOLUME: &str = "session-records";
+/// Memory request and limit of the container that prints records: it copies a stream.
+const SESSION_MEMORY: (&str, &str) = ("16Mi", "64Mi");
 
 /// Settings that all containers of a Pod share.
 pub(crate) struct Shared<'a> {
@@ -220,6 +226,18 @@ impl Shared<'_> {
         self.finish(container, self.extras(|all| all.url_init.as_ref()))
     }
 
+    /// Prints the records of the session, which the agent's container sends through a socket. As a restartable init
+    /// container it listens before the agent starts, and ends after it.
+    pub(crate) fn session(&self) -> Container {
+        let env = vec![var(variables::RECORDS_SOCKET, paths::RECORDS_SOCKET)];
+        Container {
+            restart_policy: Some("Always".to_owned()),
+            resources: Some(memory(SESSION_MEMORY.0, SESSION_MEMORY.1)),
+            security_context: Some(security::container()),
+            ..self.helper(SESSION_CONTAINER, "session-log", env, vec![session_mount()])
+        }
+    }
+
     pub(crate) fn plugin_init(&self, packages: &[String]) -> Container {
         let env = vec![
             var(variables::PLUGIN_PACKAGES, json!(packages).to_string()),
@@ -229,6 +247,11 @@ impl Shared<'_> {
         let container = self.helper("plugin-init", "plugin-init", env, mounts);
         self.finish(container, self.extras(|all| all.plugin_init.as_ref()))
     }
+}
+
+/// Mount of the volume with the socket for records.
+pub(crate) fn session_mount() -> VolumeMount {
+    volumes::mount(SESSION_VOLUME, paths::SESSION)
 }
 
 /// A container next to the task. As a restartable init container it is ready before the task starts, and Kubernetes

@@ -27,7 +27,7 @@ use crate::{
     },
     workload::{
         build::{self, BuildError, Owner},
-        containers::{self, Shared, git_volume},
+        containers::{self, SESSION_VOLUME, Shared, git_volume},
         contexts::{self, Bundle, ContextPlan, FileItem},
         environment::{self, TASK_SHELL_ENV, Traced, var},
         names, security,
@@ -43,6 +43,10 @@ const MOST_MEMORY: &str = "4Gi";
 /// Memory request and limit of the attach client; a user's own attach image with the real OpenCode needs more, hence
 /// the limit.
 const ATTACH_MEMORY: (&str, &str) = ("64Mi", "512Mi");
+/// Request and limit of local storage, for logs, the workspace and other volumes without a claim. Without a limit, one
+/// Task can fill the disk of its node. The request is small: most Tasks need little, and a limit alone would be
+/// requested whole.
+const STORAGE: (&str, &str) = ("256Mi", "20Gi");
 
 #[derive(Clone, Copy, Debug)]
 pub struct TaskIdentity<'a> {
@@ -106,6 +110,7 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     let (workspace_volume, workspace) = workspace(input)?;
     let shared = Shared { platform, agent, env: shared_env(input), workspace, outside: workbench::outside(plan) };
     let config_map = names::task_context(task.name);
+    let session = shared.session();
     let bench = workbench::set_up(&Materials {
         shared,
         plan,
@@ -130,6 +135,10 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         env.extend(plan.prompt_file.as_ref().map(|path| var(variables::SHIM_STDIN_FILE, path)));
     }
     env.extend(bench.env);
+    let mut mounts = bench.mounts;
+    mounts.push(session_mount());
+    let mut all = bench.volumes;
+    all.push(volumes::empty(SESSION_VOLUME));
     let container = Container {
         name: "agent".to_owned(),
         image: Some(agent.executor_image.clone()),
@@ -138,14 +147,15 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         working_dir: Some(plan.workspace_dir.clone()),
         env: Some(environment::settle(env)),
         env_from: Some(bench.env_from).filter(|sources| !sources.is_empty()),
-        volume_mounts: Some(build::distinct(bench.mounts)?),
-        resources: Some(resources(agent, RUN_MEMORY)),
+        volume_mounts: Some(build::distinct(mounts)?),
+        resources: Some(with_storage(resources(agent, RUN_MEMORY))),
         lifecycle: agent.pod.lifecycle.clone(),
         termination_message_policy: Some("File".to_owned()),
         security_context: Some(security::agent_container(&agent.pod)),
         ..Container::default()
     };
     let mut init_containers = bench.init_containers;
+    init_containers.push(session);
     for service in &resolved.services {
         if service.name == container.name || init_containers.iter().any(|other| other.name == service.name) {
             return Err(BuildError::ServiceName(service.name.clone()));
@@ -153,7 +163,7 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         init_containers.push(containers::side_service(service));
     }
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
-    let spec = build::pod_spec(agent, init_containers, vec![container], bench.volumes, extra_volumes)?;
+    let spec = build::pod_spec(agent, init_containers, vec![container], all, extra_volumes)?;
     Ok(objects(input, spec, bench.bundle))
 }
 
@@ -186,6 +196,7 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     if shimmed {
         mounts.push(Mounted { mount: volumes::mount("tools", paths::TOOLS), what: "our tools".to_owned() });
     }
+    mounts.push(session_mount());
     if agent.ca_bundle.is_some() {
         env.extend(environment::authorities());
         mounts.push(Mounted { mount: volumes::authorities_mount(), what: "caBundle".to_owned() });
@@ -208,17 +219,23 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
         working_dir: Some(plan.workspace_dir.clone()),
         env: Some(environment::settle(env)),
         volume_mounts: Some(build::distinct(mounts)?),
-        resources: Some(memory(ATTACH_MEMORY.0, ATTACH_MEMORY.1)),
+        resources: Some(with_storage(memory(ATTACH_MEMORY.0, ATTACH_MEMORY.1))),
         termination_message_policy: Some("File".to_owned()),
         security_context: Some(security::agent_container(&agent.pod)),
         ..Container::default()
     };
     let mut all = files.volumes;
     all.push(volumes::empty("tmp"));
+    all.push(volumes::empty(SESSION_VOLUME));
     all.extend(agent.ca_bundle.as_ref().and_then(volumes::authorities));
     let extra_volumes = mounted_by(&files.init_containers, agent.pod.extra_volumes.as_deref().unwrap_or_default());
     let spec = build::pod_spec(agent, files.init_containers, vec![container], all, &extra_volumes)?;
     Ok(objects(input, spec, bundle))
+}
+
+/// The agent's end of the connection to the container `session`.
+fn session_mount() -> Mounted {
+    Mounted { mount: containers::session_mount(), what: "the records of the session".to_owned() }
 }
 
 /// The volumes that these containers mount. The other volumes of an Agent belong to its server.
@@ -250,11 +267,13 @@ struct AttachFiles {
 impl AttachFiles {
     fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
-        match bundle.config_maps.as_slice() {
+        let mut files = match bundle.config_maps.as_slice() {
             // Most Tasks have a prompt and perhaps a text. No container has to run before the client.
             [(name, _)] if plan.delivery.is_none() && !with_tools => Self::direct(plan, bundle, name),
             _ => Self::prepared(input, bundle, with_tools),
-        }
+        };
+        files.init_containers.push(shared(input, files.mount.clone()).session());
+        files
     }
 
     /// The ConfigMap itself is the workspace.
@@ -280,13 +299,7 @@ impl AttachFiles {
     fn prepared(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
         let plan = input.contexts;
         let workspace = volumes::mount("workspace", &plan.workspace_dir);
-        let shared = Shared {
-            platform: input.platform,
-            agent: &input.resolved.agent,
-            env: shared_env(input),
-            workspace: workspace.clone(),
-            outside: Vec::new(),
-        };
+        let shared = shared(input, workspace.clone());
         let mut init_containers = vec![shared.context_init(plan, bundle, with_tools)];
         init_containers.extend(plan.git.iter().enumerate().map(|(index, mount)| shared.git_init(index, mount)));
         init_containers.extend(plan.urls.iter().enumerate().map(|(index, url)| shared.url_init(index, url)));
@@ -298,6 +311,12 @@ impl AttachFiles {
         all.extend((0..plan.git.len()).map(|index| volumes::empty(&git_volume(index))));
         Self { init_containers, volumes: all, mount: workspace }
     }
+}
+
+/// The settings of the containers that prepare files for the attach client.
+fn shared<'a>(input: &TaskPodInput<'a>, workspace: VolumeMount) -> Shared<'a> {
+    let agent = &input.resolved.agent;
+    Shared { platform: input.platform, agent, env: shared_env(input), workspace, outside: Vec::new() }
 }
 
 fn objects(input: &TaskPodInput<'_>, mut spec: PodSpec, bundle: Bundle) -> TaskObjects {
@@ -333,6 +352,7 @@ fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
         var(variables::TASK_EPOCH, task.epoch.to_string()),
         var(variables::WORKSPACE_DIR, &plan.workspace_dir),
         var(variables::OUTCOME_FILE, paths::TERMINATION_LOG),
+        var(variables::RECORDS_SOCKET, paths::RECORDS_SOCKET),
         var(variables::STALL_TIMEOUT_SECONDS, agent.stall_timeout.as_secs().max(1).to_string()),
     ];
     let waits = match agent.approval.mode {
@@ -423,6 +443,17 @@ pub(crate) fn memory(request: &str, limit: &str) -> ResourceRequirements {
         limits: Some(amount("memory", limit)),
         claims: None,
     }
+}
+
+/// Adds the default request and limit of local storage, unless either is set.
+fn with_storage(mut resources: ResourceRequirements) -> ResourceRequirements {
+    const NAME: &str = "ephemeral-storage";
+    let all = || [&resources.requests, &resources.limits].into_iter().flatten();
+    if !all().any(|amounts| amounts.contains_key(NAME)) {
+        resources.requests.get_or_insert_default().extend(amount(NAME, STORAGE.0));
+        resources.limits.get_or_insert_default().extend(amount(NAME, STORAGE.1));
+    }
+    resources
 }
 
 /// The resources of an agent, or these defaults if it sets none.

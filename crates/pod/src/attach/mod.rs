@@ -27,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use crate::changes::{self, agent::Begun};
 use crate::env::{self, Lookup};
 use crate::outcome;
+use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
 use egress::percent_decode;
@@ -58,7 +59,8 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
     let outcome_file = outcome::file(env);
     let mut out = std::io::stdout();
-    let mut log = Log::new(&mut out, format, redactor.clone());
+    let mut recorder = Recorder::connect(env).await;
+    let mut log = Log::new(&mut out, format, redactor.clone()).recorded(&mut recorder);
     let report = match (parsed, settings) {
         (Ok(arguments), Ok(settings)) => {
             let password = arguments.password.clone().or_else(|| env::text(env, env::OPENCODE_SERVER_PASSWORD));
@@ -71,7 +73,6 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
         }
         (Err(problem), _) | (_, Err(problem)) => RunReport::new(Reason::BadInvocation, problem),
     };
-    // The same log: its last line carries the records without a line of their own, such as the tokens of the last step.
     log.note(&Note::End(&report));
     if let Err(error) = outcome::write(&report, &outcome_file, &redactor) {
         let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());

@@ -140,7 +140,7 @@ impl Watch {
         self.show(&part, original, log);
     }
 
-    /// Logs a part once, when it is finished.
+    /// Logs a part once, when it is finished, and the output of a tool call while it runs.
     fn show(&mut self, part: &Part, original: &Value, log: &mut Log<'_>) {
         let finished = match part.kind.as_str() {
             "text" | "reasoning" => part.time.end.is_some(),
@@ -149,6 +149,8 @@ impl Watch {
         };
         if finished && self.shown.insert(part.id.clone()) {
             log.note(&Note::Part(part, original));
+        } else if !finished && !self.shown.contains(&part.id) {
+            log.note(&Note::Running(part, original));
         }
     }
 
@@ -232,7 +234,6 @@ mod tests {
     use super::*;
     use crate::redact::Redactor;
     use crate::run_log::Format;
-    use domain::contract::record;
     use serde_json::json;
 
     struct Case {
@@ -259,7 +260,7 @@ mod tests {
         }
 
         fn log(&self) -> String {
-            record::visible_end(std::str::from_utf8(&self.out).unwrap())
+            String::from_utf8(self.out.clone()).unwrap()
         }
     }
 

@@ -4,6 +4,7 @@
 //! shim forwards signals to the command's process group, reaps orphans, ends leftover processes, and with
 //! `SHIM_FORMAT=opencode-json` reads the events of `opencode run --format json` and decides the outcome.
 
+pub mod live;
 pub mod processes;
 pub mod transcript;
 
@@ -24,6 +25,7 @@ use crate::budget::{self, Meter};
 use crate::changes;
 use crate::env::{self, Lookup, SettingError};
 use crate::outcome;
+use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
 use processes::{Group, end_the_rest};
@@ -59,6 +61,8 @@ pub struct Settings {
     pub allowance: Allowance,
     /// Directories to prepend to the command's `PATH`.
     pub path_prepend: Option<String>,
+    /// Configuration of OpenCode in the environment; only with [`Output::OpencodeJson`].
+    pub config: Option<String>,
     /// File that becomes the command's standard input.
     pub stdin: Option<PathBuf>,
     /// File that receives the report.
@@ -87,6 +91,7 @@ impl Settings {
             stall: env::duration(env, env::STALL_TIMEOUT_SECONDS, Duration::from_mins(15))?,
             allowance: budget::allowance(env)?,
             path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
+            config: env::text(env, env::OPENCODE_CONFIG_CONTENT),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: outcome::file(env),
             workspace: env::text(env, env::WORKSPACE_DIR).map(PathBuf::from).filter(|_| output != Output::Client),
@@ -115,10 +120,12 @@ impl From<RunReport> for Ended {
 pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process([]);
     let mut out = std::io::stdout();
-    let mut log = Log::new(&mut out, Format::Readable, redactor.clone());
     let settings = Settings::from_env(env);
     let outcome_file = outcome::file(env);
     let judges_itself = settings.as_ref().is_ok_and(|settings| settings.output == Output::Client);
+    // One connection is accepted; a client of ours makes it.
+    let mut recorder = if judges_itself { Ok(None) } else { Recorder::connect(env).await };
+    let mut log = Log::new(&mut out, Format::Readable, redactor.clone()).recorded(&mut recorder);
     let workspace = settings.as_ref().ok().and_then(|settings| settings.workspace.clone());
     let before = match &workspace {
         Some(root) => Compared::begin(root).await,
@@ -186,6 +193,13 @@ pub async fn run(command: &[String], settings: &Settings, log: &mut Log<'_>) -> 
         None => {
             starting.stdin(Stdio::inherit());
         }
+    }
+    // OpenCode reads the plugin when it starts.
+    let plugin = (settings.output == Output::OpencodeJson).then(live::plugin).and_then(Result::ok);
+    if let Some(plugin) = &plugin
+        && let Some(config) = live::with_plugin(settings.config.as_deref(), plugin.path())
+    {
+        starting.env(env::OPENCODE_CONFIG_CONTENT, config);
     }
     if settings.output == Output::OpencodeJson {
         starting.stdout(Stdio::piped()).stderr(Stdio::piped());

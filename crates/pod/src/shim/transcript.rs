@@ -9,6 +9,7 @@ use domain::run::judge::judge;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::live;
 use crate::budget::Meter;
 use crate::run_log::{Log, Note};
 
@@ -77,6 +78,10 @@ impl Transcript {
                 self.meter.take(&part, true);
             }
             _ => {}
+        }
+        if event.kind == live::RUNNING {
+            log.note(&Note::Running(&part, &event.part));
+            return;
         }
         log.note(&Note::Part(&part, &event.part));
         self.keep(part);
@@ -155,8 +160,6 @@ pub fn command_failed(exit: u8, stderr_tail: &str) -> RunReport {
 
 #[cfg(test)]
 mod tests {
-    use domain::contract::record;
-
     use super::*;
     use crate::run_log::Format;
     use egress::Redactor;
@@ -169,7 +172,7 @@ mod tests {
         for line in lines {
             transcript.read(line, now, &mut log);
         }
-        (transcript, String::from_utf8(record::visible(&out).into_owned()).unwrap())
+        (transcript, String::from_utf8(out).unwrap())
     }
 
     const TOOL: &str = r#"{"type":"tool_use","sessionID":"ses_1","part":{"id":"p1","messageID":"m1","type":"tool","tool":"write","state":{"status":"completed","input":{"filePath":"a"}}}}"#;

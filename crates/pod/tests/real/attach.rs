@@ -1,7 +1,7 @@
 //! attach against a real OpenCode server: every ending of the exit table in the reference.
 //!
-//! Two tests, each with one server: most endings do not disturb each other and run at the same time on the first one;
-//! the second one is killed, frozen and restarted. A model that always answers 500
+//! A few tests, each with one server: most endings do not disturb each other and run at the same time on the first one;
+//! another one is killed, frozen and restarted. A model that always answers 500
 //! is retried by OpenCode for 71 s; with a short stall timeout it ends as NoProgress at once, which is the rule that is
 //! under test here.
 
@@ -14,7 +14,6 @@ use domain::{
     contract::{
         paths::DELIVERIES,
         reason::Reason,
-        record,
         report::{ReportedUsage, RunReport},
     },
 };
@@ -80,7 +79,7 @@ impl<'a> Client<'a> {
         let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
         let run = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, stop);
         let outcome = tokio::time::timeout(Duration::from_secs(100), run).await.expect("every wait is bounded");
-        (outcome, record::visible_end(&String::from_utf8(out).unwrap()))
+        (outcome, String::from_utf8(out).unwrap())
     }
 }
 
@@ -236,7 +235,7 @@ async fn check_delivery(server: &Server, model: &ScriptedModel) {
         std::future::pending(),
     );
     let outcome = run.await;
-    let log = record::visible_end(&String::from_utf8(out).unwrap());
+    let log = String::from_utf8(out).unwrap();
     assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
     let place = there.join(".kubeopencode/tasks/fix");
     assert!(log.contains(&format!("2 files, {} bytes, are at {}", packed.len(), place.display())), "{log}");
@@ -498,4 +497,54 @@ async fn attach_survives_what_happens_to_a_server() {
     assert!(outcome.message.contains("out of reach for 10 s"), "{}", outcome.message);
 
     check_broken_config().await;
+}
+
+/// A log that can be read while it is written.
+#[derive(Clone, Default)]
+struct SharedLog(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl SharedLog {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for SharedLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_on_the_server_prints_is_in_the_log_before_the_command_ends() {
+    let model = ScriptedModel::start().await.unwrap();
+    let server = Server::start(model.opencode_config());
+    let url = server.url();
+    let prompt = "[[bash cmd=\"echo first; until test -e go; do sleep 0.1; done; echo second\"]] [[say All done]]";
+    let arguments = Arguments::parse(&["--attach", &url, prompt]).unwrap();
+    let settings = Settings::from_env(&lookup(&[])).unwrap();
+    let log = SharedLog::default();
+    let mut out = log.clone();
+    let mut written = Log::new(&mut out, Format::Readable, Redactor::default());
+    let password = Some(PASSWORD.to_owned());
+    let stop = std::future::pending();
+    let run = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut written, stop);
+    let first_line_seen = async {
+        while !log.text().contains("\n    first\n") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        std::fs::write(server.workspace.join("go"), "").unwrap();
+    };
+    let both = async { tokio::join!(run, first_line_seen).0 };
+    let outcome = tokio::time::timeout(Duration::from_secs(100), both).await;
+    let outcome = outcome.unwrap_or_else(|_| panic!("{}", log.text()));
+    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{}", log.text());
+    let text = log.text();
+    assert!(text.contains("echo second\n    first\n    second\n"), "{text}");
+    assert_eq!(text.matches("[tool] bash").count(), 1, "{text}");
 }

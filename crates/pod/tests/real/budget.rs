@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use demo::scripted_model::ScriptedModel;
-use domain::contract::record;
 use domain::contract::{reason::Reason, report::RunReport};
 use kubeopencode_pod::attach::{self, Arguments, Settings, missed};
 use kubeopencode_pod::budget::{Meter, allowance};
@@ -28,7 +27,7 @@ async fn run(server: &Server, settings: &[(&str, String)], prompt: &str) -> (Run
     let password = Some(PASSWORD.to_owned());
     let run = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, std::future::pending());
     let outcome = tokio::time::timeout(Duration::from_secs(100), run).await.expect("every wait is bounded");
-    (outcome, record::visible_end(&String::from_utf8(out).unwrap()))
+    (outcome, String::from_utf8(out).unwrap())
 }
 
 fn tokens(outcome: &RunReport) -> u64 {

@@ -169,3 +169,32 @@ async fn check_stop(model: &ScriptedModel, signal: Signal) {
     assert_eq!((finished.code, outcome.reason), (Some(143), Reason::Stopped), "{}", finished.stdout);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "the tool still runs");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_prints_is_in_the_log_before_the_command_ends() {
+    let model = ScriptedModel::start().await.unwrap();
+    let config = model.opencode_config();
+    let pod = Pod::new();
+    let prompt = "[[bash cmd=\"echo first; until test -e go; do sleep 0.1; done; echo second\"]] [[say All done]]";
+    let helper = pod.start(&config, &[], prompt, "60", "5");
+    let start = std::time::Instant::now();
+    while !helper.stdout().contains("\n    first\n") {
+        assert!(start.elapsed() < Duration::from_secs(90), "{}", helper.stdout());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let output = |messages: &[Value]| {
+        let parts = messages.iter().flat_map(|message| message["parts"].as_array().unwrap().clone());
+        let call = parts.into_iter().find(|part| part["type"] == "tool").unwrap();
+        (call["state"]["status"].clone(), call["state"]["metadata"]["output"].clone())
+    };
+    let running = output(&record::messages(prompt, helper.records()));
+    assert_eq!(running, (json!("running"), json!("first\n")));
+    std::fs::write(pod.workspace().join("go"), "").unwrap();
+    let (finished, outcome) = finish(&pod, helper).await;
+    assert_eq!(outcome.reason, Reason::Succeeded, "{}{}", finished.stdout, finished.stderr);
+    let expected = "[tool] bash echo first; until test -e go; do sleep 0.1; done; echo second\n    first\n    second\n";
+    assert!(finished.stdout.contains(expected), "{}", finished.stdout);
+    assert!(!finished.stdout.contains('\u{1b}'), "{}", finished.stdout);
+    let ended = output(&record::messages(prompt, finished.records));
+    assert_eq!(ended, (json!("completed"), json!("first\nsecond\n")));
+}

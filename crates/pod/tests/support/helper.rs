@@ -2,9 +2,12 @@
 //!
 //! Needed where a test is about the process: signals, exit codes, reaping, the process environment.
 
-use std::io::Read as _;
-use std::path::Path;
+use std::io::Read;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use domain::contract::record;
@@ -61,14 +64,49 @@ pub fn become_helper() {
 /// A helper that runs; killed when dropped.
 pub struct Helper {
     child: Child,
+    out: Collected,
+    err: Collected,
+    records: Collected,
+    /// The socket for records. The directory is removed with this value.
+    socket: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+/// Text that a thread reads to its end.
+struct Collected {
+    text: Arc<Mutex<Vec<u8>>>,
+    reading: Option<JoinHandle<()>>,
+}
+
+impl Collected {
+    fn start<R: Read>(open: impl FnOnce() -> R + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let so_far = Arc::clone(&text);
+        let reading = std::thread::spawn(move || {
+            let mut from = open();
+            let mut buffer = [0; 8192];
+            while let Ok(read @ 1..) = from.read(&mut buffer) {
+                so_far.lock().unwrap().extend_from_slice(&buffer[..read]);
+            }
+        });
+        Self { text, reading: Some(reading) }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+
+    fn whole(&mut self) -> String {
+        self.reading.take().unwrap().join().unwrap();
+        self.so_far()
+    }
 }
 
 /// How a helper ended.
 pub struct Finished {
     pub code: Option<i32>,
-    /// The visible part of its standard output.
     pub stdout: String,
-    /// The records in its standard output.
+    /// What it sent to the container for records.
     pub records: Vec<serde_json::Value>,
     pub stderr: String,
 }
@@ -98,7 +136,29 @@ pub fn receiver(role: &str) -> Vec<String> {
 
 impl Helper {
     pub fn start(mut command: Command) -> Self {
-        Self { child: command.spawn().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("records.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut child = command.env(env::RECORDS_SOCKET, &socket).spawn().unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self {
+            child,
+            out: Collected::start(move || stdout),
+            err: Collected::start(move || stderr),
+            records: Collected::start(move || listener.accept().unwrap().0),
+            socket,
+            _dir: dir,
+        }
+    }
+
+    /// What it printed so far.
+    pub fn stdout(&self) -> String {
+        self.out.so_far()
+    }
+
+    /// The records that it sent so far.
+    pub fn records(&self) -> Vec<serde_json::Value> {
+        records(&self.records.so_far())
     }
 
     pub fn id(&self) -> u32 {
@@ -112,18 +172,6 @@ impl Helper {
 
     /// Waits for the end, with a limit.
     pub fn finish(mut self, limit: Duration) -> Finished {
-        let mut stdout = self.child.stdout.take().unwrap();
-        let mut stderr = self.child.stderr.take().unwrap();
-        let out = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = stdout.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        let err = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = stderr.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -132,10 +180,15 @@ impl Helper {
             assert!(start.elapsed() < limit, "the helper did not end within {limit:?}");
             std::thread::sleep(Duration::from_millis(20));
         };
-        let log = out.join().unwrap();
-        let records = record::records(log.as_bytes()).collect();
-        Finished { code: status.code(), stdout: record::visible_end(&log), records, stderr: err.join().unwrap() }
+        // A helper that never connected leaves the reader waiting for a connection.
+        let _ = UnixStream::connect(&self.socket);
+        let (stdout, stderr) = (self.out.whole(), self.err.whole());
+        Finished { code: status.code(), stdout, records: records(&self.records.whole()), stderr }
     }
+}
+
+fn records(lines: &str) -> Vec<serde_json::Value> {
+    lines.lines().flat_map(|line| record::records(line.as_bytes())).collect()
 }
 
 impl Drop for Helper {

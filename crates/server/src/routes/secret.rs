@@ -130,8 +130,8 @@ fn encoded(data: &BTreeMap<String, String>) -> Map<String, Value> {
 /// A merge patch of the values: null removes one.
 fn patch(sent: &ChangedSecret) -> Map<String, Value> {
     let removed = sent.remove.iter().flatten().map(|key| (key.clone(), Value::Null));
-    let set = sent.data.as_ref().map(encoded).unwrap_or_default();
-    removed.chain(set).collect()
+    let values = sent.data.as_ref().map(encoded).unwrap_or_default();
+    removed.chain(values).collect()
 }
 
 #[cfg(test)]

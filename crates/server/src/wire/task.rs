@@ -154,15 +154,19 @@ pub struct TaskOutcome {
 /// State of an archived log.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct LogState {
     pub lines: Option<i64>,
     pub bytes: Option<i64>,
     pub complete: Option<bool>,
+    /// When the log was removed, because of its age or for space.
+    pub expired_at: Option<Timestamp>,
 }
 
 impl From<&LogStatus> for LogState {
     fn from(logs: &LogStatus) -> Self {
-        Self { lines: logs.lines, bytes: logs.bytes, complete: logs.complete }
+        let expired_at = logs.expired_at.as_ref().map(|at| at.0);
+        Self { lines: logs.lines, bytes: logs.bytes, complete: logs.complete, expired_at }
     }
 }
 

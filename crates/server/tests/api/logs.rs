@@ -310,7 +310,7 @@ async fn a_task_that_never_started_says_why_and_a_lost_log_is_not_an_empty_one()
 
 /// The Agent of this Task never existed, so the log is the only source.
 #[tokio::test]
-async fn a_log_carries_the_conversation_but_shows_only_its_lines() {
+async fn a_log_of_an_earlier_version_carries_the_conversation_but_shows_only_its_lines() {
     let it = harness::start().await;
     let token = it.owner().await;
     let (node, log) = node(&it).await;
@@ -321,7 +321,8 @@ async fn a_log_carries_the_conversation_but_shows_only_its_lines() {
     let part = json!({ "id": "p", "messageID": "m", "type": "tool", "tool": "write", "state": {
         "status": "completed", "input": { "filePath": "a.txt", "content": "Zoë\n" } } });
     let record = json!({ "type": "tool_use", "timestamp": 5, "sessionID": "ses_1", "part": part });
-    log.write(&format!("{}[tool] write a.txt", record::carried(&record).unwrap()));
+    // As an earlier version wrote it.
+    log.write(&format!("\u{1b}]5379;{record}\u{7}[tool] write a.txt"));
 
     let (status, conversation) = messages().await;
     assert_eq!(status, 200, "{conversation}");
@@ -351,9 +352,9 @@ async fn a_log_carries_the_changes_of_the_workspace() {
     let commits = vec![Commit { id: "0123".into(), subject: "Violins".into() }];
     let mut all = Changes { compared: true, commits, commit_count: 1, ..Changes::default() };
     all.add_file(file.clone());
-    let carried = |name: &str, value: Value| record::carried(&json!({ "type": name, name: value })).unwrap();
-    log.write(&format!("{}[change] {}", carried("change", file.record()), file.line()));
-    log.write(&format!("{}[end] Succeeded", carried("changes", all.summary())));
+    let line = |name: &str, value: Value| record::line(&json!({ "type": name, name: value })).unwrap();
+    log.write(&line("change", file.record()));
+    log.write(&line("changes", all.summary()));
     let (status, body) = changes().await;
     assert_eq!(status, 200, "{body}");
     let numbers = ["fileCount", "insertions", "deletions", "commitCount"].map(|name| body[name].as_u64().unwrap());
@@ -420,4 +421,39 @@ async fn a_failed_preparation_opens_the_log_of_the_container_that_failed() {
         assert_ne!(last["type"], "log", "{last}");
         last = stream.next().await.unwrap().data;
     }
+}
+
+/// The log of the container for records is the conversation.
+#[tokio::test]
+async fn the_records_of_a_running_task_are_its_conversation() {
+    let it = harness::start().await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    it.post(&it.here("/tasks"), &token, &task).await;
+    let session = json!({ "name": "session", "image": "example.com/a:1", "restartPolicy": "Always" });
+    it.create::<Pod>(json!({
+        "metadata": { "name": "a-pod" },
+        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }], "initContainers": [session],
+            "containers": [{ "name": "agent", "image": "example.com/a:1" }] },
+    }))
+    .await;
+    let state = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
+    let status = |name: &str| json!({ "name": name, "image": "a", "imageID": "a", "ready": true, "restartCount": 0, "state": state });
+    let (session, agent) = (status("session"), status("agent"));
+    let status = json!({ "phase": "Running", "initContainerStatuses": [session], "containerStatuses": [agent] });
+    it.patch_status::<Pod>("a-pod", status).await;
+    it.set_status("tasks", "a", json!({ "phase": "Running", "podName": "a-pod", "runEpoch": 1 })).await;
+    let output = |status: &str, output: &str| {
+        json!({ "type": "tool_output", "timestamp": 5, "sessionID": "ses_1", "part": { "id": "p", "messageID": "m",
+            "type": "tool", "tool": "bash", "state": { "status": status, "metadata": { "output": output } } } })
+    };
+    let messages = async || it.get(&it.here("/tasks/a/session/messages"), &token).await.1;
+    log.write(&output("running", "one\n").to_string());
+    let shown = |messages: &Value| messages[1]["parts"][0]["state"]["metadata"]["output"].clone();
+    assert_eq!(shown(&messages().await), "one\n");
+    log.write(&output("running", "two\n").to_string());
+    assert_eq!(shown(&messages().await), "one\ntwo\n");
+    log.write(&output("completed", "all").to_string());
+    assert_eq!(shown(&messages().await), "all");
 }

@@ -30,14 +30,20 @@ export function TaskRuns({ task }: { task: Task }) {
     run.duration && formatDuration(run.duration),
     run.usage?.tokens && count(allTokens(run.usage.tokens)),
     money(run.usage?.cost),
-    <a
-      key="log"
-      href={url(`${target}/logs`, { run: run.run, format: "text" })}
-      download={`${task.name}-${run.run}.log`}
-      aria-label={`Download the log of run ${run.run}`}
-    >
-      Log
-    </a>,
+    run.logs?.expiredAt ? (
+      <span key="log" title={`Removed ${run.logs.expiredAt} by the limits of the log archive`}>
+        expired
+      </span>
+    ) : (
+      <a
+        key="log"
+        href={url(`${target}/logs`, { run: run.run, format: "text" })}
+        download={`${task.name}-${run.run}.log`}
+        aria-label={`Download the log of run ${run.run}`}
+      >
+        Log
+      </a>
+    ),
   ];
   return (
     <Card title="Runs" tools={<Tag>{runs.length}</Tag>} flush className={styles.whole}>

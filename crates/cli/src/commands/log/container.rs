@@ -74,7 +74,7 @@ mod tests {
     fn pod(status: Value) -> Pod {
         serde_json::from_value(json!({
             "metadata": {"name": "fix-pod"},
-            "spec": {"initContainers": [{"name": "git-init-0"}], "containers": [{"name": "side"}, {"name": "agent"}]},
+            "spec": {"initContainers": [{"name": "git-init-0"}, {"name": "session", "restartPolicy": "Always"}], "containers": [{"name": "side"}, {"name": "agent"}]},
             "status": status,
         }))
         .unwrap()
@@ -92,13 +92,15 @@ mod tests {
         assert_eq!(choose(&pod(json!({})), None).unwrap(), "agent");
         assert_eq!(choose(&pod(prepared), None).unwrap(), "agent");
         assert_eq!(choose(&pod(failed), None).unwrap(), "git-init-0");
+        let killed = json!({"initContainerStatuses": [state("session", json!({"terminated": {"exitCode": 137}}))]});
+        assert_eq!(choose(&pod(killed), None).unwrap(), "agent");
     }
 
     #[test]
     fn a_wrong_name_is_answered_with_the_right_ones() {
         let problem = choose(&pod(json!({})), Some("agnet")).unwrap_err();
         assert_eq!(problem.to_string(), "Pod 'fix-pod' has no container 'agnet'");
-        assert_eq!(problem.next_step(), Some("choose one of: side, agent, git-init-0"));
+        assert_eq!(problem.next_step(), Some("choose one of: side, agent, git-init-0, session"));
     }
 
     #[test]

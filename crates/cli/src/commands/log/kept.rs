@@ -6,7 +6,7 @@ use api::Task;
 use domain::contract::record;
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use store::{Archive, ArchivedLog, Owner, Run, Selection};
+use store::{Archive, ArchivedLog, Log, Owner, Run, Selection};
 
 use super::{LogArgs, write};
 use crate::{
@@ -24,7 +24,7 @@ const AGENT: &str = "agent";
 /// A log in an archive.
 pub struct KeptLog {
     archive: Arc<dyn Archive>,
-    run: Run,
+    log: Log,
     kept: ArchivedLog,
 }
 
@@ -41,29 +41,32 @@ impl KeptLog {
             return Ok(None);
         }
         let Some((archive, task)) = archive_of(cluster, named, task)? else { return Ok(None) };
-        let run = Run { task, epoch };
-        let kept = archive.find(&run).await.map_err(|error| Problem::new(error.to_string()))?;
-        Ok(kept.map(|kept| Self { archive, run, kept }))
+        let log = Run { task, epoch }.log();
+        let kept = archive.find(&log).await.map_err(|error| Problem::new(error.to_string()))?;
+        Ok(kept.map(|kept| Self { archive, log, kept }))
     }
 
-    /// Whether the log is complete, so that the cluster need not be asked.
-    pub fn is_whole(&self) -> bool {
-        self.kept.is_whole()
+    /// Whether the end of the log is archived, so that the cluster need not be asked.
+    pub fn is_complete(&self) -> bool {
+        self.kept.is_complete()
     }
 
     /// Prints the selected lines and reports gaps.
     pub async fn show(&self, args: &LogArgs) -> Answer<()> {
         let since = args.since.and_then(|span| Timestamp::now().checked_sub(span).ok());
         let wanted = Selection { after: None, since, tail: args.tail.map(u64::from) };
-        let mut lines = Box::pin(store::read(Arc::clone(&self.archive), self.run.clone(), wanted));
+        let mut lines = Box::pin(store::read(Arc::clone(&self.archive), self.log.clone(), wanted));
         while let Some(line) = lines.next().await {
             let (place, line) = line?;
-            let stamp = if args.timestamps { format!("{} ", place.time) } else { String::new() };
+            let stamp = place.filter(|_| args.timestamps).map(|place| format!("{} ", place.time)).unwrap_or_default();
             write(&[stamp.as_bytes(), &record::visible(&line.text), b"\n"].concat())?;
         }
-        if !self.kept.is_complete() {
+        let node_gaps = self.kept.end.is_some_and(|end| end.gaps > u32::from(self.kept.left_out > 0));
+        if let Some(expiry) = &self.kept.expired {
+            note(&expiry.to_string());
+        } else if !self.kept.is_complete() {
             note("the end of this log is lost: its Pod went before all of it was kept");
-        } else if !self.kept.is_whole() {
+        } else if node_gaps {
             note("lines are missing in this log: the node had thrown them away before they were kept");
         }
         Ok(())

@@ -70,7 +70,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     // Only the agent's log is archived. If the preparation failed, the log of that container is in the Pod.
     let unprepared = wanted.current && args.log.container.is_none() && preparation_failed(&task);
     if let Some(kept) = kept
-        && ((kept.is_whole() && !unprepared) || pods.get_metadata_opt(&wanted.pod).await?.is_none())
+        && ((kept.is_complete() && !unprepared) || pods.get_metadata_opt(&wanted.pod).await?.is_none())
     {
         kept.show(&args.log).await?;
         if unprepared && let Some(message) = task.status.as_ref().and_then(|status| status.message.as_deref()) {

@@ -60,6 +60,13 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     Ok(Exit::Success)
 }
 
+/// How the run ended, and whether its log is gone.
+fn message(run: &TaskStatus) -> String {
+    let expired = run.logs.as_ref().is_some_and(|logs| logs.expired_at.is_some());
+    let parts = [run.message.as_deref(), expired.then_some("its log expired")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
 fn table(runs: &[TaskStatus], now: Timestamp) -> Table {
     let mut table = Table::new(["RUN", "PHASE", "REASON", "STARTED", "TOOK", "TOKENS", "COST", "MESSAGE"]);
     for run in runs {
@@ -74,7 +81,7 @@ fn table(runs: &[TaskStatus], now: Timestamp) -> Table {
             span::between(run.start_time.as_ref(), run.completion_time.as_ref()).unwrap_or_default().into(),
             tokens.unwrap_or_default().into(),
             usage.cost.as_deref().map(money::cost).unwrap_or_default().into(),
-            run.message.clone().unwrap_or_default().into(),
+            message(run).into(),
         ]);
     }
     table
@@ -91,6 +98,7 @@ mod tests {
         let runs: Vec<TaskStatus> = serde_json::from_value(json!([
             { "runEpoch": 2, "phase": "Running", "startTime": "2026-01-01T00:01:00Z" },
             { "runEpoch": 1, "phase": "Failed", "reason": "ModelError", "message": "the model answered 500",
+              "logs": { "expiredAt": "2026-01-01T00:01:59Z" },
               "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:07Z",
               "usage": { "tokens": { "input": 1000, "output": 234 }, "cost": "0.01" } },
         ]))
@@ -99,7 +107,7 @@ mod tests {
         insta::assert_snapshot!(shown, @r"
         RUN   PHASE     REASON       STARTED   TOOK   TOKENS   COST      MESSAGE
         2     Running   -            60s       -      -        -         -
-        1     Failed    ModelError   2m        7s     1,234    $0.0100   the model answered 500
+        1     Failed    ModelError   2m        7s     1,234    $0.0100   the model answered 500; its log expired
         ");
     }
 }

@@ -225,7 +225,7 @@ fn running_tasks_never_get_more_than_is_left_of_the_shared_budget() {
     check(&mut queue, 20, &["d"]);
     assert_eq!(queue.share(&key("d")), Some(tokens(20)));
     // Another controller knows who runs, not their shares: none gets more than its own limit.
-    let mut next = Queue::new(RunsOn::Agent("a".into()), Duration::from_secs(60));
+    let mut next = Queue::new(RunsOn::Agent("a".into()), Duration::from_mins(1));
     next.set_gate(Gate::Ready);
     next.running(key("b"), 1, None);
     next.set_own_limit(&key("b"), tokens(30));

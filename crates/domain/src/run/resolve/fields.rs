@@ -66,7 +66,7 @@ impl RunFields {
 
     /// The smallest of all limits: an Agent's limit holds for its Tasks, whatever they set themselves. A limit for a
     /// window limits each run in it, too.
-    pub(super) fn smallest_budget(&mut self, budgets: Vec<(Budget, Origin)>) -> Option<Budget> {
+    pub(super) fn smallest_budget(&mut self, budgets: &[(Budget, Origin)]) -> Option<Budget> {
         let tokens = budgets.iter().filter_map(|(budget, origin)| Some((budget.max_tokens?, origin)));
         let tokens = tokens.min_by_key(|(most, _)| *most);
         let cost = budgets.iter().filter_map(|(budget, origin)| Some((budget.max_cost.clone()?, origin)));

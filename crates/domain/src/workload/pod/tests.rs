@@ -351,13 +351,28 @@ fn the_prompt_is_read_from_a_file_whatever_the_workspace_is() {
 }
 
 #[test]
+fn local_storage_is_limited_unless_the_user_sets_it() {
+    let check = |resources: Value, expected: Value| {
+        let given = serde_json::from_value(resources).unwrap();
+        assert_eq!(serde_json::to_value(with_storage(given)).unwrap(), expected);
+    };
+    check(
+        json!({"limits": {"cpu": "2"}}),
+        json!({"limits": {"cpu": "2", "ephemeral-storage": "20Gi"}, "requests": {"ephemeral-storage": "256Mi"}}),
+    );
+    for own in [json!({"limits": {"ephemeral-storage": "1Gi"}}), json!({"requests": {"ephemeral-storage": "100Gi"}})] {
+        check(own.clone(), own);
+    }
+}
+
+#[test]
 fn a_huge_prompt_on_an_agent_is_put_together_first() {
     let mut resolved = task_on_agent(agent());
     resolved.description = Some("x".repeat(1 << 20));
     let objects = objects(&resolved);
     assert_eq!(objects.config_maps.len(), 2);
     let init = spec(&objects).init_containers.as_ref().unwrap();
-    assert_eq!(init.len(), 1);
+    assert_eq!(init.iter().map(|container| container.name.as_str()).collect::<Vec<_>>(), ["context-init", "session"]);
     assert!(env(&init[0], "FILE_MAPPINGS").unwrap().contains(r#""keys":["workspace-task.md.part-1""#));
     assert_eq!(env(&init[0], "COPY_SELF_TO"), None);
 }

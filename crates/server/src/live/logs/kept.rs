@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::Task;
-use futures::{StreamExt as _, TryStreamExt as _};
-use store::{Archive, ArchivedLog, Owner, Position, Run};
+use domain::run::progress::SESSION_CONTAINER;
+use futures::StreamExt as _;
+use store::{Archive, ArchivedLog, Log, Owner, Position, Run, Stream};
 
 use super::{
     Lines,
@@ -23,34 +24,47 @@ pub(crate) fn owner(task: &Task) -> Option<Owner> {
 /// A log in the archive.
 pub(super) struct KeptLog {
     archive: Arc<dyn Archive>,
-    run: Run,
+    log: Log,
     kept: ArchivedLog,
 }
 
 impl KeptLog {
     /// The archived log of a run, if there is an archive and a log in it.
     pub(super) async fn find(server: &Server, task: &Task, run: i64, container: &str) -> Answer<Option<Self>> {
-        let Some(archive) = server.options.log_archive.as_ref().filter(|_| container == AGENT) else { return Ok(None) };
+        let stream = match container {
+            AGENT => Stream::Text,
+            SESSION_CONTAINER => Stream::Records,
+            _ => return Ok(None),
+        };
+        let Some(archive) = server.options.log_archive.as_ref() else { return Ok(None) };
         let Some(task) = owner(task) else { return Ok(None) };
-        let run = Run { task, epoch: run };
-        let kept = archive.find(&run).await;
+        let log = Log { run: Run { task, epoch: run }, stream };
+        let kept = archive.find(&log).await;
         let kept = kept.map_err(|error| ApiError::internal("the log archive cannot be read", &error))?;
-        Ok(kept.map(|kept| Self { archive: Arc::clone(archive), run, kept }))
+        Ok(kept.map(|kept| Self { archive: Arc::clone(archive), log, kept }))
     }
 
-    /// Whether the log is complete and without gaps, so that the node need not be asked.
+    /// Whether the log is complete and without gaps.
     pub(super) fn is_whole(&self) -> bool {
         self.kept.is_whole()
     }
 
-    /// Whether the end of the log is archived.
+    /// Whether the end of the log is archived. Then the node need not be asked: it does not have more lines.
     pub(super) fn is_complete(&self) -> bool {
         self.kept.is_complete()
     }
 
-    /// A sentence about the missing lines.
+    /// Why the log was removed, if it was.
+    pub(super) fn expired(&self) -> Option<String> {
+        self.kept.expired.map(|expiry| expiry.to_string())
+    }
+
+    /// A sentence about the missing lines, except those that the log itself reports.
     pub(super) fn missing(&self) -> Option<String> {
-        let gaps = self.kept.end.map_or(0, |end| end.gaps);
+        if let Some(expiry) = self.expired() {
+            return Some(expiry);
+        }
+        let gaps = self.kept.end.map_or(0, |end| end.gaps).saturating_sub(u32::from(self.kept.left_out > 0));
         if !self.is_complete() {
             return Some("the end of this log is lost: its Pod went before all of it was kept".to_owned());
         }
@@ -59,7 +73,6 @@ impl KeptLog {
 
     /// The requested lines after `last`.
     pub(super) fn lines(&self, wanted: &Wanted, last: Option<Position>) -> Lines {
-        let lines = store::read(Arc::clone(&self.archive), self.run.clone(), wanted.selection(last));
-        lines.map_ok(|(place, line)| (Some(place), line)).boxed()
+        store::read(Arc::clone(&self.archive), self.log.clone(), wanted.selection(last)).boxed()
     }
 }

@@ -17,7 +17,10 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response, sse::Event},
 };
-use domain::{contract::record, run::progress::Progress};
+use domain::{
+    contract::record,
+    run::progress::{self, Progress, SESSION_CONTAINER},
+};
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use http::{HeaderMap, header};
 use k8s_openapi::api::core::v1::Pod;
@@ -154,7 +157,10 @@ async fn plain(
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}{of_run}.log\"")),
     ];
-    if let Some(kept) = kept.filter(|kept| kept.is_whole() || pod.is_none()) {
+    if let Some(kept) = kept.filter(|kept| kept.is_complete() || pod.is_none()) {
+        if let Some(expired) = kept.expired() {
+            return Err(ApiError::not_found(expired));
+        }
         let complete = [(COMPLETE, kept.is_whole().to_string())];
         return Ok((headers, complete, Body::from_stream(text(kept.lines(wanted, None)))).into_response());
     }
@@ -193,15 +199,21 @@ fn text(lines: Lines) -> impl Stream<Item = io::Result<Vec<u8>>> {
     shown.ready_chunks(CHUNK).map(|lines| lines.into_iter().collect::<io::Result<Vec<_>>>().map(|lines| lines.concat()))
 }
 
-/// The conversation in the log of the current run, from the beginning.
+/// The records of the conversation in the current run, from the beginning.
 pub(crate) async fn records(server: &Server, pods: &Api<Pod>, task: &Task) -> Answer<Vec<Value>> {
-    let wanted = Wanted::whole();
     let run = epoch(task);
     let pod = pod::of_run(pods, task, run).await?;
-    let started = pod.as_ref().and_then(|pod| pod::status_of(pod, AGENT)).is_some_and(pod::has_started);
-    let kept = KeptLog::find(server, task, run, AGENT).await?;
+    // Earlier versions wrote the records into the log of the agent.
+    let recorded = match &pod {
+        Some(pod) => progress::has_session(pod),
+        None => KeptLog::find(server, task, run, SESSION_CONTAINER).await?.is_some(),
+    };
+    let container = if recorded { SESSION_CONTAINER } else { AGENT };
+    let wanted = Wanted::whole(container);
+    let started = pod.as_ref().and_then(|pod| pod::status_of(pod, container)).is_some_and(pod::has_started);
+    let kept = KeptLog::find(server, task, run, container).await?;
     let mut lines = match (kept, pod) {
-        (Some(kept), _) if kept.is_whole() || !started => kept.lines(&wanted, None),
+        (Some(kept), _) if kept.is_complete() || !started => kept.lines(&wanted, None),
         (_, Some(pod)) if started => pod::lines(pods, &pod, &wanted, None).await?,
         _ => return Ok(Vec::new()),
     };
@@ -216,6 +228,20 @@ pub(crate) async fn records(server: &Server, pods: &Api<Pod>, task: &Task) -> An
         }
     }
     Ok(records)
+}
+
+fn failure(text: &str) -> Event {
+    message(&json!({ "type": "error", "message": text }))
+}
+
+/// The last event of a stream, and whether lines are missing before it.
+fn complete(task: &Task, whole: bool) -> Event {
+    let phase = format!("{:?}", phase(task));
+    message(&if whole {
+        json!({ "type": "complete", "phase": phase })
+    } else {
+        json!({ "type": "complete", "phase": phase, "complete": false })
+    })
 }
 
 /// Streams the log until the Task has ended and all lines are sent.
@@ -246,7 +272,7 @@ fn follow(
             let pod = match pod::of_run(&pods, &task, run).await {
                 Ok(pod) => pod,
                 Err(error) => {
-                    yield message(&json!({ "type": "error", "message": error.message }));
+                    yield failure(&error.message);
                     break;
                 }
             };
@@ -261,13 +287,10 @@ fn follow(
             let over = is_over(&task, run);
             let started = pod.as_ref().and_then(|pod| pod::status_of(pod, &container)).is_some_and(pod::has_started);
             let kept = if over || !started { KeptLog::find(&server, &task, run, &container).await } else { Ok(None) };
-            let kept = match kept {
-                Ok(kept) => kept.filter(|kept| kept.is_whole() || !started),
-                Err(error) => {
-                    yield message(&json!({ "type": "error", "message": error.message }));
-                    None
-                }
-            };
+            if let Err(error) = &kept {
+                yield failure(&error.message);
+            }
+            let kept = kept.ok().flatten().filter(|kept| kept.is_complete() || !started);
             let opened = match (&kept, &pod) {
                 (Some(kept), _) => Ok(Some(kept.lines(&chosen, reader.last))),
                 (None, Some(pod)) if started => pod::lines(&pods, pod, &chosen, reader.last).await.map(Some),
@@ -287,7 +310,7 @@ fn follow(
                             None => break true,
                         },
                         error = &mut revoked => {
-                            yield message(&json!({ "type": "error", "message": error.message }));
+                            yield failure(&error.message);
                             return;
                         }
                         () = shutdown_requested(&mut ending) => return,
@@ -297,7 +320,7 @@ fn follow(
                 Ok(None) => if let Some(event) = notices.waiting(&task, pod.as_ref(), &container) {
                     yield event;
                 },
-                Err(error) => yield message(&json!({ "type": "error", "message": error.message })),
+                Err(error) => yield failure(&error.message),
             }
             // The cache may be older than the stream: check again after all lines are sent.
             task = latest(&server, &key, task);
@@ -306,17 +329,16 @@ fn follow(
                 continue;
             }
             if sent_all && (is_over(&task, run) || !wanted.follow) {
-                let mut complete = json!({ "type": "complete", "phase": format!("{:?}", phase(&task)) });
-                if let Some(missing) = kept.filter(|_| over).and_then(|kept| kept.missing()) {
-                    yield info(&missing);
-                    complete["complete"] = false.into();
+                let missing = kept.filter(|_| over).and_then(|kept| kept.missing());
+                if let Some(missing) = &missing {
+                    yield info(missing);
                 }
-                yield message(&complete);
+                yield complete(&task, missing.is_none());
                 break;
             }
             if server.caches.tasks.object(&key).is_none() && server.caches.tasks.is_complete() {
-                yield message(&json!({ "type": "error", "message": "the Task was deleted" }));
-                yield message(&json!({ "type": "complete", "phase": format!("{:?}", phase(&task)) }));
+                yield failure("the Task was deleted");
+                yield complete(&task, true);
                 break;
             }
             let pause = if pod.is_some() { PREPARING } else { WAITING };
@@ -324,7 +346,7 @@ fn follow(
                 () = changed(&mut changes, &key) => {}
                 () = sleep(pause) => {}
                 error = &mut revoked => {
-                    yield message(&json!({ "type": "error", "message": error.message }));
+                    yield failure(&error.message);
                     return;
                 }
                 () = shutdown_requested(&mut ending) => return,

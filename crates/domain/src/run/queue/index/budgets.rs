@@ -32,7 +32,9 @@ impl Index {
             let tasks = finished();
             let begin = |budget: &SharedBudget| {
                 let mut begun = Spending::new(*budget);
-                tasks.iter().for_each(|task| begun.note_task(task));
+                for task in &tasks {
+                    begun.note_task(task);
+                }
                 begun
             };
             self.spending.insert(target.clone(), (*each, shared.iter().map(begin).collect()));
