@@ -104,11 +104,11 @@ describe("lists and layout", () => {
     await page.getByRole("button", { name: /^Theme: system/ }).click();
     await page.getByRole("button", { name: /^Theme: light/ }).click();
     const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    expect(await background()).toBe("rgb(14, 17, 22)");
+    await expect.poll(background).toBe("rgb(14, 17, 22)");
     await page.reload();
-    expect(await background()).toBe("rgb(14, 17, 22)");
+    await expect.poll(background).toBe("rgb(14, 17, 22)");
     await page.getByRole("button", { name: /^Theme: dark/ }).click();
-    expect(await background()).not.toBe("rgb(14, 17, 22)");
+    await expect.poll(background).not.toBe("rgb(14, 17, 22)");
   });
 
   test("the namespace filters all pages and is kept in the URL", async () => {

@@ -69,7 +69,7 @@ describe("the first login on an empty platform", () => {
     const template = ours("AgentTemplate", "openai-compatible", {}, "default");
     await cluster.patch(template, { spec: { config: SHORT } });
     await page.getByRole("button", { name: "Run Task" }).click();
-    await page.getByRole("heading", { level: 1, name: /^task-/ }).waitFor();
+    await page.getByRole("heading", { level: 1, name: / task-/ }).waitFor();
     await page.getByText("Completed", { exact: true }).first().waitFor(WORK);
 
     const tasks = "/apis/kubeopencode.io/v1alpha1/namespaces/default/tasks";

@@ -31,11 +31,8 @@ describe("Tasks", () => {
     await transcript.getByText("Noted.", { exact: true }).waitFor();
     await page.getByText("The log is complete").waitFor();
     await tab("Changes");
-    await page
-      .getByRole("group", { name: /^Change 1 of .*note\.md/ })
-      .getByText("buy bread")
-      .waitFor();
-    await page.getByText("+2").waitFor();
+    await page.getByText("1 file changed, +2 −0").waitFor();
+    await page.getByRole("group", { name: "Changes of note.md" }).getByText("buy bread").waitFor();
     expect(await violations(page)).toEqual([]);
     await tab("Overview");
     await page.getByText("Noted.", { exact: true }).waitFor();

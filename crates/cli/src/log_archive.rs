@@ -29,6 +29,7 @@ impl LogArchiveArg {
 
 /// How much of the logs is kept.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "the names of the flags")]
 pub struct LogLimitArgs {
     /// Space for the log of a run in the archive. Of a longer log, the first and the last part are kept. 0 is no limit.
     #[arg(long, value_name = "SIZE", default_value = "64Mi", value_parser = size, env = "KUBEOPENCODE_LOG_LIMIT")]

@@ -152,7 +152,7 @@ impl<'a> Log<'a> {
             }
             self.record(Some(&event));
         }
-        self.show(part, news);
+        self.show(part, &news);
     }
 
     /// Shows the end of a shell command: the rest of its output, and its exit code if that is new.
@@ -164,7 +164,7 @@ impl<'a> Log<'a> {
         if was_shown {
             let failed = |state: &ToolState| state.status == "error" || exit_code(state).is_some_and(|exit| exit != 0);
             let failed = part.state.as_ref().is_some_and(failed);
-            self.show(part, news);
+            self.show(part, &news);
             self.line(summary.filter(|_| failed));
         } else {
             self.line(summary);
@@ -172,7 +172,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn show(&mut self, part: &Part, news: News) {
+    fn show(&mut self, part: &Part, news: &News) {
         if news.first || news.apart {
             let again = if news.first { "" } else { " (continued)" };
             let header = format!("{}{again}", tool_line(part.tool.as_deref().unwrap_or("tool"), part.state.as_ref()));
@@ -230,14 +230,13 @@ pub fn readable(note: &Note<'_>) -> Option<String> {
         Note::Session { id, server: "" } => format!("[session] {id}"),
         Note::Session { id, server } => format!("[session] {id} on {server}"),
         Note::Part(part, _) => return readable_part(part),
-        Note::Running(..) => return None,
+        Note::Running(..) | Note::Changes(_) => return None,
         Note::Retry { attempt, message } => format!("[retry] the model failed, attempt {attempt} follows: {message}"),
         Note::Asked { what, answer } => format!("[permission] {what}: {answer}"),
         Note::Failure(text, _) => format!("[error] {text}"),
         Note::Info(text) => format!("[info] {text}"),
         Note::Change(file) => format!("[change] {}", file.line()),
         Note::Commit(commit) => format!("[commit] {} {}", commit.id.get(..10).unwrap_or(&commit.id), commit.subject),
-        Note::Changes(_) => return None,
         Note::End(outcome) => {
             let usage = &outcome.usage;
             let lines = match (usage.additions, usage.deletions) {

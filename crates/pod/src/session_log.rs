@@ -127,7 +127,7 @@ mod tests {
         assert!(std::os::unix::net::UnixStream::connect(&socket).is_err(), "the agent cannot connect");
         recorder.write_all(b"cut").unwrap();
         drop(recorder);
-        let out = tokio::time::timeout(Duration::from_secs(60), copied).await.unwrap().unwrap();
+        let out = tokio::time::timeout(Duration::from_mins(1), copied).await.unwrap().unwrap();
         assert!(out == format!("{line}{line}{line}cut\n").into_bytes(), "{} bytes", out.len());
     }
 

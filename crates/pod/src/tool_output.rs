@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn an_output_of_which_only_the_end_is_reported_goes_on() {
         let mut all = ToolOutput::default();
-        let lines = |numbers: std::ops::Range<u32>| numbers.map(|number| format!("{number}\n")).collect::<String>();
+        let lines =
+            |numbers: std::ops::Range<u32>| numbers.map(|number| format!("{number}\n")).collect::<Vec<_>>().concat();
         let mut take = |output: &str| all.take(&part("a"), output, false).lines;
         assert_eq!(take(&lines(0..1000)).len(), 1000);
         assert_eq!(take(&format!("...\n\n{}", lines(500..1003))), ["    1000", "    1001", "    1002"]);

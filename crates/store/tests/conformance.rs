@@ -317,8 +317,8 @@ async fn a_line_longer_than_the_limit_is_kept_whole() {
     let archive: Arc<dyn Archive> = Arc::new(Directory::open(base.path()).unwrap().with_log_limit(100));
     let case = Case { archive, base };
     let log = log("u", 1);
-    let long = format!("2026-01-01T00:00:00Z {}\n2026-01-01T00:00:01Z end\n", "x".repeat(1000));
-    case.archive.append(&log, 0, long.into_bytes()).await.unwrap();
+    let text = format!("2026-01-01T00:00:00Z {}\n2026-01-01T00:00:01Z end\n", "x".repeat(1000));
+    case.archive.append(&log, 0, text.into_bytes()).await.unwrap();
     assert_eq!(case.texts(&log, Selection::default()).await, ["x".repeat(1000), "end".to_owned()]);
 }
 

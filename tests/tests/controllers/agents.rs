@@ -338,7 +338,7 @@ async fn a_configuration_that_is_not_valid_leaves_the_last_good_server_running()
         ensure!(ready == Some(true), "its server was stopped: {:?}", agent.status);
         let now = world.deployment("a").await?;
         ensure!(now.metadata.generation == before.metadata.generation, "its Deployment was changed");
-        world.merge::<Agent>("a", json!({"spec": {"config": {"theme": "light"}}})).await?;
+        world.merge::<Agent>("a", json!({"spec": {"config": {"theme": "light", "model": "test/model"}}})).await?;
         world.agent_is("a", "its repair", |agent| conditions(agent, "ConfigValid") == "True Valid").await?;
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! A proxy in front of the API server that expires watches and refuses writes on demand, as an API server may.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -38,6 +38,9 @@ pub enum Expiry {
     NextWatch,
 }
 
+/// A path, and whether only metadata are followed.
+type Followed = (String, bool);
+
 /// Forwards requests to an API server, and answers some of them itself.
 pub struct Gateway {
     inner: Arc<Inner>,
@@ -51,8 +54,10 @@ struct Inner {
     era: watch::Sender<(u64, Expiry)>,
     /// Whether lists are answered.
     lists: watch::Sender<bool>,
-    /// The era in which something was listed last: its path, and whether only metadata are followed.
-    listed: watch::Sender<HashMap<(String, bool), u64>>,
+    /// The era in which something was listed last.
+    listed: watch::Sender<HashMap<Followed, u64>>,
+    /// What was watched at all: some things are listed once.
+    watched: Mutex<HashSet<Followed>>,
     /// Writes to refuse: how many, and the suffix of their paths.
     refused: Mutex<(usize, &'static str)>,
 }
@@ -73,6 +78,7 @@ impl Gateway {
             era: watch::Sender::new((0, Expiry::InTheWatch)),
             lists: watch::Sender::new(true),
             listed: watch::Sender::default(),
+            watched: Mutex::default(),
             refused: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&inner));
@@ -105,7 +111,8 @@ impl Gateway {
     pub async fn until_all_is_listed_again(&self) -> anyhow::Result<()> {
         let era = self.inner.era.borrow().0;
         let mut listed = self.inner.listed.subscribe();
-        let all = listed.wait_for(|listed| listed.values().all(|listed| *listed == era));
+        let watched = self.inner.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = listed.wait_for(|listed| watched.iter().all(|path| listed.get(path) == Some(&era)));
         tokio::time::timeout(LIMIT, all).await.context("not everything was listed again")??;
         Ok(())
     }
@@ -164,6 +171,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let now = era.borrow_and_update().0;
     let gone = status(StatusCode::GONE, "Expired", "too old resource version");
     let listed = inner.listed.borrow().get(&followed).copied();
+    inner.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(followed);
     if listed != Some(now) {
         return (StatusCode::GONE, [(CONTENT_TYPE, "application/json")], gone.to_string()).into_response();
     }

@@ -31,7 +31,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   const yaml = useYaml(kind, namespace, name);
   const check = useReplace(kind, namespace, name);
   const save = useReplace(kind, namespace, name);
-  // The text that the draft is based on, so that the diff does not contain concurrent changes.
+  // The object that the draft is based on, so that the diff does not contain concurrent changes.
   const [draft, setDraft] = useState<{ base: string; text: string } | undefined>();
   const [reviewing, setReviewing] = useState(false);
   const [part, setPart] = useState<"editable" | "whole">(readOnly ? "whole" : "editable");
@@ -42,25 +42,28 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
   const whole = yaml.data;
   const current = editable(whole);
   const text = draft?.text ?? current;
-  const changed = draft !== undefined && draft.text !== draft.base;
+  const changed = draft !== undefined && draft.text !== editable(draft.base);
   // A changed status is no conflict, a changed spec is.
-  const moved = changed && draft.base !== current;
+  const moved = changed && editable(draft.base) !== current;
+  // With the version that the draft is based on, the server refuses to replace a change that the user has not seen.
+  const toSend = withVersionOf(moved ? draft.base : whole, text);
   const syntaxError = changed ? parseDocument(text).errors[0]?.message : undefined;
   const isWhole = part === "whole";
   const shown = isWhole ? whole : text;
 
   const rebased = async () => {
     const { data } = await yaml.refetch();
-    return draft && data !== undefined && draft.base === editable(data) ? withVersionOf(data, draft.text) : undefined;
+    const same = draft && data !== undefined && editable(draft.base) === editable(data);
+    return same ? withVersionOf(data, draft.text) : undefined;
   };
   const review = () => {
     setReviewing(true);
     save.reset();
-    check.mutate({ yaml: withVersionOf(whole, text), dryRun: true, rebased });
+    check.mutate({ yaml: toSend, dryRun: true, rebased });
   };
   const store = () =>
     save.mutate(
-      { yaml: withVersionOf(whole, text), rebased },
+      { yaml: toSend, rebased },
       {
         onSuccess: () => {
           setDraft(undefined);
@@ -105,7 +108,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
         readOnly={isWhole}
         invalid={!isWhole && syntaxError !== undefined}
         height="min(64vh, 720px)"
-        onValue={(next) => setDraft((previous) => ({ base: previous?.base ?? current, text: next }))}
+        onValue={(next) => setDraft((previous) => ({ base: previous?.base ?? whole, text: next }))}
       />
       {syntaxError && <Problem error={syntaxError} />}
       <Stack row gap={2}>
@@ -139,7 +142,7 @@ export function YamlPanel({ kind, namespace, name, readOnly }: YamlPanelProps) {
         }
       >
         <Stack gap={3}>
-          <DiffView lines={changesBetween(draft?.base ?? current, text)} label="Changes" />
+          <DiffView lines={changesBetween(draft ? editable(draft.base) : current, text)} label="Changes" />
           {check.isSuccess && !save.error && <Notice tone="idle">Validated by the server.</Notice>}
           {problem ? <Problem error={problem} /> : null}
           {ApiError.is(problem, 409) && (

@@ -60,10 +60,7 @@ fn permissions(up: &Up, task: &str) -> (String, String) {
         ["create", "clusterrolebinding", "tester", "--clusterrole=cluster-admin", "--serviceaccount=default:tester"];
     up.kubectl(&args);
     let token = up.kubectl(&["create", "token", "tester"]).trim().to_owned();
-    let page = up.greeting.iter().find_map(|line| line.trim().strip_prefix("Page ")).unwrap().trim();
-    let (scheme, rest) = page.split_once("://").unwrap();
-    let authority = rest.split(['/', ' ', '?']).next().unwrap();
-    (format!("{scheme}://{authority}/api/v1/namespaces/default/tasks/{task}/permissions"), token)
+    (format!("http://{}/api/v1/namespaces/default/tasks/{task}/permissions", up.rest_address()), token)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

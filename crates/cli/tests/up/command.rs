@@ -102,6 +102,12 @@ impl Up {
         words.find(|word| word.contains("/login?code=")).unwrap()
     }
 
+    /// The address of the REST API for programs. Only browsers resolve the name in the link on every machine.
+    pub fn rest_address(&self) -> String {
+        let port = self.login_link().rsplit_once(':').unwrap().1.split_once('/').unwrap().0;
+        format!("127.0.0.1:{port}")
+    }
+
     pub fn kubectl(&self, args: &[&str]) -> String {
         let output = self.try_kubectl(args);
         assert!(output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -97,9 +97,8 @@ impl Printing {
 
     /// The log from the REST API: head and body.
     fn rest(&self, token: &str, path: &str) -> (String, String) {
-        let page = self.up.greeting.iter().find_map(|line| line.split_once("http://")).unwrap().1;
-        let address = page.split_once('/').unwrap().0;
-        let mut connection = TcpStream::connect(address).unwrap();
+        let address = self.up.rest_address();
+        let mut connection = TcpStream::connect(&address).unwrap();
         connection.set_read_timeout(Some(LIMIT)).unwrap();
         // This version knows no chunks: the body ends with the connection.
         let request = format!(

@@ -87,6 +87,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better without a reference")]
     fn task(status: serde_json::Value) -> Task {
         serde_json::from_value(json!({
             "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "spec": {}, "status": status,

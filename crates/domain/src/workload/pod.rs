@@ -44,9 +44,9 @@ const MOST_MEMORY: &str = "4Gi";
 /// the limit.
 const ATTACH_MEMORY: (&str, &str) = ("64Mi", "512Mi");
 /// Request and limit of local storage, for logs, the workspace and other volumes without a claim. Without a limit, one
-/// Task can fill the disk of its node. The request is small: most Tasks need little, and a limit alone would be
-/// requested whole.
-const STORAGE: (&str, &str) = ("256Mi", "20Gi");
+/// Task can fill the disk of its node. The request is zero because a limit alone would be requested whole, and because
+/// some nodes report no local storage: those of rootless clusters, for example, take no Pod that requests it.
+const STORAGE: (&str, &str) = ("0", "20Gi");
 
 #[derive(Clone, Copy, Debug)]
 pub struct TaskIdentity<'a> {

@@ -14,6 +14,7 @@ use domain::{
     contract::{
         paths::DELIVERIES,
         reason::Reason,
+        record,
         report::{ReportedUsage, RunReport},
     },
 };
@@ -365,8 +366,9 @@ async fn check_record(server: &Server) {
     let helper = Helper::start(command("attach", &["--attach", &server.url(), "[[say all of it]]"], &environment));
     let finished = tokio::task::spawn_blocking(|| helper.finish(LIMIT)).await.unwrap();
     assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
-    let last = finished.records.last().unwrap_or_else(|| panic!("{}", finished.stdout));
-    assert_eq!((&last["type"], &last["part"]["reason"]), (&json!("step_finish"), &json!("stop")), "{last}");
+    let [.., step, end] = finished.records.as_slice() else { panic!("{}", finished.stdout) };
+    assert_eq!((&step["type"], &step["part"]["reason"]), (&json!("step_finish"), &json!("stop")), "{step}");
+    assert_eq!(end["type"], record::LAST, "{end}");
 }
 
 /// Subagents of subagents are found, and asked for their tokens.

@@ -315,14 +315,14 @@ async fn a_task_on_an_agent_reports_what_commands_changed() {
         let root = server.workspace.display().to_string();
         let mut settings = Settings::from_env(&lookup(&[(env::WORKSPACE_DIR, root)])).unwrap();
         settings.workspace.as_mut().unwrap().helper = helper;
-        let mut out = Vec::new();
-        let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
+        let (mut out, mut records) = (Vec::new(), Vec::new());
+        let mut log = Log::new(&mut out, Format::Readable, Redactor::default()).with_records(&mut records);
         let password = Some(PASSWORD.to_owned());
         let work = attach::run(&arguments, &settings, password, tokio::io::empty(), &mut log, std::future::pending());
         let outcome = tokio::time::timeout(Duration::from_secs(100), work).await.unwrap();
         log.note(&Note::End(&outcome));
-        let log = String::from_utf8(out).unwrap();
-        (outcome, record::visible_end(&log), record::records(log.as_bytes()).collect::<Vec<Value>>())
+        let records: Vec<Value> = records.split(|byte| *byte == b'\n').flat_map(record::records).collect();
+        (outcome, String::from_utf8(out).unwrap(), records)
     };
     let (outcome, log, records) = run(receiver("changes"), SCRIPT).await;
     assert_eq!(outcome.reason, Reason::Succeeded, "{log}");

@@ -62,7 +62,7 @@ async fn paths_with_tricks_lead_nowhere() {
         assert!(body.contains("\"error\":\"BadRequest\""), "{path}: {body}");
     }
     for path in [
-        "/api/v1/namespaces/default/secrets",
+        "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/default/pods/a",
         "/api/v1/nothing",
         "/api/v1//tasks",

@@ -89,7 +89,7 @@ async fn container_logs(
     let moment = |line: &str| line.split_once(' ').unwrap().0.parse::<Timestamp>().unwrap();
     let mut past = log.lines.lock().unwrap().clone();
     past.retain(|line| since.is_none_or(|since| moment(line) >= since));
-    past.retain(|line| line.contains("init:") == (container != "agent"));
+    past.retain(|line| line.contains("init:") == container.starts_with("git-init"));
     if let Some(tail) = query.get("tailLines") {
         let keep = tail.parse::<usize>().unwrap();
         past.drain(..past.len().saturating_sub(keep));
@@ -101,7 +101,7 @@ async fn container_logs(
     Body::from_stream(lines.map(move |line| Ok::<_, io::Error>(shown(line))))
 }
 
-/// A node whose containers have this log: init containers the lines with `init:`, the others the rest.
+/// A node whose containers have this log: `git-init-…` the lines with `init:`, the others the rest.
 async fn node(it: &Harness) -> (String, Log) {
     let log = Log { lines: Arc::default(), ended: Arc::default(), more: broadcast::Sender::new(100) };
     let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();

@@ -39,7 +39,7 @@ impl Facts {
             Some(agent) => cluster.api::<Agent>().get_opt(&agent.name).await?,
             None => None,
         };
-        let around = surroundings(cluster, agent, task.spec.template_ref.as_ref()).await?;
+        let around = Box::pin(surroundings(cluster, agent, task.spec.template_ref.as_ref())).await?;
         Ok(Self { run: run(cluster, &task).await, task, around })
     }
 }
@@ -48,7 +48,7 @@ impl Facts {
 pub async fn of_agent(cluster: &Cluster, name: &str) -> Answer<(Arc<Agent>, Surroundings)> {
     let found = cluster.api::<Agent>().get_opt(name).await?;
     let agent = found.ok_or_else(|| missing(cluster, "Agent", name, "agents"))?;
-    let around = surroundings(cluster, Some(agent.clone()), None).await?;
+    let around = Box::pin(surroundings(cluster, Some(agent.clone()), None)).await?;
     Ok((Arc::new(agent), around))
 }
 

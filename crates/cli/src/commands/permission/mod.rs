@@ -61,12 +61,12 @@ pub struct DenyArgs {
 /// Approves permission requests.
 pub async fn approve(cluster: Cluster, args: ApproveArgs) -> Answer<Exit> {
     let reply = if args.always { Reply::Always } else { Reply::Once };
-    answer(cluster, args.common, reply).await
+    Box::pin(answer(cluster, args.common, reply)).await
 }
 
 /// Denies permission requests.
 pub async fn deny(cluster: Cluster, args: DenyArgs) -> Answer<Exit> {
-    answer(cluster, args.common, Reply::Reject(args.message)).await
+    Box::pin(answer(cluster, args.common, Reply::Reject(args.message))).await
 }
 
 async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {

@@ -38,12 +38,6 @@ const SHOWN_MODELS: usize = 12;
 
 /// Arguments of `setup`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
-  kubeopencode setup
-  kubeopencode setup --provider anthropic --model claude-sonnet-4-5 --key-file ~/anthropic.key
-  pass show lab | kubeopencode setup --provider openai-compatible --base-url http://127.0.0.1:8080/v1 --model m --key-stdin
-  kubeopencode setup --provider ollama --model qwen3 --run 'Say hello'")]
 pub struct Args {
     /// Provider of the model.
     #[arg(long, value_parser = PossibleValuesParser::new(Provider::ALL.map(Provider::name)))]
@@ -87,14 +81,12 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         None if person => prompt::agrees("Run a first Task now?")?.then(|| FIRST_TASK.to_owned()),
         None => None,
     };
-    match first {
-        Some(description) => first_task(&cluster, &template, description).await,
-        None => {
-            let namespace = &cluster.namespace;
-            note(&format!("run a Task with: {} run -t {template} -n {namespace} 'Say hello'", program()));
-            Ok(Exit::Success)
-        }
+    if let Some(description) = first {
+        return first_task(&cluster, &template, description).await;
     }
+    let namespace = &cluster.namespace;
+    note(&format!("run a Task with: {} run -t {template} -n {namespace} 'Say hello'", program()));
+    Ok(Exit::Success)
 }
 
 /// The provider, its address and its key.

@@ -44,7 +44,7 @@ impl Command {
         let cluster = cluster.clone().or(before).connect().await?;
         match self {
             Self::List(args) => get::list_kind(cluster, Kind::of_type::<api::Task>()?, args).await,
-            Self::Logs(args) => logs::run(cluster, args).await,
+            Self::Logs(args) => Box::pin(logs::run(cluster, args)).await,
             Self::Explain(args) => explain::run(cluster, args).await,
             Self::Runs(args) => runs::run(cluster, args).await,
             Self::Stop(args) => stop::run(cluster, args).await,

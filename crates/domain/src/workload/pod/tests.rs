@@ -358,7 +358,7 @@ fn local_storage_is_limited_unless_the_user_sets_it() {
     };
     check(
         json!({"limits": {"cpu": "2"}}),
-        json!({"limits": {"cpu": "2", "ephemeral-storage": "20Gi"}, "requests": {"ephemeral-storage": "256Mi"}}),
+        json!({"limits": {"cpu": "2", "ephemeral-storage": "20Gi"}, "requests": {"ephemeral-storage": "0"}}),
     );
     for own in [json!({"limits": {"ephemeral-storage": "1Gi"}}), json!({"requests": {"ephemeral-storage": "100Gi"}})] {
         check(own.clone(), own);

@@ -64,7 +64,14 @@ pub(super) struct Wanted {
 impl Wanted {
     /// All lines of a container of the current run so far.
     pub(super) fn whole(container: &str) -> Self {
-        Self { container: container.to_owned(), any_container: false, run: None, follow: false, since: None, tail: None }
+        Self {
+            container: container.to_owned(),
+            any_container: false,
+            run: None,
+            follow: false,
+            since: None,
+            tail: None,
+        }
     }
 
     pub(super) fn read(query: &LogQuery, now: Timestamp) -> Answer<Self> {
