@@ -9,9 +9,10 @@ pub fn millionths(text: &str) -> Option<i64> {
     whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
 }
 
-/// Millionths of a dollar as `$1,234.5678`.
+/// Millionths of a dollar as `$1,234.5678`, rounded as in the log of a run.
 pub fn dollars(millionths: i64) -> String {
-    format!("${}.{:04}", thousands(millionths / 1_000_000), millionths % 1_000_000 / 100)
+    let rounded = millionths.saturating_add(50) / 100;
+    format!("${}.{:04}", thousands(rounded / 10_000), rounded % 10_000)
 }
 
 /// The cost in a status as `$0.0123`; a text that is no number as it is.
@@ -33,7 +34,9 @@ mod tests {
 
     #[test]
     fn a_cost_has_its_currency() {
-        assert_eq!(dollars(1_234_567_890), "$1,234.5678");
+        assert_eq!(dollars(1_234_567_890), "$1,234.5679");
+        assert_eq!(dollars(2_476), "$0.0025");
+        assert_eq!(dollars(999_950), "$1.0000");
         assert_eq!(["0.012345", "3", "", "?"].map(cost), ["$0.0123", "$3.0000", "", "?"]);
     }
 }

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Event;
 use super::{Cause, Level, ObjectName, Run, Surroundings, agent, pod, queue_view::QueueView};
 use crate::{
     run::{
+        progress::Progress,
         queue::Wait,
         stage::{joins_later, stop_requested},
     },
@@ -182,8 +183,11 @@ fn running(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<C
         chain.push(Cause::new(Level::Wait, message, about).reason(types::AWAITING_APPROVAL).since(since));
     }
     let pod = status.pod_name.as_deref().unwrap_or_default();
-    if let Some(started) = &status.start_time {
-        chain.push(Cause::new(Level::Info, format!("it runs in Pod '{pod}'"), about).since(Some(started.0)));
+    // The status reports the start of short runs only with their end, to save a write.
+    let progress = run.pod.as_ref().map(Progress::of);
+    let started = status.start_time.as_ref().map(|time| time.0);
+    if let Some(started) = started.or_else(|| progress?.started_at) {
+        chain.push(Cause::new(Level::Info, format!("it runs in Pod '{pod}'"), about).since(Some(started)));
     } else {
         let admitted = status.timings.as_ref().and_then(|timings| timings.admitted_at.as_ref());
         let message = format!("it is being prepared in Pod '{pod}'");

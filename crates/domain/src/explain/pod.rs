@@ -4,6 +4,7 @@ use api::conditions::reasons;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
 use super::{Cause, Level, ObjectName};
+use crate::run::progress::SESSION_CONTAINER;
 
 /// Characters of a termination message to show; it can be the end of a log.
 const LONGEST: usize = 500;
@@ -12,7 +13,8 @@ const LONGEST: usize = 500;
 pub fn preparation(pod: &Pod) -> Vec<Cause> {
     let about = ObjectName::of("Pod", &pod.metadata);
     let mut chain: Vec<Cause> = unscheduled(pod).into_iter().collect();
-    for container in containers(pod) {
+    // The container for records runs from the beginning, and delays nothing.
+    for container in containers(pod).filter(|container| container.name != SESSION_CONTAINER) {
         if let Some(running) = container.state.as_ref().and_then(|state| state.running.as_ref()) {
             let message = format!("container '{}' is running", container.name);
             let since = running.started_at.as_ref().map(|time| time.0);

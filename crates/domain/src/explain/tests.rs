@@ -132,6 +132,28 @@ fn each_setting_tells_its_value_and_its_origin() {
 }
 
 #[test]
+fn a_task_runs_from_the_moment_at_which_its_agent_started() {
+    let status = json!({"phase": "Running", "podName": "mine-pod"});
+    let mine: Task = of_kind("Task", "mine", &json!({"agentRef": {"name": "dev"}}), &status);
+    let around = around(&json!({"ready": true}), vec![mine.clone()]);
+    let state = |name: &str, state: &str| {
+        let state = json!({state: {"startedAt": "2026-01-01T00:59:30Z", "exitCode": 0}});
+        json!({"name": name, "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state})
+    };
+    let explained = |init: Value, agent: Value| {
+        let status =
+            json!({"initContainerStatuses": [state("session", "running"), init], "containerStatuses": [agent]});
+        let pod = json!({"metadata": {"name": "mine-pod", "namespace": "team"}, "status": status});
+        let run = Run { pod: serde_json::from_value(pod).unwrap(), ..Run::default() };
+        messages(&task(&mine, &run, &around).chain).join("; ")
+    };
+    let prepared = explained(state("git-init-0", "running"), state("agent", "waiting"));
+    assert_eq!(prepared, "it is being prepared in Pod 'mine-pod'; container 'git-init-0' is running");
+    let runs = explained(state("git-init-0", "terminated"), state("agent", "running"));
+    assert_eq!(runs, "it runs in Pod 'mine-pod'");
+}
+
+#[test]
 fn a_run_is_explained_by_the_settings_that_it_was_made_with() {
     let mut mine = waits("mine", &json!([]));
     let around = around(&broken_agent(), vec![mine.clone()]);
