@@ -65,14 +65,14 @@ async fn processors_and_processes_are_limited_and_commands_share_the_limits() ->
     if !enforced(&world) {
         return world.end().await;
     }
-    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; cat /proc/self/cgroup; echo done; exec sleep 600";
+    let busy = "cat /proc/self/cgroup; echo done; while :; do :; done";
     world.create("busy", limited(busy, &json!({"cpu": "200m", "memory": "64Mi"}))).await?;
     world.ready("busy").await?;
     let log = || {
         let uid = fs::read_dir(world.root.join("pods")).ok()?.flatten().next()?.path();
         fs::read_to_string(uid.join("logs/main/0-0.log")).ok()
     };
-    soon("it was busy", || log().is_some_and(|log| log.contains(" done"))).await?;
+    soon("it names its groups", || log().is_some_and(|log| log.contains(" done"))).await?;
     let text: String = log()
         .unwrap_or_default()
         .lines()
@@ -85,9 +85,12 @@ async fn processors_and_processes_are_limited_and_commands_share_the_limits() ->
     assert_eq!(first(["memory.limit_in_bytes", "memory.max"]), (64 << 20).to_string());
     assert!(["20000", "20000 100000"].contains(&first(["cpu.cfs_quota_us", "cpu.max"]).as_str()));
     assert_eq!(read("pids.max").unwrap_or_default().trim(), "16384");
-    let throttled = read("cpu.stat").unwrap_or_default();
-    let times = throttled.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap_or("0");
-    assert!(times.parse::<u32>()? > 0, "{throttled}");
+    // Not at once: on a busy machine it may get less than its limit for a while.
+    let throttled = || {
+        let stat = read("cpu.stat").unwrap_or_default();
+        stat.lines().find_map(|line| line.strip_prefix("nr_throttled ")).is_some_and(|times| times != "0")
+    };
+    soon("it is held to its limit", throttled).await?;
 
     let args = vec!["cat".to_owned(), "/proc/self/cgroup".to_owned()];
     let mut exec = world.node.exec(&world.namespace, "busy", "main", args, false, false).await?;
