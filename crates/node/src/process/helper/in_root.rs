@@ -15,6 +15,10 @@ use rustix::{
     thread::UnshareFlags,
 };
 
+/// The kernel gives up on `..` when anything on the machine is renamed meanwhile. This many attempts are not all
+/// disturbed, unless the system is attacked.
+const ATTEMPTS: u32 = 200;
+
 /// What to create at the end of a path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
@@ -26,7 +30,16 @@ pub(super) fn open(root: impl AsFd, path: &Path) -> rustix::io::Result<OwnedFd> 
     let path = path.strip_prefix("/").unwrap_or(path);
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
+    let attempt = || rustix::fs::openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how);
+    let mut opened = attempt();
+    for _ in 1..ATTEMPTS {
+        if !matches!(opened, Err(Errno::AGAIN)) {
+            break;
+        }
+        thread::yield_now();
+        opened = attempt();
+    }
+    opened
 }
 
 /// Opens `path` inside `root` and creates missing components, directories with this mode.
@@ -183,6 +196,28 @@ mod tests {
         assert!(!Path::new("/etc/x").exists());
         open_or_make(&root, Path::new("upwards/made"), Leaf::Directory, mode).unwrap();
         assert!(volume.join("made").is_dir());
+    }
+
+    #[test]
+    fn renames_elsewhere_do_not_disturb() {
+        let dir = tempfile::tempdir().unwrap();
+        let [volume, one, other] = ["volume", "one", "other"].map(|name| dir.path().join(name));
+        for path in [&volume, &one, &other] {
+            fs::create_dir(path).unwrap();
+        }
+        symlink("..", volume.join("upwards")).unwrap();
+        let root = fs::File::open(&volume).unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    rustix::fs::renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            let opened: Vec<_> = (0..5000).map(|_| open(&root, Path::new("upwards/upwards"))).collect();
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(opened.into_iter().find_map(Result::err), None);
+        });
     }
 
     #[test]
