@@ -105,12 +105,16 @@ async fn a_terminal_that_cannot_be_had_says_why_and_ends() -> anyhow::Result<()>
     world.ready("host").await?;
     let number = |text: &str| text.parse().ok().and_then(Pid::from_raw).context("no number of a process");
     let container = process(&mark).context("no container")?;
-    let parents = std::fs::read_to_string(container.join("stat"))?;
+    let stat = container.join("stat");
+    let parents = std::fs::read_to_string(&stat)?;
     let supervisor = number(parents.rsplit(") ").next().unwrap_or_default().split(' ').nth(1).unwrap_or_default())?;
     let container = number(&container.file_name().unwrap_or_default().to_string_lossy())?;
     // While the supervisor is stopped, the node does not notice the end of the container.
     kill_process(supervisor, Signal::STOP)?;
     kill_process(container, Signal::KILL)?;
+    // A signal takes time on a busy machine; until then, the command could still enter.
+    let dead = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "));
+    soon("the container is dead", dead).await?;
     let mut exec = started(&world, &["true"], true, true).await?;
     let mut stdout = String::new();
     let read = tokio::time::timeout(LIMIT, exec.stdout.read_to_string(&mut stdout)).await;
