@@ -53,6 +53,8 @@ pub enum Program {
     Proxy,
     /// Resolves the names of Services.
     Coredns,
+    /// An S3 server.
+    Versitygw,
 }
 
 impl Program {
@@ -73,6 +75,7 @@ impl Program {
             Self::Kubelet => "kubelet",
             Self::Proxy => "kube-proxy",
             Self::Coredns => "coredns",
+            Self::Versitygw => "versitygw",
         }
     }
 
@@ -101,6 +104,7 @@ impl Program {
         let (module, package, time) = match self {
             Self::Etcd => ("etcd", ".".to_owned(), "half a minute"),
             Self::Coredns => ("coredns", ".".to_owned(), "2 minutes"),
+            Self::Versitygw => ("versitygw", "github.com/versity/versitygw/cmd/versitygw".to_owned(), "3 minutes"),
             Self::Apiserver => ("kubernetes", format!("k8s.io/kubernetes/cmd/{name}"), "5 minutes"),
             _ => ("kubernetes", format!("k8s.io/kubernetes/cmd/{name}"), "half a minute"),
         };

@@ -39,6 +39,7 @@
 //! | `XDG_CACHE_HOME` | where the cache is, `~/.cache` if not set |
 
 mod assets;
+mod back_ends;
 mod cargo;
 mod certs;
 mod cluster;
@@ -54,6 +55,7 @@ pub mod json;
 pub mod runner;
 
 pub use assets::{Error as AssetsError, Program, VERSION, cache};
+pub use back_ends::{Bucket, Postgres};
 pub use cargo::cargo;
 pub use cluster::{Cluster, Options};
 pub use error::Error;

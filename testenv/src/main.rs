@@ -25,7 +25,7 @@ enum Action {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Build or download the programs of a cluster.
+    /// Build or download the programs of a cluster, and those of back ends.
     Build {
         /// Include the programs of a node.
         #[arg(long)]
@@ -41,6 +41,7 @@ async fn main() -> anyhow::Result<()> {
         Action::Up { node, dir } => up(Options { node, dir, ..Options::default() }).await,
         Action::Build { node } => {
             testenv::prepare(&Options { node, ..Options::default() }).await?;
+            tokio::task::spawn_blocking(|| Program::Versitygw.obtain()).await??;
             eprintln!("Everything is in {}.", testenv::cache()?.display());
             Ok(())
         }

@@ -155,6 +155,14 @@ impl Leash {
         Ok(())
     }
 
+    /// Kills a child and waits for its end.
+    pub(crate) fn kill(&mut self, component: &str) {
+        for (_, mut child) in self.children.extract_if(.., |(name, _)| *name == component) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// The last lines of a component's log.
     pub(crate) fn log_tail(&self, component: &str) -> String {
         let log = std::fs::read(self.dir.join(component).with_extension("log")).unwrap_or_default();
@@ -195,7 +203,7 @@ fn new_dir(dir: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn write(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Write { path, source }
 }

@@ -36,7 +36,7 @@ fn two_processes_build_each_binary_once() {
     let mut builds = [(); 2].map(|()| testenv(cache.path(), &path, "build").spawn().unwrap());
     assert!(builds.iter_mut().all(|build| build.wait().unwrap().success()));
     let calls = fs::read_to_string(cache.path().join("calls")).unwrap();
-    assert_eq!(calls.lines().count(), 5, "{calls}");
+    assert_eq!(calls.lines().count(), 6, "{calls}");
     assert!(calls.lines().all(|file| file.ends_with(".unfinished")), "{calls}");
 
     let again = testenv(cache.path(), "", "build").output().unwrap();

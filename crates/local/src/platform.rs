@@ -15,7 +15,7 @@ use domain::run::retention::LogLimits;
 use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
-use store::Archive;
+use store::{Archive, Directory, Store};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use workloads::{Settings, Workloads, this_node};
 
@@ -28,7 +28,9 @@ use crate::{
 const NODE: &str = "local";
 /// Default port of the API server.
 pub const API_PORT: u16 = 7443;
-/// Directory of archived logs in the state directory.
+/// Directory of the store in the state directory.
+pub const STORE: &str = "store";
+/// Where earlier versions kept the logs of Tasks.
 pub const LOGS: &str = "logs";
 /// Tasks that our controllers reconcile concurrently.
 const CONCURRENCY: usize = 32;
@@ -75,7 +77,7 @@ pub enum Error {
     #[error(transparent)]
     Definitions(#[from] definitions::Error),
     #[error(transparent)]
-    LogArchive(#[from] store::Error),
+    Store(#[from] store::OpenError),
     #[error("cannot start the workload controllers: {0}")]
     Workloads(#[source] kube::Error),
 }
@@ -134,10 +136,7 @@ impl Platform {
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
-        let log_archive: Arc<dyn Archive> = {
-            let archive = store::Directory::open(&state.path().join(LOGS))?;
-            Arc::new(archive.with_log_limit(options.log_limit))
-        };
+        let log_archive = open_store(state.path(), options.log_limit).await?;
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let mut hidden: Vec<PathBuf> = credentials::of_machine().into_iter().collect();
@@ -274,6 +273,27 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 }
 
 /// Runs our own controllers, configured for Pod addresses and Services on loopback.
+/// Opens the store of a state directory, and moves what an earlier version left in files there.
+async fn open_store(state: &Path, log_limit: u64) -> Result<Arc<dyn Archive>, Error> {
+    let store = Store::directory(&state.join(STORE))?.with_log_limit(log_limit);
+    let files = state.join(LOGS);
+    if files.is_dir() {
+        match take_over(&store, &files).await {
+            Ok(tasks) => tracing::info!(tasks, "moved the logs of an earlier version into the store"),
+            // Tried again at the next start, for example when the disk has space again.
+            Err(error) => tracing::warn!(%error, "logs of an earlier version cannot be read now"),
+        }
+    }
+    Ok(Arc::new(store))
+}
+
+async fn take_over(store: &Store, files: &Path) -> Result<usize, store::Error> {
+    let tasks = store.take_over(&Directory::open(files)?).await?;
+    // Fails, as intended, if anything else is there.
+    let _ = std::fs::remove_dir(files);
+    Ok(tasks)
+}
+
 async fn control(client: Client, log_archive: Arc<dyn Archive>, log_limits: LogLimits, stop: watch::Receiver<bool>) {
     let environment = |name: &str| match name {
         domain::contract::environment::ADDRESSING => Some("Local".to_owned()),

@@ -7,7 +7,8 @@
 //! | `kubeconfig` | for kubectl |
 //! | `api` | the objects of the API server |
 //! | `node` | logs, volumes and claims of Pods |
-//! | `logs` | archived logs of Tasks, which outlive their Pods |
+//! | `store` | records and logs of Tasks, which outlive their Pods |
+//! | `logs` | logs of Tasks that an earlier version left |
 //! | `reserve` | space for a start on a full disk |
 //! | `login.sock`, `login.html` | for `kubeopencode login` |
 //!
@@ -38,7 +39,7 @@ const LOCK: &str = "lock";
 /// The marker while it is written.
 const DRAFT: &str = "kubeopencode.json.draft";
 /// Everything else that a platform creates in its directory.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "api",
     "definitions.sha256",
     "kubeconfig",
@@ -48,6 +49,7 @@ const OTHERS: [&str; 10] = [
     "logs",
     "node",
     reserve::FILE,
+    "store",
     "tools",
 ];
 /// A page that leads to a login link.

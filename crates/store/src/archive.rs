@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Directory;
+use crate::{DatabaseError, Directory};
 
 const RECORD_START: &str = "k8s-";
 const RECORD_END: &str = ".run.json";
@@ -57,6 +57,9 @@ pub trait Archive: fmt::Debug + Send + Sync {
 
     /// The Tasks that have data in this archive.
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
+
+    /// Frees the space of what was removed.
+    fn clean(&self) -> BoxFuture<'_, Result<(), Error>>;
 }
 
 /// A Task, identified by UID: a recreated Task of the same name is another owner.
@@ -238,6 +241,13 @@ pub enum Error {
     },
     #[error("log {0} is closed")]
     Closed(Log),
+    #[error("the records cannot be used: {0}")]
+    Database(#[from] DatabaseError),
+    #[error("the blobs cannot be used: {0}")]
+    Blobs(#[from] object_store::Error),
+    /// The store contradicts itself.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
     #[error("cannot {what} {place}: {source}")]
     Io {
         /// The operation, as a verb: "read", "lock".
@@ -261,20 +271,32 @@ pub enum OpenError {
     /// The scheme of the URL is not supported.
     #[error("unsupported log archive '{0}': use a directory, as a path or as file:///PATH")]
     Scheme(String),
+    #[error("unknown option '{0}' of a bucket: use endpoint or region")]
+    Option(String),
     /// The directory cannot be created.
     #[error(transparent)]
     Directory(#[from] Error),
+    #[error("the records cannot be opened: {0}")]
+    Database(#[from] DatabaseError),
+    #[error("the blobs cannot be opened: {0}")]
+    Blobs(#[source] object_store::Error),
 }
 
 /// Opens the archive at a URL: `file:///PATH`, or a path. Logs that are written through it are limited to `log_limit`
 /// bytes each.
 pub fn open(url: &str, log_limit: u64) -> Result<Arc<dyn Archive>, OpenError> {
+    let path = path_of(url).ok_or_else(|| OpenError::Scheme(url.to_owned()))?;
+    Ok(Arc::new(Directory::open(path)?.with_log_limit(log_limit)))
+}
+
+/// The directory that a path or `file:///PATH` names.
+pub(crate) fn path_of(url: &str) -> Option<&Path> {
     let path = match url.split_once("://") {
         None if !url.is_empty() => url,
         Some(("file", path)) if path.starts_with('/') => path,
-        _ => return Err(OpenError::Scheme(url.to_owned())),
+        _ => return None,
     };
-    Ok(Arc::new(Directory::open(Path::new(path))?.with_log_limit(log_limit)))
+    Some(Path::new(path))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Several processes may share one directory, also on a network file system that supports locks.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, DirBuilder, File, FileType, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -185,6 +185,16 @@ impl Directory {
         Ok(records)
     }
 
+    /// The runs of a Task of which something is kept.
+    pub(crate) async fn epochs(&self, task: &Owner) -> Result<BTreeSet<i64>, Error> {
+        let dir = self.dir(task);
+        self.work(move |_| {
+            let of_run = |name: &String| name.strip_prefix("k8s-")?.split_once('.')?.0.parse().ok();
+            Ok(names(&dir, FileType::is_file)?.iter().filter_map(of_run).collect())
+        })
+        .await
+    }
+
     fn end(&self, log: &Log) -> Result<Option<End>, Error> {
         read_json(&self.end_file(log))
     }
@@ -353,6 +363,11 @@ impl Archive for Directory {
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>> {
         self.work(Self::owners_now)
     }
+
+    fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {
+        // The space of a file is free as soon as the file is removed.
+        async { Ok(()) }.boxed()
+    }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -361,7 +376,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// Creates a directory and its parents, durably.
-fn create_dir(dir: &Path) -> Result<(), Error> {
+pub(crate) fn create_dir(dir: &Path) -> Result<(), Error> {
     if dir.is_dir() {
         return Ok(());
     }

@@ -17,12 +17,20 @@
 //! - a run has one record: the first one counts (I2, I5).
 
 mod archive;
+mod blobs;
+mod database;
 mod directory;
 mod log;
 mod parts;
+mod runs;
+mod segments;
+mod store;
+mod takeover;
 
 pub use archive::{
     Archive, ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, OpenError, Owner, Run, Stream, Usage, open,
 };
+pub use database::DatabaseError;
 pub use directory::{Directory, LOG_LIMIT};
 pub use log::{Line, MAX_LINE, Position, Positions, Selection, lines, read};
+pub use store::{Collected, GRACE, Store};

@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
+use store::{Archive as _, Log, Owner, Run, Store, Stream};
 
 use crate::command::Up;
 
@@ -73,9 +74,11 @@ impl Printing {
         self.up.until(&["get", "task", task, "-o", &format!("jsonpath={{{path}}}")], |output| output == wanted);
     }
 
-    /// The archive of a Task.
-    fn folder(&self, task: &str) -> PathBuf {
-        self.dir.join("state/logs/default").join(self.field(task, ".metadata.uid"))
+    /// What the store holds of a Task.
+    fn kept(&self, task: &str) -> Kept {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let store = Store::directory(&self.dir.join("state/store")).unwrap();
+        Kept { runtime, store, task: Owner::new("default", &self.field(task, ".metadata.uid")).unwrap() }
     }
 
     /// The log as the command line shows it.
@@ -135,16 +138,65 @@ fn in_order(numbers: &[&str]) -> bool {
     numbers.iter().enumerate().all(|(index, number)| *number == (index + 1).to_string())
 }
 
-/// Waits until the archive has so many lines.
-fn archived(file: &Path, lines: usize) -> String {
-    let started = Instant::now();
-    loop {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        if printed(&text).len() >= lines {
-            return text;
+/// The store as another process sees it.
+struct Kept {
+    runtime: tokio::runtime::Runtime,
+    store: Store,
+    task: Owner,
+}
+
+impl Kept {
+    fn run(&self, epoch: i64) -> Run {
+        Run { task: self.task.clone(), epoch }
+    }
+
+    fn log(&self) -> String {
+        let mut all = Vec::new();
+        loop {
+            let next = self.store.read(&self.run(1).log(), all.len() as u64, 8 << 20);
+            match self.runtime.block_on(next).unwrap().bytes {
+                bytes if bytes.is_empty() => return String::from_utf8(all).unwrap(),
+                bytes => all.extend(bytes),
+            }
         }
-        assert!(started.elapsed() < LIMIT, "{} has {} lines", file.display(), text.lines().count());
-        thread::sleep(Duration::from_millis(20));
+    }
+
+    /// Bytes of all logs of the Task.
+    fn size(&self) -> u64 {
+        let used = self.runtime.block_on(self.store.usage()).unwrap();
+        used.iter().filter(|used| used.run.task == self.task).map(|used| used.bytes).sum()
+    }
+
+    /// Whether anything is kept.
+    fn exists(&self) -> bool {
+        self.runtime.block_on(self.store.owners()).unwrap().contains(&self.task)
+    }
+
+    /// Whether the run has both logs, closed, its record and its settings.
+    fn is_whole(&self, epoch: i64) -> bool {
+        let run = self.run(epoch);
+        self.runtime.block_on(async {
+            let mut whole = self.store.settings(&run).await.unwrap().is_some();
+            whole &= self.store.records(&run.task).await.unwrap().contains_key(&epoch);
+            for stream in [Stream::Text, Stream::Records] {
+                let log = self.store.find(&Log { run: run.clone(), stream }).await.unwrap();
+                whole &= log.is_some_and(|log| log.is_complete());
+            }
+            whole
+        })
+    }
+
+    /// Waits until the log has so many lines.
+    fn until(&self, lines: usize) -> String {
+        let started = Instant::now();
+        loop {
+            let text = self.log();
+            if printed(&text).len() >= lines {
+                return text;
+            }
+            assert!(started.elapsed() < LIMIT, "the log has {} lines", text.lines().count());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -155,7 +207,7 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     it.apply();
     let token = it.token();
     // One is stopped in the middle of its work.
-    archived(&it.folder("slow").join("k8s-1.log"), 20);
+    it.kept("slow").until(20);
     it.command(&["stop", "slow"]);
     it.until("slow", ".status.reason", "UserStopped");
     it.until("many", ".status.phase", "Completed");
@@ -202,12 +254,8 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     assert!(it.command(&["logs", "many", "--run", "1"]) == logs[0]);
     assert!(it.rest(&token, "many/logs?format=text&run=1").1 == logs[0]);
 
-    let folder = it.folder("many");
-    assert_eq!(
-        fs::read_dir(&folder).unwrap().count(),
-        12,
-        "of each run: its log and its conversation, how each ended, its record, its settings"
-    );
+    let kept = it.kept("many");
+    assert!(kept.is_whole(1) && kept.is_whole(2));
 
     // How the first run ended is still known.
     assert!(it.field("many", ".status.result.ref").ends_with("/k8s-2.run.json"));
@@ -226,7 +274,7 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     assert!(table.lines().nth(2).unwrap().starts_with("1     Completed"), "{table}");
     it.up.kubectl(&["delete", "task", "many"]);
     let started = Instant::now();
-    while folder.exists() {
+    while kept.exists() {
         assert!(started.elapsed() < LIMIT, "the logs stay");
         thread::sleep(Duration::from_millis(20));
     }
@@ -257,12 +305,8 @@ fn of_a_log_beyond_its_limit_the_first_and_the_last_lines_are_kept_until_they_ex
         (it.field("endless", ".status.logs.complete"), it.field("endless", ".status.logs.gaps")),
         ("true".into(), "1".into())
     );
-    let folder = it.folder("endless");
-    let size = || -> u64 {
-        let files = fs::read_dir(&folder).unwrap().flatten();
-        let logs = files.filter(|file| file.file_name().to_string_lossy().contains(".log"));
-        logs.map(|file| file.metadata().unwrap().len()).sum()
-    };
+    let kept = it.kept("endless");
+    let size = || kept.size();
     // The records, of which this run has one, are a log of their own.
     assert!(size() <= LIMIT + (8 << 10), "{} bytes", size());
     let shown = it.command(&["logs", "endless"]);
@@ -300,14 +344,10 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let it = Printing::start(dir.path());
     it.apply();
-    let folder = it.folder("slow");
-    let file = folder.join("k8s-1.log");
-    archived(&file, 20);
+    it.kept("slow").until(20);
+    let reader = it.kept("slow");
     it.up.kill();
-    // Everything on disk was acknowledged, except for the rest of a write that died in the middle.
-    let kept = fs::read_to_string(&file).unwrap();
-    let mut torn = fs::OpenOptions::new().append(true).open(&file).unwrap();
-    torn.write_all(b"2026-01-01T00:00:00Z line of which only a par").unwrap();
+    let kept = reader.log();
     // The machine was away for long, and the node cleaned up.
     for pod in fs::read_dir(dir.path().join("state/node/pods")).unwrap().flatten() {
         let logs = pod.path().join("logs/agent");
@@ -315,8 +355,9 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
             fs::remove_dir_all(logs).unwrap();
         }
     }
+    // An earlier version left the log of a Task that is gone.
     let orphan = dir.path().join("state/logs/default/a-task-that-went-meanwhile");
-    fs::create_dir(&orphan).unwrap();
+    fs::create_dir_all(&orphan).unwrap();
     fs::write(orphan.join("k8s-1.log"), "2026-01-01T00:00:00Z lost\n").unwrap();
 
     let it = Printing::start(dir.path());
@@ -335,5 +376,7 @@ fn what_was_kept_survives_kill_minus_nine_and_what_was_not_is_marked() {
     let events = it.stream(&token, "slow/logs");
     let (_, last) = events.last().unwrap();
     assert_eq!((last["type"].as_str(), last["complete"].as_bool()), (Some("complete"), Some(false)));
+    assert!(!orphan.exists(), "logs of an earlier version stay where they were");
+    let orphan = Kept { task: Owner::new("default", "a-task-that-went-meanwhile").unwrap(), ..reader };
     assert!(!orphan.exists(), "logs of a Task that is gone stay");
 }

@@ -41,7 +41,7 @@ async fn pass(shared: &Shared, limits: &LogLimits) -> Result<(), store::Error> {
         tracing::info!(log = %run.log(), cause = ?expiry.cause, "a log expires");
         expire(&**archive, &run, expiry).await?;
     }
-    Ok(())
+    archive.clean().await
 }
 
 /// Whether a run of the Task has its final status.

@@ -6,7 +6,7 @@ use api::Task;
 use domain::contract::record;
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use store::{Archive, ArchivedLog, Log, Owner, Run, Selection};
+use store::{Archive, ArchivedLog, Log, Owner, Run, Selection, Store};
 
 use super::{LogArgs, write};
 use crate::{
@@ -87,8 +87,14 @@ fn of_this_machine(source: &Source) -> Option<Arc<dyn Archive>> {
     let Source::Files(files) = source else { return None };
     let [kubeconfig] = files.as_slice() else { return None };
     let state = kubeconfig.canonicalize().ok()?.parent().map(Path::to_owned)?;
-    let logs = state.join(local::platform::LOGS);
     // Do not create an archive where none exists.
-    let ours = local::state_dir::is_state_dir(&state) && logs.is_dir();
-    ours.then(|| store::Directory::open(&logs).ok()).flatten().map(|archive| Arc::new(archive) as Arc<dyn Archive>)
+    if !local::state_dir::is_state_dir(&state) {
+        return None;
+    }
+    let (store, files) = (state.join(local::platform::STORE), state.join(local::platform::LOGS));
+    if store.is_dir() {
+        return Some(Arc::new(Store::directory(&store).ok()?));
+    }
+    // The platform runs in an earlier version.
+    files.is_dir().then(|| store::Directory::open(&files).ok()).flatten().map(|files| Arc::new(files) as Arc<dyn Archive>)
 }

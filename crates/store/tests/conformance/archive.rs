@@ -1,59 +1,36 @@
-//! The contract of archives, checked on each implementation.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! The contract of archives.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use kubeopencode_store::{
-    Archive, ArchivedLog, Directory, End, Error, Expiry, ExpiryCause, Log, Owner, Run, Selection, Stream, read,
-};
+use kubeopencode_store::{ArchivedLog, End, Error, Expiry, ExpiryCause, Log, Owner, Run, Selection, Stream, read};
 
-/// An archive, and the place where a crash can be played.
-struct Case {
-    archive: Arc<dyn Archive>,
-    base: tempfile::TempDir,
-}
+use crate::world::{Cases, World, cases};
 
-impl Case {
-    fn directory() -> Self {
-        let base = tempfile::tempdir().unwrap();
-        Self { archive: Arc::new(Directory::open(base.path()).unwrap()), base }
-    }
+pub const CASES: Cases = cases![
+    what_was_acknowledged_is_there_for_the_next_process,
+    of_two_writers_one_is_told_that_it_is_not_alone,
+    a_closed_log_says_how_it_ended_and_does_not_grow,
+    a_run_that_printed_nothing_has_a_whole_log,
+    each_run_has_its_own_log_and_they_go_with_their_task,
+    the_first_record_of_a_run_counts,
+    the_first_settings_of_a_run_count_and_are_no_record,
+    of_many_that_record_a_run_at_once_all_are_told_the_same,
+    a_reader_gets_the_lines_that_it_wants,
+    of_a_long_log_the_first_and_the_last_part_are_kept,
+    a_line_longer_than_the_limit_is_kept_whole,
+    an_expired_log_is_gone_and_its_record_stays,
+];
 
-    /// The archive as the next process sees it.
-    fn reopen(&mut self) {
-        self.archive = Arc::new(Directory::open(self.base.path()).unwrap());
-    }
-
-    fn file(&self, log: &Log) -> PathBuf {
-        self.base.path().join(log.to_string())
-    }
-
-    /// Leaves the beginning of a write behind, as a process does that dies in the middle of it.
-    fn tear(&self, log: &Log, bytes: &[u8]) {
-        OpenOptions::new().append(true).open(self.file(log)).unwrap().write_all(bytes).unwrap();
-    }
-
-    async fn texts(&self, log: &Log, wanted: Selection) -> Vec<String> {
-        let lines: Vec<_> = read(Arc::clone(&self.archive), log.clone(), wanted).try_collect().await.unwrap();
-        lines.into_iter().map(|(_, line)| String::from_utf8(line.text).unwrap()).collect()
-    }
-}
-
-fn run(uid: &str, epoch: i64) -> Run {
+pub fn run(uid: &str, epoch: i64) -> Run {
     Run { task: Owner::new("default", uid).unwrap(), epoch }
 }
 
-fn log(uid: &str, epoch: i64) -> Log {
+pub fn log(uid: &str, epoch: i64) -> Log {
     run(uid, epoch).log()
 }
 
-fn lines(seconds: std::ops::Range<u32>) -> Vec<u8> {
+pub fn lines(seconds: std::ops::Range<u32>) -> Vec<u8> {
     seconds.flat_map(|second| format!("2026-01-01T00:00:{second:02}Z line {second}\n").into_bytes()).collect()
 }
 
@@ -65,16 +42,15 @@ fn end(lines: u64, bytes: u64) -> End {
     End { complete: true, lines, bytes, gaps: 0 }
 }
 
-#[tokio::test]
-async fn what_was_acknowledged_is_there_for_the_next_process() {
-    let mut case = Case::directory();
+async fn what_was_acknowledged_is_there_for_the_next_process(world: World) {
+    let mut case = world.case().await;
     let log = log("u", 1);
     assert_eq!(case.archive.find(&log).await.unwrap(), None);
     assert!(case.archive.read(&log, 0, 100).await.unwrap().bytes.is_empty());
     let (first, second) = (lines(0..2), lines(2..5));
     case.archive.append(&log, 0, first.clone()).await.unwrap();
     case.archive.append(&log, first.len() as u64, second.clone()).await.unwrap();
-    case.reopen();
+    case.reopen().await;
     let all = [first, second].concat();
     let bytes = all.len() as u64;
     assert_eq!(case.archive.find(&log).await.unwrap(), Some(open(bytes, 0)));
@@ -84,39 +60,8 @@ async fn what_was_acknowledged_is_there_for_the_next_process() {
     assert!(case.archive.read(&log, bytes + 9, 9).await.unwrap().bytes.is_empty());
 }
 
-#[tokio::test]
-async fn a_torn_end_is_counted_never_shown_and_written_over() {
-    let case = Case::directory();
-    let log = log("u", 1);
-    let kept = lines(0..2);
-    let bytes = kept.len() as u64;
-    case.archive.append(&log, 0, kept.clone()).await.unwrap();
-    // Longer than one read.
-    let torn = [b"2026-01-01T00:00:02Z ".to_vec(), vec![b'x'; 200_000]].concat();
-    case.tear(&log, &torn);
-    let found = case.archive.find(&log).await.unwrap().unwrap();
-    assert_eq!(found, open(bytes, torn.len() as u64));
-    assert!(!found.is_complete());
-    assert_eq!(case.archive.read(&log, 0, 1 << 20).await.unwrap().bytes, kept);
-    assert_eq!(case.texts(&log, Selection::default()).await, ["line 0", "line 1"]);
-    case.archive.append(&log, bytes, lines(2..3)).await.unwrap();
-    assert_eq!(case.texts(&log, Selection::default()).await, ["line 0", "line 1", "line 2"]);
-    assert_eq!(case.archive.find(&log).await.unwrap().unwrap().torn, 0);
-}
-
-#[tokio::test]
-async fn a_log_that_is_only_a_torn_line_is_empty() {
-    let case = Case::directory();
-    let log = log("u", 1);
-    case.archive.append(&log, 0, Vec::new()).await.unwrap();
-    case.tear(&log, b"2026-01-01T00:");
-    assert_eq!(case.archive.find(&log).await.unwrap(), Some(open(0, 14)));
-    assert!(case.texts(&log, Selection::default()).await.is_empty());
-}
-
-#[tokio::test]
-async fn of_two_writers_one_is_told_that_it_is_not_alone() {
-    let case = Case::directory();
+async fn of_two_writers_one_is_told_that_it_is_not_alone(world: World) {
+    let case = world.case().await;
     let log = log("u", 1);
     let attempts = (0..8).map(|_| case.archive.append(&log, 0, lines(0..3)));
     let outcomes = futures::future::join_all(attempts).await;
@@ -126,44 +71,33 @@ async fn of_two_writers_one_is_told_that_it_is_not_alone() {
     assert_eq!(case.texts(&log, Selection::default()).await.len(), 3);
 }
 
-#[tokio::test]
-async fn a_closed_log_says_how_it_ended_and_does_not_grow() {
-    let mut case = Case::directory();
+async fn a_closed_log_says_how_it_ended_and_does_not_grow(world: World) {
+    let mut case = world.case().await;
     let log = log("u", 1);
     let kept = lines(0..2);
     let whole = end(2, kept.len() as u64);
     case.archive.append(&log, 0, kept).await.unwrap();
     assert_eq!(case.archive.close(&log, whole).await.unwrap(), whole);
-    case.reopen();
+    case.reopen().await;
     assert!(case.archive.find(&log).await.unwrap().unwrap().is_whole());
     let late = case.archive.append(&log, whole.bytes, lines(2..3)).await;
     assert!(matches!(late, Err(Error::Closed(_))), "{late:?}");
     // The first write wins.
     let other = End { complete: false, ..whole };
     assert_eq!(case.archive.close(&log, other).await.unwrap(), whole);
-    // A log that lost lines since is incomplete, even if its end is recorded as complete.
-    let file = OpenOptions::new().write(true).open(case.file(&log)).unwrap();
-    file.set_len(whole.bytes - 3).unwrap();
-    assert!(!case.archive.find(&log).await.unwrap().unwrap().is_complete());
-    fs::remove_file(case.file(&log)).unwrap();
-    assert!(!case.archive.find(&log).await.unwrap().unwrap().is_complete());
 }
 
-#[tokio::test]
-async fn a_run_that_printed_nothing_has_a_whole_log() {
-    let case = Case::directory();
+async fn a_run_that_printed_nothing_has_a_whole_log(world: World) {
+    let case = world.case().await;
     case.archive.close(&log("u", 3), end(0, 0)).await.unwrap();
     assert!(case.archive.find(&log("u", 3)).await.unwrap().unwrap().is_whole());
 }
 
-#[tokio::test]
-async fn each_run_has_its_own_log_and_they_go_with_their_task() {
-    let case = Case::directory();
+async fn each_run_has_its_own_log_and_they_go_with_their_task(world: World) {
+    let case = world.case().await;
     for (uid, epoch) in [("a", 1), ("a", 2), ("b", 1)] {
         case.archive.append(&log(uid, epoch), 0, lines(0..1)).await.unwrap();
     }
-    assert!(case.file(&log("a", 2)).ends_with("default/a/k8s-2.log"));
-    assert_eq!(fs::read(case.file(&log("a", 2))).unwrap(), lines(0..1));
     let mut owners = case.archive.owners().await.unwrap();
     owners.sort();
     assert_eq!(owners, [run("a", 1).task, run("b", 1).task]);
@@ -173,22 +107,15 @@ async fn each_run_has_its_own_log_and_they_go_with_their_task() {
     assert_eq!(case.archive.find(&log("a", 2)).await.unwrap(), None);
     case.archive.remove(&run("b", 1).task).await.unwrap();
     assert!(case.archive.owners().await.unwrap().is_empty());
-    assert_eq!(fs::read_dir(case.base.path()).unwrap().count(), 0);
 }
 
-#[tokio::test]
-async fn the_first_record_of_a_run_counts() {
-    let mut case = Case::directory();
+async fn the_first_record_of_a_run_counts(world: World) {
+    let mut case = world.case().await;
     let run = run("u", 2);
-    assert!(case.archive.records(&run.task).await.unwrap().is_empty());
-    // An incomplete write of a process that died is no record.
-    let draft = case.base.path().join(run.record()).with_extension("draft");
-    fs::create_dir_all(draft.parent().unwrap()).unwrap();
-    fs::write(&draft, b"a much longer text than that which is kept").unwrap();
     assert!(case.archive.records(&run.task).await.unwrap().is_empty());
     assert_eq!(case.archive.record(&run, b"first".to_vec()).await.unwrap(), b"first");
     assert_eq!(case.archive.record(&run, b"second".to_vec()).await.unwrap(), b"first");
-    case.reopen();
+    case.reopen().await;
     let older = Run { epoch: 1, ..run.clone() };
     assert_eq!(case.archive.record(&older, b"older".to_vec()).await.unwrap(), b"older");
     let kept: Vec<_> = case.archive.records(&run.task).await.unwrap().into_iter().collect();
@@ -200,9 +127,8 @@ async fn the_first_record_of_a_run_counts() {
     assert!(case.archive.owners().await.unwrap().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_first_settings_of_a_run_count_and_are_no_record() {
-    let case = Case::directory();
+async fn the_first_settings_of_a_run_count_and_are_no_record(world: World) {
+    let case = world.case().await;
     let run = run("u", 2);
     assert_eq!(case.archive.settings(&run).await.unwrap(), None);
     case.archive.keep_settings(&run, b"first".to_vec()).await.unwrap();
@@ -214,9 +140,8 @@ async fn the_first_settings_of_a_run_count_and_are_no_record() {
     assert_eq!(case.archive.settings(&run).await.unwrap(), None);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_record_a_run_at_once_all_are_told_the_same() {
-    let case = Case::directory();
+async fn of_many_that_record_a_run_at_once_all_are_told_the_same(world: World) {
+    let case = world.case().await;
     for epoch in 0..20 {
         let writers = (0..8).map(|writer| {
             let (archive, run) = (Arc::clone(&case.archive), run("u", epoch));
@@ -226,13 +151,10 @@ async fn of_many_that_record_a_run_at_once_all_are_told_the_same() {
         let kept = case.archive.records(&run("u", epoch).task).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == kept[&epoch]), "{answers:?}");
     }
-    let folder = case.base.path().join("default/u");
-    assert_eq!(fs::read_dir(folder).unwrap().count(), 20, "no draft is left");
 }
 
-#[tokio::test]
-async fn a_reader_gets_the_lines_that_it_wants() {
-    let case = Case::directory();
+async fn a_reader_gets_the_lines_that_it_wants(world: World) {
+    let case = world.case().await;
     let log = log("u", 1);
     case.archive.append(&log, 0, lines(0..9)).await.unwrap();
     let all: Vec<_> = read(Arc::clone(&case.archive), log.clone(), Selection::default()).try_collect().await.unwrap();
@@ -253,7 +175,7 @@ async fn a_reader_gets_the_lines_that_it_wants() {
 }
 
 /// Lines of 100 bytes with their number.
-fn numbered(numbers: std::ops::Range<u32>) -> Vec<u8> {
+pub fn numbered(numbers: std::ops::Range<u32>) -> Vec<u8> {
     let time: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let line = |number: u32| {
         let time = time + jiff::SignedDuration::from_millis(number.into());
@@ -262,18 +184,15 @@ fn numbered(numbers: std::ops::Range<u32>) -> Vec<u8> {
     numbers.flat_map(line).collect()
 }
 
-#[tokio::test]
-async fn of_a_long_log_the_first_and_the_last_part_are_kept() {
+async fn of_a_long_log_the_first_and_the_last_part_are_kept(world: World) {
     const LIMIT: u64 = 8_000;
-    let base = tempfile::tempdir().unwrap();
-    let open = || Arc::new(Directory::open(base.path()).unwrap().with_log_limit(LIMIT)) as Arc<dyn Archive>;
-    let mut case = Case { archive: open(), base: tempfile::tempdir().unwrap() };
+    let mut case = world.limited(LIMIT).await;
     let log = log("u", 1);
     let mut at = 0;
     for batch in 0..100 {
-        // Another process continues in the middle, and a crash leaves a torn line.
+        // Another process continues in the middle.
         if batch % 7 == 3 {
-            case.archive = open();
+            case.reopen().await;
         }
         let lines = numbered(batch * 13..(batch + 1) * 13);
         case.archive.append(&log, at, lines.clone()).await.unwrap();
@@ -308,23 +227,18 @@ async fn of_a_long_log_the_first_and_the_last_part_are_kept() {
     let closed = case.archive.find(&log).await.unwrap().unwrap();
     assert!(closed.is_complete() && !closed.is_whole());
     case.archive.remove(&log.run.task).await.unwrap();
-    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
 }
 
-#[tokio::test]
-async fn a_line_longer_than_the_limit_is_kept_whole() {
-    let base = tempfile::tempdir().unwrap();
-    let archive: Arc<dyn Archive> = Arc::new(Directory::open(base.path()).unwrap().with_log_limit(100));
-    let case = Case { archive, base };
+async fn a_line_longer_than_the_limit_is_kept_whole(world: World) {
+    let case = world.limited(100).await;
     let log = log("u", 1);
     let text = format!("2026-01-01T00:00:00Z {}\n2026-01-01T00:00:01Z end\n", "x".repeat(1000));
     case.archive.append(&log, 0, text.into_bytes()).await.unwrap();
     assert_eq!(case.texts(&log, Selection::default()).await, ["x".repeat(1000), "end".to_owned()]);
 }
 
-#[tokio::test]
-async fn an_expired_log_is_gone_and_its_record_stays() {
-    let mut case = Case::directory();
+async fn an_expired_log_is_gone_and_its_record_stays(world: World) {
+    let mut case = world.case().await;
     let (run, other) = (run("u", 1), run("u", 2));
     let (log, records) = (run.log(), Log { run: run.clone(), stream: Stream::Records });
     case.archive.append(&log, 0, lines(0..3)).await.unwrap();
@@ -338,7 +252,7 @@ async fn an_expired_log_is_gone_and_its_record_stays() {
     for _ in 0..2 {
         case.archive.expire(&run, expiry, Some(b"after".to_vec())).await.unwrap();
     }
-    case.reopen();
+    case.reopen().await;
     let found = case.archive.find(&log).await.unwrap().unwrap();
     assert_eq!((found.expired, found.is_complete()), (Some(expiry), false));
     assert!(case.texts(&log, Selection::default()).await.is_empty());

@@ -1,0 +1,198 @@
+//! Postgres, for several replicas of the controller and the server.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_postgres::{
+    Client, Config,
+    config::SslMode,
+    types::{ToSql, Type},
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{Database, DatabaseError, Outcome, Row, Statement, Value, migrations};
+
+/// Connections of this process at most.
+const CONNECTIONS: usize = 8;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that hangs must not stop the reconcilers for ever.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The key of the lock under which the schema is changed.
+const MIGRATION_LOCK: i64 = 0x6b6f_7374;
+
+#[derive(Clone)]
+pub(crate) struct Postgres {
+    config: Arc<Config>,
+    tls: MakeRustlsConnect,
+    idle: Arc<Mutex<Vec<Client>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The configuration contains a password.
+        f.debug_struct("Postgres").finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// `url` as libpq reads it: `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require`.
+    pub(crate) async fn open(url: &str) -> Result<Self, DatabaseError> {
+        // The error of the parser may quote the URL.
+        let mut config: Config = url.parse().map_err(|_| DatabaseError::Postgres("the URL is not valid".to_owned()))?;
+        config.connect_timeout(CONNECT_TIMEOUT).application_name("kubeopencode");
+        let tls = MakeRustlsConnect::new(tls(config.get_ssl_mode())?);
+        let this =
+            Self { config: Arc::new(config), tls, idle: Arc::default(), permits: Arc::new(Semaphore::new(CONNECTIONS)) };
+        this.migrate().await?;
+        Ok(this)
+    }
+
+    async fn connect(&self) -> Result<Client, DatabaseError> {
+        let connecting = timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone())).await;
+        let (client, connection) =
+            connecting.map_err(|_| DatabaseError::Unreachable("timeout".to_owned()))?.map_err(|error| failed(&error))?;
+        // Ends with the client.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = failed(&error).to_string(), "a connection to Postgres ended");
+            }
+        });
+        Ok(client)
+    }
+
+    /// Runs `work` with a connection. It is used again unless the work failed.
+    async fn with<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, DatabaseError> {
+        let _permit = self.permits.acquire().await.map_err(|_| DatabaseError::Stopped)?;
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable = {
+            let mut idle = idle();
+            idle.retain(|client| !client.is_closed());
+            idle.pop()
+        };
+        let mut client = match usable {
+            Some(client) => client,
+            None => self.connect().await?,
+        };
+        let done = timeout(STATEMENT_TIMEOUT, work(&mut client)).await;
+        let done = done.map_err(|_| DatabaseError::Unreachable("timeout".to_owned()))?;
+        let done = done.map_err(|error| failed(&error))?;
+        idle().push(client);
+        Ok(done)
+    }
+
+    async fn migrate(&self) -> Result<(), DatabaseError> {
+        let found = self
+            .with(async |client| {
+                let transaction = client.transaction().await?;
+                // Released at the end of the transaction.
+                transaction.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&MIGRATION_LOCK, Type::INT8)]).await?;
+                let table = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
+                transaction.batch_execute(table).await?;
+                let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[]).await?;
+                let found: i64 = row.get(0);
+                if let Ok(steps) = migrations::missing(found) {
+                    for (number, step) in steps {
+                        transaction.batch_execute(step).await?;
+                        let note = "INSERT INTO schema_version (version) VALUES ($1)";
+                        transaction.query_typed(note, &[(&number, Type::INT8)]).await?;
+                    }
+                }
+                transaction.commit().await?;
+                Ok(found)
+            })
+            .await?;
+        migrations::missing(found).map(drop)
+    }
+}
+
+impl Database for Postgres {
+    fn write(&self, batch: Vec<Statement>) -> BoxFuture<'_, Result<Outcome, DatabaseError>> {
+        async move {
+            self.with(async |client| {
+                let transaction = client.transaction().await?;
+                let mut answers = Vec::with_capacity(batch.len());
+                for Statement { sql, values, rows } in &batch {
+                    let mut returned = std::pin::pin!(transaction.query_typed_raw(*sql, parameters(values)).await?);
+                    let mut all = Vec::new();
+                    while let Some(row) = futures::TryStreamExt::try_next(&mut returned).await? {
+                        all.push(columns(&row)?);
+                    }
+                    let affected = returned.rows_affected().and_then(|rows| usize::try_from(rows).ok());
+                    if rows.is_some_and(|rows| affected != Some(rows)) {
+                        transaction.rollback().await?;
+                        return Ok(Outcome::Refused);
+                    }
+                    answers.push(all);
+                }
+                transaction.commit().await?;
+                Ok(Outcome::Done(answers))
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn read(&self, sql: &'static str, values: Vec<Value>) -> BoxFuture<'_, Result<Vec<Row>, DatabaseError>> {
+        async move {
+            self.with(async |client| {
+                let rows = client.query_typed_raw(sql, parameters(&values)).await?;
+                futures::TryStreamExt::try_collect::<Vec<_>>(rows).await?.iter().map(columns).collect()
+            })
+            .await
+        }
+        .boxed()
+    }
+}
+
+fn parameters(values: &[Value]) -> impl ExactSizeIterator<Item = (&(dyn ToSql + Sync), Type)> {
+    values.iter().map(|value| match value {
+        Value::Int(value) => (value as &(dyn ToSql + Sync), Type::INT8),
+        Value::Text(value) => (value as &(dyn ToSql + Sync), Type::TEXT),
+        Value::Bytes(value) => (value as &(dyn ToSql + Sync), Type::BYTEA),
+    })
+}
+
+fn columns(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    let column = |(index, column): (usize, &tokio_postgres::Column)| {
+        Ok(match *column.type_() {
+            Type::TEXT => Value::Text(row.try_get(index)?),
+            Type::BYTEA => Value::Bytes(row.try_get(index)?),
+            _ => Value::Int(row.try_get(index)?),
+        })
+    };
+    Ok(Row::new(row.columns().iter().enumerate().map(column).collect::<Result<_, _>>()?))
+}
+
+/// Servers of the operating system's certificate authorities. libpq's `require` does not check certificates; this does,
+/// because a password is sent.
+fn tls(mode: SslMode) -> Result<ClientConfig, DatabaseError> {
+    let mut roots = RootCertStore::empty();
+    if mode != SslMode::Disable {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| DatabaseError::Postgres(error.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn failed(error: &tokio_postgres::Error) -> DatabaseError {
+    match error.as_db_error() {
+        Some(answer) => DatabaseError::Postgres(format!("{} ({})", answer.message(), answer.code().code())),
+        None => {
+            // The cause says more than "db error" or "error connecting".
+            let source = std::error::Error::source(error).map(ToString::to_string);
+            DatabaseError::Unreachable(source.unwrap_or_else(|| error.to_string()))
+        }
+    }
+}
