@@ -15,7 +15,7 @@ use crate::{
     tool,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// The user that the Debian package makes; the server refuses to run as root.
 const USER: &str = "postgres";
 

@@ -26,7 +26,7 @@ pub struct Digest(String);
 
 impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(format!("{:x}", Sha256::digest(bytes)))
     }
 
     /// A digest as the records hold it.
@@ -107,7 +107,7 @@ impl Blobs {
             hasher.update(&chunk);
             length += chunk.len() as u64;
         }
-        Ok((Digest(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()), length))
+        Ok((Digest(format!("{:x}", hasher.finalize())), length))
     }
 
     /// Removes an object. Not an error if there is none.

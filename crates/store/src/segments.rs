@@ -152,12 +152,13 @@ impl Store {
                 log.key(),
             )
             .await?;
-        let parts = rows.into_iter().map(|mut row| {
-            Ok(Part { start: row.size()?, bytes: row.size()?, lines: row.optional_bytes()? })
-        });
+        let parts = rows
+            .into_iter()
+            .map(|mut row| Ok(Part { start: row.size()?, bytes: row.size()?, lines: row.optional_bytes()? }));
         for group in groups(parts.collect::<Result<_, Error>>()?, limits) {
             let start = group.first().map_or(0, |part| part.start);
-            let moved: Vec<u8> = group.iter().flat_map(|part| part.lines.as_deref().unwrap_or_default()).copied().collect();
+            let moved: Vec<u8> =
+                group.iter().flat_map(|part| part.lines.as_deref().unwrap_or_default()).copied().collect();
             let bytes = moved.len() as u64;
             let blob = self.put_blob(moved.into()).await?;
             let range = vec![start.into(), (start + bytes).into()];
@@ -233,7 +234,13 @@ impl Store {
         let sizes = "SELECT bytes, kept, ending FROM logs
                      WHERE namespace = $1 AND uid = $2 AND epoch = $3 AND stream = $4";
         let Some(mut row) = self.read_rows(sizes, log.key()).await?.pop() else {
-            return Ok(expired.map(|expired| ArchivedLog { bytes: 0, left_out: 0, torn: 0, end: None, expired: Some(expired) }));
+            return Ok(expired.map(|expired| ArchivedLog {
+                bytes: 0,
+                left_out: 0,
+                torn: 0,
+                end: None,
+                expired: Some(expired),
+            }));
         };
         let (bytes, kept, ending) = (row.size()?, row.size()?, row.optional_bytes()?);
         let end = ending.map(|ending| serde_json::from_slice(&ending)).transpose().map_err(damaged)?;
@@ -352,6 +359,7 @@ fn expiry_of(at: i64, row: &mut Row) -> Result<Expiry, Error> {
     Ok(Expiry { at: Timestamp::from_millisecond(at).map_err(damaged)?, cause })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn damaged(error: impl ToString) -> Error {
     Error::Damaged(error.to_string())
 }
@@ -365,7 +373,8 @@ fn split(at: u64, mut lines: &[u8], limits: Limits) -> Vec<(u64, &[u8])> {
         let room = usize::try_from(limits.segment.min(to_boundary)).unwrap_or(usize::MAX);
         let within = &lines[..room.min(lines.len())];
         let fitting = within.iter().rposition(|byte| *byte == b'\n');
-        let length = fitting.or_else(|| lines.iter().position(|byte| *byte == b'\n')).map_or(lines.len(), |end| end + 1);
+        let length =
+            fitting.or_else(|| lines.iter().position(|byte| *byte == b'\n')).map_or(lines.len(), |end| end + 1);
         let (part, rest) = lines.split_at(length);
         parts.push((start, part));
         start += length as u64;

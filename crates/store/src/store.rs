@@ -7,8 +7,7 @@ use futures::{FutureExt as _, TryStreamExt as _, future::BoxFuture};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Run, Usage,
-    archive,
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Run, Usage, archive,
     blobs::{Blobs, Digest},
     database::{Database, Outcome, Postgres, Row, Sqlite, Statement, Value},
     directory,

@@ -158,7 +158,9 @@ pub enum DatabaseError {
     Unreachable(String),
     #[error("a column of the database does not hold {0}")]
     Column(&'static str),
-    #[error("the records have version {found}, which this program does not know (it knows versions up to {known}): use the program that wrote them, or a newer one")]
+    #[error(
+        "the records have version {found}, which this program does not know (it knows versions up to {known}): use the program that wrote them, or a newer one"
+    )]
     Newer { found: i64, known: i64 },
     #[error("cannot use {place}: {source}")]
     File { place: String, source: std::io::Error },

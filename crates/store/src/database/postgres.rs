@@ -48,16 +48,21 @@ impl Postgres {
         let mut config: Config = url.parse().map_err(|_| DatabaseError::Postgres("the URL is not valid".to_owned()))?;
         config.connect_timeout(CONNECT_TIMEOUT).application_name("kubeopencode");
         let tls = MakeRustlsConnect::new(tls(config.get_ssl_mode())?);
-        let this =
-            Self { config: Arc::new(config), tls, idle: Arc::default(), permits: Arc::new(Semaphore::new(CONNECTIONS)) };
+        let this = Self {
+            config: Arc::new(config),
+            tls,
+            idle: Arc::default(),
+            permits: Arc::new(Semaphore::new(CONNECTIONS)),
+        };
         this.migrate().await?;
         Ok(this)
     }
 
     async fn connect(&self) -> Result<Client, DatabaseError> {
         let connecting = timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone())).await;
-        let (client, connection) =
-            connecting.map_err(|_| DatabaseError::Unreachable("timeout".to_owned()))?.map_err(|error| failed(&error))?;
+        let (client, connection) = connecting
+            .map_err(|_| DatabaseError::Unreachable("timeout".to_owned()))?
+            .map_err(|error| failed(&error))?;
         // Ends with the client.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -122,7 +127,7 @@ impl Database for Postgres {
                 let transaction = client.transaction().await?;
                 let mut answers = Vec::with_capacity(batch.len());
                 for Statement { sql, values, rows } in &batch {
-                    let mut returned = std::pin::pin!(transaction.query_typed_raw(*sql, parameters(values)).await?);
+                    let mut returned = std::pin::pin!(transaction.query_typed_raw(sql, parameters(values)).await?);
                     let mut all = Vec::new();
                     while let Some(row) = futures::TryStreamExt::try_next(&mut returned).await? {
                         all.push(columns(&row)?);
@@ -187,12 +192,10 @@ fn tls(mode: SslMode) -> Result<ClientConfig, DatabaseError> {
 }
 
 fn failed(error: &tokio_postgres::Error) -> DatabaseError {
-    match error.as_db_error() {
-        Some(answer) => DatabaseError::Postgres(format!("{} ({})", answer.message(), answer.code().code())),
-        None => {
-            // The cause says more than "db error" or "error connecting".
-            let source = std::error::Error::source(error).map(ToString::to_string);
-            DatabaseError::Unreachable(source.unwrap_or_else(|| error.to_string()))
-        }
+    if let Some(answer) = error.as_db_error() {
+        return DatabaseError::Postgres(format!("{} ({})", answer.message(), answer.code().code()));
     }
+    // The cause says more than "error connecting to server".
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    DatabaseError::Unreachable(source.unwrap_or_else(|| error.to_string()))
 }

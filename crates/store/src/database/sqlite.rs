@@ -59,7 +59,8 @@ impl Sqlite {
         let lock = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = lock().pop();
         let connection = idle.map_or_else(|| connect(&self.file), Ok)?;
-        let rows = connection.prepare_cached(sql).map_err(DatabaseError::from).and_then(|mut it| rows_of(&mut it, values))?;
+        let rows =
+            connection.prepare_cached(sql).map_err(DatabaseError::from).and_then(|mut it| rows_of(&mut it, values))?;
         let mut readers = lock();
         if readers.len() < READERS {
             readers.push(connection);

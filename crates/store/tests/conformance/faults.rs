@@ -24,7 +24,7 @@ pub const SERVERS: Cases =
 
 /// Names the store of a process that appends until it is killed.
 pub const WRITER: &str = "KUBEOPENCODE_TEST_WRITER";
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 async fn a_new_store_is_opened_by_several_at_once(world: World) {
     let (_, place) = world.store().await;
@@ -77,7 +77,7 @@ pub async fn write_until_killed(base: &Path) {
         at += 3_000;
         println!("{at}");
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn whole(store: &Store, log: &Log) -> Vec<u8> {

@@ -8,7 +8,9 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use kubeopencode_store::{Archive, ArchivedLog, Directory, End, Expiry, ExpiryCause, Log, Selection, Store, Stream, read};
+use kubeopencode_store::{
+    Archive, ArchivedLog, Directory, End, Expiry, ExpiryCause, Log, Selection, Store, Stream, read,
+};
 
 use crate::{
     archive::{lines, log, numbered, run},

@@ -120,7 +120,8 @@ impl Place {
                 database.pragma_update(None, "user_version", 1000).unwrap();
             }
             World::Postgres | World::PostgresAndBucket => {
-                let (client, connection) = tokio_postgres::connect(&self.database, tokio_postgres::NoTls).await.unwrap();
+                let (client, connection) =
+                    tokio_postgres::connect(&self.database, tokio_postgres::NoTls).await.unwrap();
                 tokio::spawn(connection);
                 client.execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).await.unwrap();
             }

@@ -96,5 +96,9 @@ fn of_this_machine(source: &Source) -> Option<Arc<dyn Archive>> {
         return Some(Arc::new(Store::directory(&store).ok()?));
     }
     // The platform runs in an earlier version.
-    files.is_dir().then(|| store::Directory::open(&files).ok()).flatten().map(|files| Arc::new(files) as Arc<dyn Archive>)
+    files
+        .is_dir()
+        .then(|| store::Directory::open(&files).ok())
+        .flatten()
+        .map(|files| Arc::new(files) as Arc<dyn Archive>)
 }
