@@ -4,6 +4,7 @@ import { aTask } from "../../test/bodies";
 import { renderPage } from "../../test/wrap";
 import { RunsOn } from "./RunsOn";
 import { TaskLink } from "./TaskLink";
+import { taskColumns } from "./taskColumns";
 
 test("a Task is shown by its title, with name and author below", () => {
   renderPage(<TaskLink task={aTask({ name: "fix-1", title: "Fix the login", createdBy: "ada" })} />);
@@ -25,4 +26,10 @@ test("a target is shown with its kind", () => {
   );
   expect(screen.getByRole("link", { name: "Agent dev" })).toHaveAttribute("href", "/agents/n/dev");
   expect(screen.getByRole("link", { name: "Template base" })).toHaveAttribute("href", "/templates/n/base");
+});
+
+test("the column of the target is not named after one of its kinds", () => {
+  const titles = taskColumns.map((column) => column.title);
+  expect(titles).toContain("Runs on");
+  expect(titles).not.toContain("Agent");
 });
