@@ -73,9 +73,19 @@ pub struct Up {
 
 impl Up {
     pub fn start(state: &Path, more: &[&str]) -> Self {
+        Self::start_with(state, more, &[])
+    }
+
+    /// As [`Up::start`], with these variables.
+    pub fn start_with(state: &Path, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let args = [&["up", "--state-dir", state.to_str().unwrap(), "--api-port", "0"], more].concat();
-        let mut child =
-            program(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = program(&args)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));

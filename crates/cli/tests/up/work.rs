@@ -1,4 +1,4 @@
-use std::{fs, net::Ipv4Addr};
+use std::{fs, net::Ipv4Addr, os::unix::fs::PermissionsExt as _, path::Path};
 
 use blackbox::git_server::GitServer;
 
@@ -59,6 +59,28 @@ fn a_deployment_runs_as_processes_which_end_with_the_platform() {
     up.interrupt();
     assert_eq!(up.ended(), Some(0));
     assert_eq!(processes(&mark), 0);
+}
+
+#[test]
+fn a_container_sees_neither_the_kubeconfig_nor_the_keys_of_the_user() {
+    // Not in /tmp, which is private in a container.
+    let all = fs::Permissions::from_mode(0o755);
+    let dir = tempfile::Builder::new().permissions(all).tempdir_in("/var/tmp").unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir_all(path("home/.ssh")).unwrap();
+    fs::write(path("home/.ssh/id"), "key").unwrap();
+    fs::write(path("home/notes"), "for everyone").unwrap();
+    let kubeconfig = path("kube");
+    let up = Up::start_with(
+        Path::new(&path("state")),
+        &["--port", "0", "--host-images", "--kubeconfig", &kubeconfig],
+        &[("HOME", &path("home"))],
+    );
+    assert!(Path::new(&kubeconfig).exists());
+    let list = format!("cd {} && find . | sort", dir.path().display());
+    up.kubectl(&["run", "curious", "--image=host", "--restart=Never", "--command", "--", "sh", "-c", &list]);
+    up.until(&["get", "pod", "curious", "-o", "jsonpath={.status.phase}"], |phase| phase == "Succeeded");
+    assert_eq!(up.kubectl(&["logs", "curious"]), ".\n./home\n./home/notes\n");
 }
 
 #[test]
