@@ -240,6 +240,8 @@ fn unsupported(parameter: &str, message: String) -> Cause {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use serde_json::json;
 
     use super::*;
@@ -272,6 +274,29 @@ mod tests {
         assert!(!small.is_heavy("get", HEAVY + 1));
         // A small patch of a large object is as expensive.
         assert!(request(HEAVY).await.is_heavy("patch", 10));
+    }
+
+    #[test]
+    fn a_large_write_runs_on_a_thread_that_may_block() {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.on_thread_start(|| {
+            THREADS.fetch_add(1, Ordering::Relaxed);
+        });
+        let runtime = runtime.build().unwrap();
+        runtime.block_on(async {
+            let request = request(10).await;
+            let update = async |size: usize| {
+                let role = json!({"metadata": {"name": "big"}, "rules": [rule(size)]});
+                let (parts, ()) = http::Request::put("/").body(()).unwrap().into_parts();
+                let call = Call { parts, body: role.to_string().into(), certificate: None, upgrade: None };
+                let before = THREADS.load(Ordering::Relaxed);
+                request.clone().answer("update", call).await.unwrap();
+                THREADS.load(Ordering::Relaxed) - before
+            };
+            assert_eq!(update(100).await, 0);
+            assert_eq!(update(HEAVY).await, 1);
+        });
     }
 
     #[tokio::test]
