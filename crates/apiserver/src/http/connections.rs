@@ -38,7 +38,11 @@ pub(crate) struct Limits {
 impl Limits {
     /// Limits that leave half of the file descriptors of this process to files, Pods and outgoing connections.
     pub(crate) fn of_process() -> Self {
-        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self::with_descriptors(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+    }
+
+    /// The limits of a process with so many file descriptors.
+    pub(super) fn with_descriptors(descriptors: u64) -> Self {
         let connections = (descriptors / 2).clamp(16, MAX_CONNECTIONS);
         Self {
             handshake: Duration::from_secs(10),

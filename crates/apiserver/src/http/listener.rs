@@ -393,9 +393,10 @@ mod tests {
 
     #[test]
     fn half_of_the_descriptors_stay_free() {
+        for (descriptors, connections) in [(8, 16), (1024, 512), (16_384, 8_192), (u64::MAX, 8_192)] {
+            assert_eq!(Limits::with_descriptors(descriptors).connections, connections, "{descriptors}");
+        }
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        let connections = Limits::of_process().connections as u64;
-        assert!((16..=8_192).contains(&connections));
-        assert!(connections <= (limit / 2).max(16));
+        assert_eq!(Limits::of_process().connections, Limits::with_descriptors(limit).connections);
     }
 }
