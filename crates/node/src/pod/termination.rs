@@ -93,3 +93,26 @@ pub(crate) fn not_started(message: String) -> Terminated {
         finished_at: now,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::FileExt as _};
+
+    use super::*;
+
+    #[test]
+    fn of_a_message_of_any_size_only_the_end_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().to_owned();
+        let directories = Directories { scratch: own.clone(), hidden: Vec::new(), own };
+        let path = directories.message("main", 0);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // As `truncate -s 1T` makes it: no machine has the memory to read all of it.
+        fs::File::create(&path).unwrap().write_all_at(b"the end", 1 << 40).unwrap();
+        let container = Container { name: "main".into(), ..Container::default() };
+        let exit = Exit { code: 0, signal: None, out_of_memory: false };
+        let ended = describe(&container, 0, exit, None, &directories, &Log::new(directories.log("main")));
+        let message = ended.message.unwrap();
+        assert!(message.len() == 4096 && message.ends_with("\0the end"), "{} bytes", message.len());
+    }
+}
