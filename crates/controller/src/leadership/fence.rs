@@ -201,9 +201,15 @@ fn resource(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::{
+        process::{Command, Stdio},
+        sync::atomic::{AtomicU64, Ordering},
+    };
 
     use super::*;
+
+    /// Set in a test that runs in a time namespace.
+    const SUSPENDED: &str = "KUBEOPENCODE_TEST_SUSPENDED";
 
     #[test]
     fn a_path_names_its_resource() {
@@ -250,5 +256,18 @@ mod tests {
         let before = uptime();
         let Moment(now) = Moment::now();
         assert!((before - 0.02..=uptime() + 0.02).contains(&now.as_secs_f64()), "{before} {now:?}");
+        // The same where the clocks tell of a suspension of an hour: in a time namespace, which only root can create.
+        let suspended = || {
+            let mut command = Command::new("unshare");
+            command.args(["--time", "--boottime", "3600"]).env(SUSPENDED, "true").stdout(Stdio::null());
+            command
+        };
+        if std::env::var_os(SUSPENDED).is_none() && suspended().arg("true").status().is_ok_and(|ended| ended.success())
+        {
+            let this = format!("{}::the_clock_of_the_fence_includes_suspensions", module_path!());
+            let this = this.split_once("::").unwrap().1;
+            let program = std::env::current_exe().unwrap();
+            assert!(suspended().arg(program).args(["--exact", this]).status().unwrap().success());
+        }
     }
 }
