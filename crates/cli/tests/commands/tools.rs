@@ -86,6 +86,10 @@ async fn a_crontask_with_as_many_tasks_as_it_may_have_is_not_triggered() {
     let ran = world.run(&["crontask", "trigger", "nightly"]);
     assert_eq!(ran.output.status.code(), Some(1), "{}", ran.text());
     check!("crontask-trigger-blocked", ran);
+    // To a person in another namespace, a command is suggested that works there.
+    let args = ["crontask", "trigger", "nightly", "-n", &world.namespace];
+    let elsewhere = world.finish(world.command(&args).env("KUBECONFIG", world.cluster.kubeconfig_path())).stderr();
+    assert!(elsewhere.ends_with(&format!("=nightly -n {}\n", world.namespace)), "{elsewhere}");
     assert_eq!(world.api("CronTask").get("nightly").await.unwrap().metadata.annotations, None);
     let explained = world.run(&["explain", "crontask/nightly"]).text();
     assert!(explained.contains("/nightly: Blocked (MaxRetainedTasksReached)"), "{explained}");
