@@ -1,6 +1,13 @@
 //! The store: records in a database, bytes as blobs.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, TryStreamExt as _, future::BoxFuture};
@@ -28,6 +35,8 @@ pub struct Store {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) blobs: Blobs,
     pub(crate) log_limit: u64,
+    /// Whether this process looked for objects without a record.
+    listed: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -36,7 +45,7 @@ impl Store {
         let blobs = path.join(BLOBS);
         directory::create_dir(&blobs)?;
         let database = Arc::new(Sqlite::open(&path.join(RECORDS))?);
-        Ok(Self { database, blobs: Blobs::directory(&blobs)?, log_limit: LOG_LIMIT })
+        Ok(Self { database, blobs: Blobs::directory(&blobs)?, log_limit: LOG_LIMIT, listed: Arc::default() })
     }
 
     /// Records in Postgres, blobs in a directory or a bucket.
@@ -48,7 +57,7 @@ impl Store {
             directory::create_dir(path)?;
             Blobs::directory(path)?
         };
-        Ok(Self { database: Arc::new(Postgres::open(url).await?), blobs, log_limit: LOG_LIMIT })
+        Ok(Self { database: Arc::new(Postgres::open(url).await?), blobs, log_limit: LOG_LIMIT, listed: Arc::default() })
     }
 
     /// Limits each log to this many bytes. Half of them hold the beginning, the others the end.
@@ -270,6 +279,15 @@ impl Archive for Store {
     }
 
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {
-        async { self.collect(GRACE).await.map(drop) }.boxed()
+        async {
+            self.collect(GRACE).await?;
+            // Only a crash leaves such objects, and a list of a bucket is expensive: once per process.
+            if !self.listed.load(Ordering::Relaxed) {
+                self.collect_unrecorded(GRACE).await?;
+                self.listed.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        }
+        .boxed()
     }
 }

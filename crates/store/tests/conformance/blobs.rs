@@ -62,7 +62,17 @@ async fn objects_without_a_record_are_removed_when_they_are_old(world: World) {
     assert_eq!(store.collect_unrecorded(kubeopencode_store::GRACE).await.unwrap(), Collected::default());
     let removed = store.collect_unrecorded(SignedDuration::from_secs(-60)).await.unwrap();
     assert_eq!(removed, Collected { blobs: 1, bytes: lines(0..1).len() as u64 });
-    assert_eq!(place.blobs().await, [kept]);
+    assert_eq!(place.blobs().await, std::slice::from_ref(&kept));
+
+    // The first cleaning of a process removes what is older than a day.
+    for (number, age) in [(1, 0), (2, 48)] {
+        let left = kept.with_file_name(format!("{}-{number:016}", "0".repeat(64)));
+        std::fs::copy(&kept, &left).unwrap();
+        let changed = std::time::SystemTime::now() - std::time::Duration::from_hours(age);
+        std::fs::File::options().append(true).open(&left).unwrap().set_modified(changed).unwrap();
+    }
+    place.store().await.unwrap().clean().await.unwrap();
+    assert_eq!(place.blobs().await.len(), 2);
 }
 
 async fn a_check_finds_blobs_that_are_gone_or_changed(world: World) {
