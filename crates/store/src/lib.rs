@@ -1,17 +1,20 @@
-//! # Log archive: logs, records and settings of runs
+//! # What outlives Pods: logs, records and settings of runs
 //!
 //! | item | purpose |
 //! | --- | --- |
 //! | [`Archive`] | stores the log of a run while it runs, its settings and its record; readable after the Pod is gone |
-//! | [`open`] | opens the archive at a URL |
+//! | [`Store`] | an archive with records in a database and lines as blobs, for one machine or several replicas |
+//! | [`Directory`] | an archive of files; a store takes over what earlier versions of the platform wrote |
+//! | [`open`] | opens the archive of files at a URL |
 //! | [`lines`] | splits a log from a node or an archive into lines |
 //! | [`Positions`] | assigns each line a position, so that a reader can resume |
 //!
-//! Invariants, each a case of the conformance suite (`tests/conformance.rs`) that every archive must pass:
+//! Invariants, each a case of the conformance suite (`tests/conformance`) that every archive must pass:
 //! - lines acknowledged by [`Archive::append`] survive a crash of the process and of the machine (I4);
 //! - a line is stored whole or not at all: a torn end is counted, and never returned as a line;
 //! - two writers never duplicate or mix lines: an append names the length of the log, and fails if it differs;
-//! - a log that was not closed, or that was truncated since, is never reported as complete;
+//! - a log that was not closed is never reported as complete; lines that were lost since make it incomplete (files) or
+//!   fail to be read (blobs);
 //! - a log stays below its limit: the first and the last part are kept, and readers see a line in place of the rest;
 //! - logs expire only by [`Archive::expire`], which keeps settings and records;
 //! - a run has one record: the first one counts (I2, I5).

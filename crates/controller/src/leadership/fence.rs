@@ -256,7 +256,7 @@ mod tests {
         let before = uptime();
         let Moment(now) = Moment::now();
         assert!((before - 0.02..=uptime() + 0.02).contains(&now.as_secs_f64()), "{before} {now:?}");
-        // The same where the clocks tell of a suspension of an hour: in a time namespace, which only root can create.
+        // The same after a suspension of an hour, simulated by a time namespace, which only root can create.
         let suspended = || {
             let mut command = Command::new("unshare");
             command.args(["--time", "--boottime", "3600"]).env(SUSPENDED, "true").stdout(Stdio::null());

@@ -92,7 +92,7 @@ async fn a_check_finds_blobs_that_are_gone_or_changed(world: World) {
         let sentence = wrong.iter().find(|sentence| sentence.contains(&damaged(file))).unwrap();
         assert!(sentence.contains(expected), "{sentence}");
     }
-    // A reader is told, instead of getting fewer lines.
+    // A reader gets an error instead of fewer lines.
     let mut failures = 0;
     for uid in ["a", "b", "c"] {
         failures += u32::from(store.read(&log(uid, 1), 0, 1 << 20).await.is_err());
