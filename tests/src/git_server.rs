@@ -141,6 +141,18 @@ impl GitServer {
         git(&work, &["-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", file]).await?;
         git(&work, &["rev-parse", "HEAD"]).await
     }
+
+    /// Lets those who may ask push to the repository of [`GitServer::start`] too.
+    pub async fn allow_pushes(&self) -> anyhow::Result<()> {
+        let work = self.own.as_ref().context("the repositories are somebody else's")?.path().join("repo.git");
+        git(&work, &["config", "http.receivepack", "true"]).await.map(drop)
+    }
+
+    /// A file on a branch of the repository of [`GitServer::start`], without white space at its end.
+    pub async fn read(&self, branch: &str, file: &str) -> anyhow::Result<String> {
+        let work = self.own.as_ref().context("the repositories are somebody else's")?.path().join("repo.git");
+        git(&work, &["show", &format!("{branch}:{file}")]).await
+    }
 }
 
 impl Drop for GitServer {

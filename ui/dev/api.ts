@@ -6,6 +6,7 @@ import { upcoming } from "./cron";
 import { explainAgent, explainTask } from "./explain";
 import { createObject, kindOf, listOf, missing, readManifest, replaceObject, searched, yamlOf } from "./objects";
 import { ApiFailure, json, text } from "./responses";
+import { answerArtifacts, answerChanges } from "./results";
 import { setAgentRunning, simulateRun } from "./simulation";
 import type { Store } from "./store";
 import { logText, streamChanges, streamLog } from "./streams";
@@ -47,7 +48,7 @@ function isSignedIn({ request, options }: Call): boolean {
 export function answer(call: Call, path: string[]): void {
   const { request, response, store, query, body } = call;
   const method = request.method ?? "GET";
-  const [first = "", second = "", third = "", fourth, fifth, sixth] = path;
+  const [first = "", second = "", third = "", fourth, fifth] = path;
   if (first === "info")
     return json(response, 200, { version: "0.2.0", authentication: { anonymous: false }, features: ["events"] });
   if (first === "login" && method === "POST") {
@@ -97,7 +98,7 @@ export function answer(call: Call, path: string[]): void {
       if (third === "setup") return answerSetup(call, fourth);
       if (third === "secrets") return answerSecrets(call, method, second, fourth);
       if (fourth === undefined) return answerKind(call, method, second, third);
-      return answerObject(call, method, second, third, fourth, fifth, sixth);
+      return answerObject(call, method, second, third, fourth, fifth, path.slice(5));
     default:
       return json(response, 200, listOf(store, first, undefined, query));
   }
@@ -192,7 +193,7 @@ function answerObject(
   plural: string,
   name: string,
   action?: string,
-  rest?: string,
+  rest: string[] = [],
 ): void {
   const { store, response, query, body, request } = call;
   const { kind } = kindOf(plural);
@@ -221,7 +222,7 @@ function taskAction(
   { store, response, query, request }: Call,
   task: Task,
   action: string,
-  rest: string | undefined,
+  [rest, ...further]: string[],
 ): void {
   const { namespace, name } = task;
   const key = `${namespace}/${name}`;
@@ -270,6 +271,12 @@ function taskAction(
       if (!messages) throw new ApiFailure(404, "NotFound", "There is no session");
       return json(response, 200, rest === "messages" ? messages : { id: task.session?.id, title: task.session?.title });
     }
+    case "artifacts":
+      return answerArtifacts(response, task, rest === undefined ? [] : [rest, ...further], query);
+    case "changes":
+      return answerChanges(response, task, rest);
+    case "outputs":
+      return json(response, 200, { epoch: task.runEpoch ?? 1, outputs: task.result?.outputs ?? {} });
     case "permissions":
       if (request.method === "POST") {
         store.permissions.set(key, []);

@@ -9,7 +9,12 @@ const PAGES: [string, string, string][] = [
   ["dashboard", "/", ".recharts-surface"],
   ["tasks", "/tasks", "[data-row='3']"],
   ["task", "/tasks/shop/fix-login-timeout", "text=212 tests passed (18.4 s)"],
-  ["task-changes", "/tasks/shop/fix-login-timeout-0240?tab=changes", "[aria-label^='Change 1']"],
+  ["task-changes", "/tasks/shop/fix-login-timeout-0240?tab=changes", "text=Download patch"],
+  [
+    "task-artifacts",
+    "/tasks/shop/fix-login-timeout-0240?tab=artifacts&artifact=report&file=REPORT.md",
+    "text=no fixed sleep",
+  ],
   ["task-overview", "/tasks/shop/fix-login-timeout?tab=overview", "text=Description"],
   ["task-waiting", "/tasks/shop/speed-up-search?tab=explain", "text=Suggested actions"],
   ["task-yaml", "/tasks/shop/speed-up-search?tab=yaml", ".cm-line"],

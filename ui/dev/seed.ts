@@ -1,4 +1,5 @@
 import type { Agent, AgentTemplate, CronTask, GenericObject, Registry, SessionMessage, Task } from "../src/api/types";
+import { LEFT } from "./results";
 import { Store } from "./store";
 
 /** Common fields of all Git repositories. */
@@ -341,7 +342,12 @@ function tasks(store: Store, many: number): void {
       runEpoch: 1,
       attempt: 1,
       createdAt: iso(created),
-      timings: { queuedAt: iso(created), admittedAt: iso(start - 12_000), preparedAt: iso(start - 1_000) },
+      timings: {
+        queuedAt: iso(created),
+        admittedAt: iso(start - 12_000),
+        preparedAt: iso(start - 1_000),
+        collectedAt: iso(start + seconds * 1000 + 9_000),
+      },
       startTime: iso(start),
       completionTime: iso(start + seconds * 1000),
       durationSeconds: seconds,
@@ -355,17 +361,11 @@ function tasks(store: Store, many: number): void {
         tokens: { input, output: Math.floor(input / 8), reasoning: 300, cache: input * 2 },
         cost: (input * 0.000004).toFixed(6),
       },
-      result: { summary: "Done. All tests pass; the change is small and only touches what the Task named." },
       logs: { lines: LOG.length, bytes: 1460, complete: true },
       labels: { team: namespace },
       cronTask: i % 5 === 2 ? "nightly-dependencies" : undefined,
-      conditions: [
-        condition("LogsCaptured", "True", "Captured", "the complete log is archived, 412 lines", created),
-        {
-          ...condition("ResultRecorded", "True", "Recorded", "The result is recorded"),
-          lastTransitionTime: iso(start + seconds * 1000 + 3000),
-        },
-      ],
+      conditions: [condition("LogsCaptured", "True", "Captured", "the complete log is archived, 412 lines", created)],
+      ...(phase === "Completed" ? LEFT : {}),
     });
     if (i < 40) {
       store.logs.set(`${namespace}/${name}`, LOG);

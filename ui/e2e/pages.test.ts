@@ -14,6 +14,8 @@ const PAGES: [string, string][] = [
   [`/tasks/${NS}/write-a-file`, "Write a haiku and show it."],
   [`/tasks/${NS}/on-the-agent`, "Think for a while."],
   [`/tasks/${NS}/on-the-agent?tab=changes`, "Think for a while."],
+  [`/tasks/${NS}/write-a-file?tab=changes`, "Write a haiku and show it."],
+  [`/tasks/${NS}/write-a-file?tab=artifacts`, "Write a haiku and show it."],
   [`/tasks/${NS}/on-the-agent?tab=overview`, "Think for a while."],
   [`/tasks/${NS}/${WAITING}?tab=explain`, "Wait."],
   [`/tasks/${NS}/${WAITING}?tab=yaml`, "Wait."],

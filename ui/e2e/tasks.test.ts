@@ -1,6 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { violations } from "./axe";
-import { AGENT, ASKING_AGENT, NS, ours } from "./seed";
+import { AGENT, ASKING_AGENT, NS, ours, TEMPLATE } from "./seed";
 import { deleteShown, freshName, useBrowser, WORK } from "./session";
 
 /** Real Pods and a real OpenCode; its model executes the [[directives]] in a prompt. */
@@ -67,6 +68,73 @@ describe("Tasks", () => {
     await conversation.getByText("The haiku is in haiku.md.", { exact: true }).waitFor();
     await page.getByRole("tab", { name: "Changes" }).click();
     await page.getByRole("heading", { name: /haiku\.md/ }).waitFor();
+    await page.getByRole("button", { name: "Side by side" }).click();
+    expect(await violations(page)).toEqual([]);
+    // Without a store, the patch is made of what the page shows.
+    session.expectedErrors = [404];
+    const [patch] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Download patch" }).click(),
+    ]);
+    expect(patch.suggestedFilename()).toBe("write-a-file-1.patch");
+    expect(readFileSync(await patch.path(), "utf8")).toContain("haiku.md");
+  });
+
+  test("a Task leaves an artifact and outputs, which are browsed, read and downloaded", WORK, async () => {
+    const { page, go, cluster } = session;
+    const name = freshName("leaves");
+    const description = [
+      "Leave a report.",
+      '[[write path=report/README.md text="# Findings\\n\\nAll **good**. <b>No</b> HTML.\\n"]]',
+      '[[write path=report/src/main.rs text="fn main() {}\\n"]]',
+      '[[bash cmd="echo answer=42 >> $KUBEOPENCODE_OUTPUTS"]]',
+      "[[say Reported.]]",
+    ].join("\n");
+    await cluster.create(
+      ours("Task", name, {
+        templateRef: { name: TEMPLATE },
+        description,
+        artifacts: [{ name: "findings", paths: ["report/**"] }],
+        outputs: ["answer"],
+      }),
+    );
+    await go(`/tasks/${NS}/${name}?tab=artifacts`);
+    await status("Completed");
+    // No reload: the artifact appears when the run has ended.
+    const tree = page.getByRole("tree", { name: "Files of findings" });
+    await tree.getByRole("treeitem", { name: "report" }).click();
+    await tree.getByRole("treeitem", { name: /^README\.md/ }).click();
+    await page.getByRole("heading", { name: "Findings" }).waitFor();
+    await page.getByText("<b>No</b> HTML.").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await tree.focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowRight");
+    await tree.getByRole("treeitem", { name: /^main\.rs/ }).waitFor();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    await page.getByRole("group", { name: "Content of report/src/main.rs" }).getByText("main").waitFor();
+    const [one] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download report/src/main.rs" }).click(),
+    ]);
+    expect(readFileSync(await one.path(), "utf8")).toBe("fn main() {}\n");
+    const [all] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download all" }).click(),
+    ]);
+    expect(all.suggestedFilename()).toBe(`${name}-findings.tar.zst`);
+    // The first bytes of zstd.
+    expect(
+      readFileSync(await all.path())
+        .subarray(0, 4)
+        .toString("hex"),
+    ).toBe("28b52ffd");
+    await page.getByRole("searchbox", { name: "Find files whose path begins with" }).fill("report/src");
+    await page.getByRole("list", { name: "Found files" }).getByText("report/src/main.rs").waitFor();
+    await tab("Overview");
+    await page.getByRole("group", { name: "Outputs" }).getByRole("row", { name: "answer 42" }).waitFor();
+    expect(await violations(page)).toEqual([]);
   });
 
   test("a failed Task shows the reason and the sources of its settings", WORK, async () => {

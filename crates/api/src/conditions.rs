@@ -131,6 +131,16 @@ pub mod reasons {
     pub const UNSCHEDULABLE: &str = "Unschedulable";
     /// Contexts, repositories or inputs could not be put in place.
     pub const PREPARATION_FAILED: &str = "PreparationFailed";
+    /// Nothing matches a required artefact.
+    pub const ARTIFACT_MISSING: &str = "ArtifactMissing";
+    /// The run did not leave a declared output.
+    pub const OUTPUT_MISSING: &str = "OutputMissing";
+    /// What the run leaves could not be stored.
+    pub const COLLECT_FAILED: &str = "CollectFailed";
+    /// The changes could not be pushed, or the pull request could not be opened.
+    pub const PUBLISH_FAILED: &str = "PublishFailed";
+    /// The agent is over; what it leaves is being stored.
+    pub const COLLECTING: &str = "Collecting";
     /// The Pod vanished.
     pub const POD_LOST: &str = "PodLost";
     /// The task did not start in `startupTimeout`.

@@ -37,6 +37,11 @@ pub mod labels {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Value of [`MANAGED_BY`].
     pub const MANAGER: &str = "kubeopencode";
+    /// On a claim that we created for runs; its value is [`MANAGER`]. `kubectl get pvc -l kubeopencode.io/managed-by`
+    /// lists them.
+    pub const RUN_CLAIM: &str = "kubeopencode.io/managed-by";
+    /// `"true"` on the claim of a failed run: its files are kept until the Task is deleted.
+    pub const RETAINED: &str = "kubeopencode.io/retained";
     /// On an image: the framework inside, read for `Agent.status.detectedFramework`.
     pub const FRAMEWORK: &str = "kubeopencode.io/framework";
 }
@@ -139,4 +144,6 @@ pub mod defaults {
     pub const STARTUP_TIMEOUT_SECONDS: u64 = 300;
     /// A run without any event for this long ends.
     pub const STALL_TIMEOUT_SECONDS: u64 = 900;
+    /// Default of `collectTimeout`.
+    pub const COLLECT_TIMEOUT_SECONDS: u64 = 600;
 }

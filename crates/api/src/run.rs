@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::{
+    refs::LocalRef,
     schema::{Duration, IntoRule as _},
     workload::Protocol,
 };
@@ -30,7 +31,8 @@ pub struct RunSettings {
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub outputs: Option<Vec<String>>,
-    /// Containers that run beside the task.
+    /// Containers that run beside the task, in its Pod, and are reached at localhost. A Task on an Agent's server cannot
+    /// set them: the server runs in a Pod of the Agent, for which those of a template have no effect either.
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub services: Option<Vec<SideService>>,
@@ -38,6 +40,11 @@ pub struct RunSettings {
     pub startup_timeout: Option<Duration>,
     /// Whether a failed run is tried again.
     pub retry: Option<Retry>,
+    /// After the end of the agent: how long storing artefacts, outputs and caches, and publishing may take; 10m when
+    /// unset.
+    pub collect_timeout: Option<Duration>,
+    /// Push the changes of the run to a branch, and open a pull request. The agent never holds the credential.
+    pub publish: Option<Publish>,
 }
 
 /// Where the files of a run live. Unset: in an emptyDir that goes with the Pod.
@@ -45,9 +52,10 @@ pub struct RunSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.claimName) || (has(self.accessMode) && self.accessMode == 'ReadWriteMany')", "claimName needs accessMode ReadWriteMany: an existing claim is shared, each run gets a directory of its own").into_rule())]
-#[x_kube(validation = ("!has(self.accessMode) || self.accessMode != 'ReadWriteMany' || has(self.claimName)", "accessMode ReadWriteMany needs claimName: create a PersistentVolumeClaim that several Pods can mount, and name it here").into_rule())]
+#[x_kube(validation = ("!has(self.sharing) || self.sharing != 'All' || (has(self.accessMode) && self.accessMode == 'ReadWriteMany')", "sharing All needs accessMode ReadWriteMany: any other workspace belongs to a single run").into_rule())]
 pub struct Workspace {
-    /// ReadWriteOnce: a claim of its own, gone when the run is over. ReadWriteMany: a shared claim, one directory a run.
+    /// ReadWriteOnce: a claim of its own, deleted with the Pod of the run. ReadWriteMany: a claim that runs share, one
+    /// directory a run; any storage class that several nodes can mount, such as NFS.
     pub access_mode: Option<WorkspaceAccess>,
     /// Storage class; the cluster's default when unset.
     #[schemars(length(max = 253))]
@@ -55,10 +63,18 @@ pub struct Workspace {
     /// Size, such as 20Gi (the default).
     #[schemars(length(max = 64), regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i?|m|k)?$"))]
     pub size: Option<String>,
-    /// An existing claim to share; required for ReadWriteMany.
+    /// An existing claim to share, of this namespace. When unset, ReadWriteMany creates a claim for the Agent or
+    /// template (`kubeopencode-workspace-…`), which is kept until that is deleted; the directory of a run is removed with
+    /// its Task. In an existing claim nothing is ever removed.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: Option<String>,
-    /// Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.
+    /// How much of a shared claim a run sees; Run when unset. Run: only its own directory, mounted at `workspaceDir`.
+    /// All: the whole volume, mounted at `workspaceDir`; the run works in its own directory
+    /// `<workspaceDir>/<task>.<uid>/<epoch>` (the variable `WORKSPACE_DIR`), beside those of other runs, which it can
+    /// read and change.
+    pub sharing: Option<WorkspaceSharing>,
+    /// Keep the claim of a failed run until its Task is deleted, for inspection; the event WorkspaceRetained names it. A
+    /// shared claim keeps the files of every run that long.
     #[serde(default)]
     pub retain_on_failure: bool,
 }
@@ -70,6 +86,16 @@ pub enum WorkspaceAccess {
     ReadWriteOnce,
     /// Shared: one claim, a directory a run.
     ReadWriteMany,
+}
+
+/// How much of a shared claim a run sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WorkspaceSharing {
+    /// Its own directory.
+    #[default]
+    Run,
+    /// The whole volume.
+    All,
 }
 
 /// Files that are kept after the run.
@@ -156,6 +182,93 @@ pub enum CachePolicy {
     Pull,
     /// Only save.
     Push,
+}
+
+/// Pushes the changes of a run to a branch, and opens a pull request. The agent never holds the credential.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Publish {
+    /// Name of the Git context whose changes are pushed; needed if there are several.
+    #[schemars(length(min = 1, max = 253))]
+    pub context: Option<String>,
+    /// Branch to push to; `agents/{{ task }}` when unset. `{{ namespace }}`, `{{ task }}` and `{{ epoch }}` are replaced.
+    /// A branch that has other commits is never overwritten.
+    #[schemars(length(min = 1, max = 244))]
+    pub branch: Option<String>,
+    /// Branch that the pull request is to change; the `ref` of the context when unset.
+    #[schemars(length(min = 1, max = 244))]
+    pub base_branch: Option<String>,
+    /// Message of the commit with changes that the agent did not commit; the title of the Task when unset.
+    #[schemars(length(max = 65_536))]
+    pub message: Option<String>,
+    /// Author of that commit.
+    pub author: Option<PublishAuthor>,
+    /// After which end the changes are pushed.
+    #[serde(default)]
+    pub when: PublishWhen,
+    /// Secret with `username` and `password`, or with `ssh-privatekey` and `ssh-known-hosts`. A pull request needs a
+    /// token as `password`.
+    pub secret_ref: LocalRef,
+    /// Open a pull request, which GitLab calls a merge request.
+    pub pull_request: Option<PullRequest>,
+}
+
+/// Author of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishAuthor {
+    /// Name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Address.
+    #[schemars(length(min = 1, max = 253))]
+    pub email: String,
+}
+
+/// After which end of a run its changes are pushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PublishWhen {
+    /// After success.
+    #[default]
+    OnSuccess,
+    /// After every end.
+    Always,
+}
+
+/// A pull request on GitHub, GitLab, Gitea or Forgejo.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequest {
+    /// Title; the subject of the newest commit when unset.
+    #[schemars(length(max = 253))]
+    pub title: Option<String>,
+    /// Text; the agent's final answer when unset.
+    #[schemars(length(max = 65_536))]
+    pub body: Option<String>,
+    /// Open it as a draft.
+    #[serde(default)]
+    pub draft: bool,
+    /// Labels to add.
+    #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
+    pub labels: Option<Vec<String>>,
+    /// The software of the server. When unset, found by the host name (github, gitlab), and Gitea otherwise.
+    pub provider: Option<PullRequestProvider>,
+    /// Base URL of the server's API; derived from the repository's URL when unset.
+    #[serde(rename = "apiURL")]
+    #[schemars(length(max = 4096), regex(pattern = r"^https?://.+$"))]
+    pub api_url: Option<String>,
+}
+
+/// The software of a Git server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PullRequestProvider {
+    /// GitHub and GitHub Enterprise.
+    GitHub,
+    /// GitLab.
+    GitLab,
+    /// Gitea and Forgejo.
+    Gitea,
 }
 
 /// A container that runs beside the task, such as a database, and is ready before it starts.

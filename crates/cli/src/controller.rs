@@ -5,10 +5,12 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::Context as _;
 use controller::{Options, http::Addresses};
 use domain::task_secrets::Checked;
+use store::Archive;
 
 use crate::{
     log_archive::{LogArchiveArg, LogLimitArgs},
     process::{Log, address, cluster_config, shutdown_requested},
+    store_args::StoreArgs,
 };
 
 /// Arguments of `kubeopencode controller`.
@@ -42,6 +44,8 @@ pub struct Args {
     #[command(flatten)]
     log_archive: LogArchiveArg,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     log_limits: LogLimitArgs,
     #[command(flatten)]
     log: Log,
@@ -52,6 +56,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
     let config = cluster_config().await?;
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
+    let log_archive: Option<Arc<dyn Archive>> = match args.store.open().await? {
+        Some(store) => Some(Arc::new(store.with_log_limit(args.log_limits.of_run()))),
+        None => args.log_archive.open_limited(args.log_limits.of_run())?,
+    };
     let options = Options {
         listen: Some(Addresses {
             metrics: args.metrics_bind_address,
@@ -61,7 +69,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         lease_namespace: args.leader_elect.then_some(args.leader_elect_namespace),
         concurrency: args.concurrency.max(1),
         environment: Arc::new(pod::env::process),
-        log_archive: args.log_archive.open_limited(args.log_limits.of_run())?,
+        log_archive,
         log_limits: args.log_limits.of_archive(),
         task_secrets: if args.unchecked_task_secrets { Checked::Elsewhere } else { Checked::Policy },
     };

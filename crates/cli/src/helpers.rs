@@ -10,11 +10,14 @@ use std::{
 use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
-    attach, changes, context_init, git::settings::Settings as GitSettings, git_init, git_sync, last_word, plugin_init,
-    probe, redact, session_log, shim, stop, unpack, url_fetch,
+    attach, changes, context_init, git::settings::Settings as GitSettings, git_init, git_sync, housekeeper, last_word,
+    plugin_init, prep, probe, redact, session_log, shim, stop, unpack, url_fetch, workspace_clean,
 };
 
 use crate::{exit_code, process};
+
+/// What helpers log.
+const LOG: &str = "kubeopencode_pod=info";
 
 /// A helper inside a Pod.
 #[derive(Debug, Subcommand)]
@@ -34,6 +37,15 @@ pub enum Helper {
     /// Inside a Pod: install OpenCode plugins.
     #[command(hide = true)]
     PluginInit,
+    /// Inside a Pod: put inputs and caches in place.
+    #[command(hide = true)]
+    Prep,
+    /// Inside a Pod: keep what a run leaves.
+    #[command(hide = true)]
+    Housekeeper,
+    /// Inside a Pod: remove the directories of deleted Tasks from a shared workspace.
+    #[command(hide = true)]
+    WorkspaceClean,
     /// Inside a Pod: check whether the Agent's server is usable.
     #[command(hide = true)]
     Probe,
@@ -90,14 +102,21 @@ impl Helper {
                 judged(async |env| attach::execute(&arguments, env).await)
             }
             Self::Shim { command } => judged(async |env| shim::execute(&command, env).await),
+            Self::Housekeeper => {
+                let _ = process::log(LOG, false);
+                judged(async |env| housekeeper::execute(env).await)
+            }
             helper if helper.is_init_container() => helper.prepare_unless_stopped(),
             helper => exit_code(small_runtime().and_then(|runtime| runtime.block_on(helper.prepare()))),
         }
     }
 
-    /// Whether the helper runs in an init container. The others run beside an agent.
+    /// Whether the helper runs in an init container, or alone in its Pod. The others run beside an agent.
     fn is_init_container(&self) -> bool {
-        matches!(self, Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit)
+        matches!(
+            self,
+            Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit | Self::Prep | Self::WorkspaceClean
+        )
     }
 
     /// Prepares the Pod, and writes the reason of a failure to the termination message. Handles a stop at once: the
@@ -115,6 +134,8 @@ impl Helper {
                 done = self.prepare() => Some(done),
             }
         });
+        // A file set that is being unpacked must not delay a stop.
+        runtime.shutdown_background();
         let Some(done) = done else { return ExitCode::from(stop::STOPPED) };
         if let Err(error) = &done {
             let path = pod::outcome::file(&pod::env::process);
@@ -128,7 +149,7 @@ impl Helper {
     async fn prepare(self) -> anyhow::Result<()> {
         let env: pod::env::Lookup<'_> = &pod::env::process;
         // Their output is the log of their container. If a subscriber is already installed, it is used.
-        let _ = process::log("kubeopencode_pod=info", false);
+        let _ = process::log(LOG, false);
         match self {
             Self::ContextInit => {
                 let copied = context_init::run(&context_init::Settings::from_env(env)?)?;
@@ -155,6 +176,17 @@ impl Helper {
                 let packages = plugin_init::run(&plugin_init::Settings::from_env(env)?).await?;
                 say(&format!("{packages} packages"))
             }
+            Self::Prep => {
+                let settings = prep::Settings::from_env(env)?;
+                let report = prep::run(&settings).await?;
+                say(&format!("{} inputs, {} caches", settings.fetch.inputs.len(), report.caches.len()))
+            }
+            Self::WorkspaceClean => {
+                let settings = workspace_clean::Settings::from_env(env);
+                // A thread of its own: a stop must not wait until a large directory is removed.
+                let report = tokio::task::spawn_blocking(move || workspace_clean::run(&settings)).await??;
+                say(&format!("removed the directories of {} Tasks; {}", report.removed, report.problems.join("; ")))
+            }
             Self::SessionLog => {
                 let settings = session_log::Settings::from_env(env)?;
                 Ok(session_log::run(&settings, &mut io::stdout(), process::shutdown_requested()).await?)
@@ -167,7 +199,7 @@ impl Helper {
             Self::Changes { words } => {
                 say(&changes::agent::run(&words, &env::temp_dir(), &redact::from_process([])).await?)
             }
-            Self::Attach { .. } | Self::TaskSubmit { .. } | Self::Shim { .. } => Ok(()),
+            Self::Attach { .. } | Self::TaskSubmit { .. } | Self::Shim { .. } | Self::Housekeeper => Ok(()),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod login;
 pub mod oidc;
 pub mod process;
 pub mod server;
+mod store_args;
 pub mod up;
 
 use std::{

@@ -1,15 +1,19 @@
 //! `kubeopencode server`.
 
-use std::{fs, net::SocketAddr, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use clap::ArgAction;
+use depot::Depot;
 use server::{Access, Listening, Options, REVIEW_TTL, Range};
+use store::{Archive, Store};
+use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     log_archive::LogArchiveArg,
     oidc::OidcArgs,
     process::{Log, address, cluster_config, shutdown_requested},
+    store_args::StoreArgs,
 };
 
 /// Arguments of `kubeopencode server`.
@@ -23,6 +27,8 @@ use crate::{
 /// | `KUBEOPENCODE_TRUSTED_PROXIES` | `--trusted-proxies` |
 /// | `KUBEOPENCODE_OIDC_*` | `--oidc-*` |
 /// | `KUBEOPENCODE_LOG_ARCHIVE` | `--log-archive` |
+/// | `KUBEOPENCODE_STORE_RECORDS`, `KUBEOPENCODE_STORE_BLOBS` | `--store-records`, `--store-blobs` |
+/// | `KUBEOPENCODE_DEPOT_LISTEN` | `--depot-listen` |
 /// | `KUBEOPENCODE_LOG`, `KUBEOPENCODE_LOG_FORMAT` | `--log`, `--log-format` |
 /// | `KUBEOPENCODE_ADDRESSING` | nothing: `local` where Agents listen on loopback addresses |
 /// | `KUBEOPENCODE_*_IMAGE` and the like | nothing: the platform's defaults, shown by explain, as for the controller |
@@ -69,6 +75,12 @@ pub struct Args {
     #[command(flatten)]
     log_archive: LogArchiveArg,
     #[command(flatten)]
+    store: StoreArgs,
+    /// Where to serve the depot, through which Pods store and fetch files; nowhere when unset. Pods reach it at the URL
+    /// that the controller has in `KUBEOPENCODE_DEPOT_URL`.
+    #[arg(long, value_name = "ADDRESS", value_parser = address, env = "KUBEOPENCODE_DEPOT_LISTEN")]
+    depot_listen: Option<SocketAddr>,
+    #[command(flatten)]
     oidc: OidcArgs,
     #[command(flatten)]
     log: Log,
@@ -79,6 +91,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
     let config = cluster_config().await?;
     let session_key = args.session_key_file.as_ref().map(session_key).transpose()?;
+    let store = args.store.open().await?;
+    let log_archive: Option<Arc<dyn Archive>> = match &store {
+        Some(store) => Some(Arc::new(store.clone())),
+        None => args.log_archive.open()?,
+    };
     let options = Options {
         address: args.address,
         metrics: args.metrics_bind_address,
@@ -95,12 +112,33 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             .is_some_and(|value| value.eq_ignore_ascii_case("local")),
         review_ttl: REVIEW_TTL,
         environment: pod::env::process,
-        log_archive: args.log_archive.open()?,
+        log_archive,
+        results: store.clone(),
     };
     let provider = args.oidc.provider()?;
+    let depot = match (args.depot_listen, store) {
+        (None, _) => None,
+        (Some(_), None) => bail!("--depot-listen needs a store: set --store-records and --store-blobs"),
+        (Some(address), Some(store)) => Some(serve_depot(address, config.clone(), store).await?),
+    };
     let listening = Listening::bind_with_provider(Access::Config(Box::new(config)), options, provider).await?;
     listening.serve(shutdown_requested()).await?;
+    if let Some(depot) = depot {
+        depot.await.context("the depot failed")??;
+    }
     Ok(())
+}
+
+/// Serves the depot until the process is asked to stop.
+async fn serve_depot(
+    address: SocketAddr,
+    config: kube::Config,
+    store: Store,
+) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
+    let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let depot = Depot::new(client, store, depot::Options::default());
+    Ok(tokio::spawn(async move { depot.serve(listener, shutdown_requested()).await }))
 }
 
 /// The key of sessions: 32 bytes, or 64 hexadecimal digits.

@@ -96,7 +96,17 @@ pub fn follow_all(shared: &Arc<Shared>, client: &Client, watches: &mut JoinSet<(
     follow_owned(shared, &cache.deployments, client, watches);
     follow_owned(shared, &cache.services, client, watches);
     follow_owned(shared, &cache.config_maps, client, watches);
-    follow_owned(shared, &cache.claims, client, watches);
+    let handler = Arc::clone(shared);
+    let managed = watcher::Config::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::MANAGER));
+    watches.spawn(cache.claims.follow(
+        client.clone(),
+        managed,
+        |_| (),
+        move |change| {
+            owner_changed(&handler.work.agents, change);
+            task::workspace::claim_changed(&handler, change);
+        },
+    ));
 }
 
 /// Watches the objects that we own for Agents: a change queues the Agent.
@@ -172,6 +182,7 @@ fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
     }
     if let Some(gone) = gone(change) {
         shared.tasks.last_pods.forget_task(gone.metadata.uid.as_deref().unwrap_or_default());
+        task::workspace::task_gone(shared, gone);
         if let Some(owner) = logs::owner(gone).filter(|_| shared.records.logs.are_kept()) {
             shared.work.logs.add(owner);
         }
@@ -198,6 +209,7 @@ fn pod_changed(shared: &Shared, change: &Change<'_, Pod>) {
     if let Some(Cached::Object(pod)) = change.now.or(change.before) {
         shared.tasks.last_pods.changed(pod);
     }
+    task::workspace::pod_changed(shared, change);
     let Some(pod) = change.last() else { return };
     let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else {
         // The Deployment covers most changes. A failing container shows only in the Pod, and is reported only if it

@@ -50,6 +50,9 @@ pub fn work_all(
     workers.spawn(drive(shared, &work.cleanups, 2, stop, "cleanup", async |shared, namespace| {
         task::cleanup::pass(&shared, &namespace).await.map_err(Failure::from)
     }));
+    workers.spawn(drive(shared, &work.claims, 4, stop, "claim", async |shared, key| {
+        Box::pin(task::workspace::pass(&shared, &key)).await.map_err(Failure::from)
+    }));
     workers.spawn(drive(shared, &work.logs, 4, stop, "logs", async |shared, task| {
         shared.records.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)
     }));

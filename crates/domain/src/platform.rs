@@ -14,6 +14,7 @@ use api::{
     run::{Budget, Retry, Workspace},
     workload::{NetworkPolicy, Proxy},
 };
+use k8s_openapi::api::core::v1::LocalObjectReference;
 
 use crate::{contract::environment, run::origin::Origin};
 
@@ -43,10 +44,20 @@ pub struct Platform {
     pub startup_timeout: Duration,
     /// A run without an event for this long is stopped.
     pub stall_timeout: Duration,
+    /// ServiceAccount of Pods, unless an Agent or template names one.
+    pub service_account_name: String,
+    /// Secrets for pulling images, unless an Agent or template names some.
+    pub image_pull_secrets: Vec<String>,
+    /// Directory of the embedded node, in which the files of Pods are; `None` on a cluster.
+    pub node_directory: Option<String>,
     /// Workspace of runs that set none.
     pub workspace: Option<Workspace>,
     /// Retries of runs that set none.
     pub retry: Option<Retry>,
+    /// From the end of the agent until everything that the run keeps is stored.
+    pub collect_timeout: Duration,
+    /// URL at which Pods reach the depot; without it nothing is kept.
+    pub depot_url: Option<String>,
     /// Budget of runs that set none.
     pub budget: Option<Budget>,
     /// Network policy of Pods that set none.
@@ -85,10 +96,13 @@ impl Platform {
             agent_image,
             executor_image,
             attach_image,
+            service_account_name,
+            image_pull_secrets,
             workspace,
             startup_timeout,
             stall_timeout,
             retry,
+            collect_timeout,
             budget,
             network_policy,
             reference_grace_period,
@@ -117,8 +131,18 @@ impl Platform {
             ),
             startup_timeout: from.span("startupTimeout", startup_timeout, defaults::STARTUP_TIMEOUT_SECONDS),
             stall_timeout: from.span("stallTimeout", stall_timeout, defaults::STALL_TIMEOUT_SECONDS),
+            service_account_name: from.text(
+                "serviceAccountName",
+                service_account_name,
+                environment::SERVICE_ACCOUNT,
+                defaults::SERVICE_ACCOUNT,
+            ),
+            image_pull_secrets: from.names("imagePullSecrets", image_pull_secrets, environment::IMAGE_PULL_SECRETS),
+            node_directory: from.environment("nodeDirectory", environment::NODE_DIRECTORY),
             workspace: from.config("workspace", workspace),
             retry: from.config("retry", retry),
+            collect_timeout: from.span("collectTimeout", collect_timeout, defaults::COLLECT_TIMEOUT_SECONDS),
+            depot_url: from.environment("depotURL", environment::DEPOT_URL),
             budget: from.config("budget", budget),
             network_policy: from.config("networkPolicy", network_policy),
             addressing: from.addressing(),
@@ -130,6 +154,11 @@ impl Platform {
     pub fn origin(&self, setting: &str) -> Origin {
         self.origins.get(setting).cloned().unwrap_or(Origin::BuiltIn)
     }
+}
+
+/// The names of references; an empty one refers to nothing.
+pub(crate) fn secret_names(references: Vec<LocalObjectReference>) -> Vec<String> {
+    references.into_iter().map(|reference| reference.name).filter(|name| !name.is_empty()).collect()
 }
 
 /// Chooses each setting and records its origin.
@@ -156,6 +185,20 @@ impl Sources<'_> {
         self.config(setting, config.filter(|value| !value.is_empty()))
             .or_else(|| self.environment(setting, variable))
             .unwrap_or_else(|| built_in.to_owned())
+    }
+
+    /// Names of objects; in the variable separated by commas.
+    fn names(
+        &mut self,
+        setting: &'static str,
+        config: Option<Vec<LocalObjectReference>>,
+        variable: &str,
+    ) -> Vec<String> {
+        let config = config.map(secret_names).filter(|names| !names.is_empty());
+        self.config(setting, config).unwrap_or_else(|| {
+            let text = self.environment(setting, variable).unwrap_or_default();
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        })
     }
 
     fn span(&mut self, setting: &'static str, config: Option<api::Duration>, seconds: u64) -> Duration {
@@ -208,6 +251,25 @@ mod tests {
         check(Some(""), Some("b"), "b", &Origin::Environment);
         check(Some(""), Some(""), images::AGENT, &Origin::BuiltIn);
         check(None, None, images::AGENT, &Origin::BuiltIn);
+    }
+
+    #[test]
+    fn names_of_secrets_are_separated_by_commas_and_an_empty_list_counts_as_unset() {
+        let check = |config: Option<&[&str]>, variable: &str, expected: &[&str], origin: Origin| {
+            let reference = |name: &&str| LocalObjectReference { name: (*name).to_owned() };
+            let names = config.map(|names| names.iter().map(reference).collect());
+            let defaults = Defaults { image_pull_secrets: names, ..Defaults::default() };
+            let spec = KubeOpenCodeConfigSpec { defaults: Some(defaults), ..KubeOpenCodeConfigSpec::default() };
+            let config = KubeOpenCodeConfig::new("cluster", spec);
+            let lookup = |name: &str| (name == environment::IMAGE_PULL_SECRETS).then(|| variable.to_owned());
+            let platform = Platform::from(Some(&config), &lookup);
+            assert_eq!(platform.image_pull_secrets, expected);
+            assert_eq!(platform.origin("imagePullSecrets"), origin);
+        };
+        check(Some(&["a", "b"]), "c", &["a", "b"], Origin::Config);
+        check(Some(&[]), "c, d,", &["c", "d"], Origin::Environment);
+        check(Some(&[""]), "c", &["c"], Origin::Environment);
+        check(None, "", &[], Origin::BuiltIn);
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) fn task(agent: ResolvedAgent) -> ResolvedTask {
         outputs: Vec::new(),
         services: Vec::new(),
         retry: Retry::default(),
+        collect_timeout: Duration::from_secs(defaults::COLLECT_TIMEOUT_SECONDS),
+        publish: None,
         budget: None,
     }
 }

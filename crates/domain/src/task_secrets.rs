@@ -13,10 +13,11 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Val
 use serde_json::Value;
 
 /// The fields of a Task's spec that refer to a Secret by `name`. A test compares them with the definition of Task.
-pub const FIELDS: [&str; 5] = [
+pub const FIELDS: [&str; 6] = [
     "contexts[].git.secretRef",
     "contexts[].url.secretRef",
     "executorImageBuild.secretRef",
+    "publish.secretRef",
     "services[].env[].valueFrom.secretKeyRef",
     "tools[].headersFrom[].secretKeyRef",
 ];

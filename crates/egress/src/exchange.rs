@@ -2,11 +2,12 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use reqwest::{Method, Url, header::HeaderMap, redirect};
+use reqwest::{ClientBuilder, Method, Url, header::HeaderMap, redirect};
 
 use crate::{
     address::{Policy, Refused, check_url},
-    http::{BodyError, Route, RouteError, TransferError, read_body},
+    authorities::{Authorities, AuthoritiesError},
+    http::{BodyError, Route, RouteError, TransferError, guard, read_body},
 };
 
 /// Time to connect. Longer than any healthy server needs.
@@ -32,6 +33,8 @@ pub enum ExchangeError {
     #[error(transparent)]
     Route(#[from] RouteError),
     #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
+    #[error(transparent)]
     Transfer(TransferError),
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -48,10 +51,30 @@ pub async fn exchange(
     time: Duration,
     limit: u64,
 ) -> Result<(u16, Vec<u8>), ExchangeError> {
+    send(route.http_client(policy)?, policy, outgoing, time, limit).await
+}
+
+/// The same from a Pod: with its certificates, and the proxies of its environment.
+pub async fn exchange_from_pod(
+    authorities: &Authorities,
+    policy: &Policy,
+    outgoing: Outgoing<'_>,
+    time: Duration,
+    limit: u64,
+) -> Result<(u16, Vec<u8>), ExchangeError> {
+    send(guard(authorities.http_client()?, policy), policy, outgoing, time, limit).await
+}
+
+async fn send(
+    builder: ClientBuilder,
+    policy: &Policy,
+    outgoing: Outgoing<'_>,
+    time: Duration,
+    limit: u64,
+) -> Result<(u16, Vec<u8>), ExchangeError> {
     let url = Url::parse(outgoing.url).map_err(|_| ExchangeError::Url)?;
     check_url(&url, policy)?;
-    let mut builder =
-        route.http_client(policy)?.redirect(redirect::Policy::none()).connect_timeout(CONNECT).timeout(time);
+    let mut builder = builder.redirect(redirect::Policy::none()).connect_timeout(CONNECT).timeout(time);
     if is_this_machine(&url) {
         builder = builder.no_proxy();
     }

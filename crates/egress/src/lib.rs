@@ -36,7 +36,7 @@ mod userinfo;
 
 pub use address::{BadRange, Loopback, Policy, Refused, RefusedTarget, check, check_host, check_url};
 pub use authorities::{Authorities, AuthoritiesError};
-pub use exchange::{ExchangeError, Outgoing, exchange};
+pub use exchange::{ExchangeError, Outgoing, exchange, exchange_from_pod};
 pub use git::{
     Access, AccessError, BadRepository, Cause, Credentials, Git, GitError, Repository, Transport, View, check_ref,
 };

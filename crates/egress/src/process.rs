@@ -79,6 +79,44 @@ pub async fn head(command: &mut Command, limit: Duration, most: usize) -> Result
     Ok((bytes, more))
 }
 
+/// Runs a program, passes the first `most` bytes of its output to `into`, and counts up to `counted` bytes. Returns their
+/// number. A program that prints more than `counted` bytes is killed.
+pub async fn copy(
+    command: &mut Command,
+    limit: Duration,
+    most: u64,
+    counted: u64,
+    into: &mut impl io::Write,
+) -> Result<(ExitStatus, u64), RunError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let group = Group::of(&child);
+    let stdout = child.stdout.take();
+    let work = async {
+        let mut total = 0;
+        let Some(stdout) = stdout else { return Ok(total) };
+        let mut stdout = stdout.take(counted.saturating_add(1));
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = stdout.read(&mut buffer).await?;
+            if read == 0 {
+                return Ok::<_, io::Error>(total);
+            }
+            let kept = usize::try_from(most.saturating_sub(total)).unwrap_or(usize::MAX).min(read);
+            into.write_all(&buffer[..kept])?;
+            total += read as u64;
+        }
+    };
+    let total = tokio::time::timeout(limit, work).await.map_err(|_| RunError::TimedOut)??;
+    if total > counted {
+        drop(group);
+        return Ok((child.wait().await?, total));
+    }
+    let status = tokio::time::timeout(limit, child.wait()).await.map_err(|_| RunError::TimedOut)??;
+    group.ended();
+    Ok((status, total))
+}
+
 async fn read_all(from: Option<impl AsyncRead + Unpin>, most: usize) -> Result<Vec<u8>, RunError> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
@@ -172,6 +210,20 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_prints_without_end_is_killed() {
         assert!(matches!(shell("yes", Duration::from_mins(5)).await, Err(RunError::TooLong)));
+    }
+
+    #[tokio::test]
+    async fn the_beginning_of_an_output_is_copied_and_the_rest_is_counted() {
+        let copied = async |script: &str| {
+            let mut into = Vec::new();
+            let command = &mut Command::new("sh");
+            let copied = copy(command.args(["-c", script]), Duration::from_mins(1), 4, 100_000, &mut into).await;
+            let (status, total) = copied.unwrap();
+            (status.success(), total, String::from_utf8(into).unwrap())
+        };
+        assert_eq!(copied("printf abc").await, (true, 3, "abc".to_owned()));
+        assert_eq!(copied("printf abcdef; exit 1").await, (false, 6, "abcd".to_owned()));
+        assert_eq!(copied("yes").await, (false, 100_001, "y\ny\n".to_owned()));
     }
 
     #[tokio::test]

@@ -4,7 +4,10 @@
 //! that token and no others. The owner logs in with a single-use link. The page has a host name of its own: browsers send
 //! a cookie to every port of a host, and containers can listen on ports of 127.0.0.1.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use server::{Access, Listening, LoginLinks};
@@ -95,7 +98,8 @@ fn options(port: u16, platform: &Platform) -> server::Options {
             domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
             name => std::env::var(name).ok(),
         },
-        log_archive: Some(platform.log_archive()),
+        log_archive: Some(Arc::new(platform.store().clone())),
+        results: Some(platform.store().clone()),
         page_host: Some(platform.page_host().to_owned()),
         ..server::Options::local((Ipv4Addr::LOCALHOST, port).into())
     }

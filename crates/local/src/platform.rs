@@ -11,11 +11,12 @@ use std::{
 };
 
 use apiserver::{ApiServer, Storage};
+use depot::Depot;
 use domain::run::retention::LogLimits;
 use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
-use store::{Archive, Directory, Store};
+use store::{Directory, Store};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use workloads::{Settings, Workloads, this_node};
 
@@ -100,7 +101,8 @@ pub struct Platform {
     workloads: Workloads,
     node: Arc<Node>,
     forwarding: ServiceForwarding,
-    log_archive: Arc<dyn Archive>,
+    store: Store,
+    depot: JoinHandle<()>,
     page_host: String,
     stop_controllers: watch::Sender<bool>,
     stop_server: watch::Sender<bool>,
@@ -136,7 +138,8 @@ impl Platform {
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
-        let log_archive = open_store(state.path(), options.log_limit).await?;
+        let store = open_store(state.path(), options.log_limit).await?;
+        let (depot_listener, depot_url) = depot_listener().await?;
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
         let mut hidden: Vec<PathBuf> = credentials::of_machine().into_iter().collect();
@@ -145,6 +148,7 @@ impl Platform {
         let engine = options.engine;
         let runtime = engine.as_ref().map(Engine::version);
         let node_root = state.path().join("node");
+        let node_directory = node_root.to_string_lossy().into_owned();
         let node_options = NodeOptions { images, hidden, network, engine, ..NodeOptions::new(NODE, node_root) };
         // Before anything that would have to be stopped: the kernel may not permit what the node needs.
         let node = Node::start(client.clone(), node_options).await.map_err(Error::Node)?;
@@ -156,8 +160,11 @@ impl Platform {
         api.attach_node(Arc::new(NodeKubelet(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
         let (stop_controllers, controllers_stopped) = watch::channel(false);
+        let places = Places { depot_url, node_directory };
         let controllers =
-            tokio::spawn(control(client.clone(), Arc::clone(&log_archive), options.log_limits, controllers_stopped));
+            tokio::spawn(control(client.clone(), store.clone(), options.log_limits, places, controllers_stopped));
+        let depot = Depot::new(client.clone(), store.clone(), depot::Options::default());
+        let depot = tokio::spawn(keep_results(depot, depot_listener, stop_server.subscribe()));
         let kubeconfig = options.kubeconfig.unwrap_or(kubeconfig);
         Ok(Self {
             client,
@@ -170,7 +177,8 @@ impl Platform {
             workloads,
             node,
             forwarding,
-            log_archive,
+            store,
+            depot,
             page_host: page_host(&api.derive_secret("host name of the page")),
             stop_controllers,
             stop_server,
@@ -200,8 +208,9 @@ impl Platform {
         &self.kubeconfig_text
     }
 
-    pub fn log_archive(&self) -> Arc<dyn Archive> {
-        Arc::clone(&self.log_archive)
+    /// Where logs, records and results of runs are kept.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Host name of the page. Containers must not learn it.
@@ -215,7 +224,7 @@ impl Platform {
 
     /// Stops everything, Pods included. All state is on disk already.
     pub async fn stop(self) {
-        let Self { server, controllers, workloads, node, forwarding, stop_controllers, stop_server, .. } = self;
+        let Self { server, controllers, workloads, node, forwarding, depot, stop_controllers, stop_server, .. } = self;
         // Controllers first: they would replace terminated Pods.
         stop_controllers.send_replace(true);
         if controllers.await.is_err() {
@@ -230,6 +239,9 @@ impl Platform {
         }
         drop(forwarding);
         stop_server.send_replace(true);
+        if depot.await.is_err() {
+            tracing::warn!("the depot task failed");
+        }
         if server.await.is_err() {
             tracing::warn!("the API server task failed");
         }
@@ -272,9 +284,22 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Runs our own controllers, configured for Pod addresses and Services on loopback.
+/// A listener for the depot, and the URL at which Pods reach it. Pods end with the platform, so any port will do.
+async fn depot_listener() -> Result<(TcpListener, String), Error> {
+    let failed = |source| Error::Port { port: 0, source };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+    let url = format!("http://{}", listener.local_addr().map_err(failed)?);
+    Ok((listener, url))
+}
+
+async fn keep_results(depot: Depot, listener: TcpListener, stop: watch::Receiver<bool>) {
+    if let Err(error) = depot.serve(listener, stopped(stop)).await {
+        tracing::error!(%error, "the depot failed");
+    }
+}
+
 /// Opens the store of a state directory, and moves what an earlier version left in files there.
-async fn open_store(state: &Path, log_limit: u64) -> Result<Arc<dyn Archive>, Error> {
+async fn open_store(state: &Path, log_limit: u64) -> Result<Store, Error> {
     let store = Store::directory(&state.join(STORE))?.with_log_limit(log_limit);
     let files = state.join(LOGS);
     if files.is_dir() {
@@ -284,7 +309,7 @@ async fn open_store(state: &Path, log_limit: u64) -> Result<Arc<dyn Archive>, Er
             Err(error) => tracing::warn!(%error, "logs of an earlier version cannot be read now"),
         }
     }
-    Ok(Arc::new(store))
+    Ok(store)
 }
 
 async fn take_over(store: &Store, files: &Path) -> Result<usize, store::Error> {
@@ -294,9 +319,18 @@ async fn take_over(store: &Store, files: &Path) -> Result<usize, store::Error> {
     Ok(tasks)
 }
 
-async fn control(client: Client, log_archive: Arc<dyn Archive>, log_limits: LogLimits, stop: watch::Receiver<bool>) {
-    let environment = |name: &str| match name {
+/// What the controllers must know about this process.
+struct Places {
+    depot_url: String,
+    node_directory: String,
+}
+
+/// Runs our own controllers, configured for Pod addresses and Services on loopback.
+async fn control(client: Client, store: Store, log_limits: LogLimits, places: Places, stop: watch::Receiver<bool>) {
+    let environment = move |name: &str| match name {
         domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
+        domain::contract::environment::DEPOT_URL => Some(places.depot_url.clone()),
+        domain::contract::environment::NODE_DIRECTORY => Some(places.node_directory.clone()),
         name => std::env::var(name).ok(),
     };
     let options = controller::Options {
@@ -304,7 +338,7 @@ async fn control(client: Client, log_archive: Arc<dyn Archive>, log_limits: LogL
         lease_namespace: None,
         concurrency: CONCURRENCY,
         environment: Arc::new(environment),
-        log_archive: Some(log_archive),
+        log_archive: Some(Arc::new(store)),
         log_limits,
         // The embedded API server checks the authors of Tasks.
         task_secrets: domain::task_secrets::Checked::Elsewhere,

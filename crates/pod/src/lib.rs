@@ -15,6 +15,9 @@
 //! | `unpack` | [`unpack`] | receives the files that `attach` delivers |
 //! | `session-log` | [`session_log`] | the records of a session, as the log of a container beside the agent |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
+//! | `prep` | [`prep`] | inputs and caches, from the depot |
+//! | `housekeeper` | [`housekeeper`] | what a run leaves, into the depot |
+//! | `workspace-clean` | [`workspace_clean`] | removes directories of deleted Tasks from a shared workspace |
 //!
 //! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots or
 //! through links; files are written atomically; every wait has a limit; the outcome of a run is judged by
@@ -25,21 +28,27 @@ pub mod authorities;
 pub mod budget;
 pub mod changes;
 pub mod context_init;
+pub mod depot;
 pub mod env;
 pub mod git;
 pub mod git_init;
 pub mod git_sync;
+pub mod housekeeper;
 pub mod last_word;
 pub mod outcome;
 pub mod place;
 pub mod plugin_init;
+pub mod prep;
 pub mod probe;
+pub mod publish;
 pub mod recorder;
 pub mod redact;
 pub mod run_log;
 pub mod session_log;
 pub mod shim;
 pub mod stop;
+mod text;
 pub mod tool_output;
 pub mod unpack;
 pub mod url_fetch;
+pub mod workspace_clean;

@@ -8,6 +8,7 @@ use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
 
 use crate::env::{self, Lookup};
+use crate::place::{FileMode, PlaceError, Root};
 use crate::redact::Redactor;
 
 /// The file that receives the report, or the reason why an init container failed.
@@ -23,10 +24,24 @@ pub fn read(path: &Path) -> Option<RunReport> {
 
 /// Writes a report, with secrets redacted.
 pub fn write(report: &RunReport, path: &Path, redactor: &Redactor) -> std::io::Result<()> {
+    write_termination_message(path, &clean(report, redactor).into_termination_message())
+}
+
+/// Writes a copy of a report for the housekeeper, with secrets redacted. Replaces whatever the agent put there.
+pub fn copy(report: &RunReport, path: &Path, redactor: &Redactor) -> Result<(), PlaceError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(PlaceError::Outside(path.to_owned()));
+    };
+    let text = clean(report, redactor).into_termination_message();
+    // The housekeeper may have another UID.
+    Root::open(parent)?.write(name.as_ref(), &mut text.as_bytes(), FileMode::Exactly(0o644)).map(drop)
+}
+
+fn clean(report: &RunReport, redactor: &Redactor) -> RunReport {
     let mut report = report.clone();
     report.message = redactor.clean(&report.message);
     report.summary = redactor.clean(&report.summary);
-    write_termination_message(path, &report.into_termination_message())
+    report
 }
 
 /// Replaces a termination message. `/dev/termination-log` exists only inside of a Pod; elsewhere it is not created.
@@ -59,6 +74,22 @@ mod tests {
         assert_eq!(read(&path).map(|report| report.reason), Some(Reason::ModelError));
         std::fs::write(&path, r#"{"outcome":"Failed","reason":"Another"}"#).unwrap();
         assert_eq!(read(&path), None, "another program's report");
+    }
+
+    #[test]
+    fn a_copy_replaces_what_the_agent_put_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, path) = (directory.path().join("victim"), directory.path().join("report.json"));
+        std::fs::write(&victim, "old").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let report = RunReport::new(Reason::ModelError, "key sk-secret-1 refused");
+        copy(&report, &path, &Redactor::new(["sk-secret-1".to_owned()])).unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"old");
+        assert_eq!(read(&path).unwrap().message, "key [redacted] refused");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(copy(&report, &path, &Redactor::default()).is_err());
     }
 
     #[test]

@@ -21,12 +21,22 @@ mod attach_races;
 mod budget;
 #[path = "real/changes.rs"]
 mod changes;
+#[path = "real/collect.rs"]
+mod collect;
 #[path = "real/git.rs"]
 mod git;
 #[path = "real/git_sync.rs"]
 mod git_sync;
 #[path = "real/plugins.rs"]
 mod plugins;
+#[path = "real/prep.rs"]
+mod prep;
+#[path = "real/publish.rs"]
+mod publish;
+#[path = "real/publish_forge.rs"]
+mod publish_forge;
+#[path = "real/publish_hostile.rs"]
+mod publish_hostile;
 #[path = "real/shim.rs"]
 mod shim;
 #[path = "real/shim_opencode.rs"]

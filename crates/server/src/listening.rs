@@ -17,7 +17,7 @@ use crate::{
     edge::{connections::Connections, limits::Limits},
     live::cache::Caches,
     metrics::Metrics,
-    routes::{self, share::Shares},
+    routes::{self, artifact::Manifests, share::Shares},
     state::Server,
 };
 
@@ -162,6 +162,7 @@ fn server(
         throttle: (options.concurrent_requests > 0).then(|| Semaphore::new(options.concurrent_requests)),
         metrics: Metrics::default(),
         shares: Shares::default(),
+        manifests: Manifests::default(),
         started: Instant::now(),
         cluster,
         options,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use store::Archive;
+use store::{Archive, Store};
 
 use crate::Range;
 
@@ -45,6 +45,8 @@ pub struct Options {
     pub environment: fn(&str) -> Option<String>,
     /// Archive of logs and run records; without one, logs are lost with their Pods.
     pub log_archive: Option<Arc<dyn Archive>>,
+    /// Store of artefacts, outputs and patches; without one, requests for them are refused.
+    pub results: Option<Store>,
 }
 
 impl Options {
@@ -66,6 +68,7 @@ impl Options {
             review_ttl: REVIEW_TTL,
             environment: |_| None,
             log_archive: None,
+            results: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     error::{Answer, ApiError},
     live::cache::Caches,
     metrics::Metrics,
-    routes::{kind::Served, share::Shares},
+    routes::{artifact::Manifests, kind::Served, share::Shares},
 };
 
 /// Concurrent reviews of one request.
@@ -34,6 +34,7 @@ pub struct Server {
     pub throttle: Option<Semaphore>,
     pub metrics: Metrics,
     pub shares: Shares,
+    pub manifests: Manifests,
     pub started: Instant,
     /// Becomes true at shutdown.
     pub ending: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! The trait of log archives, and the types that identify a run in one.
+//! The trait of archives, and the types that identify a run in one.
 
 use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{DatabaseError, Directory};
+use crate::{Artifact, DatabaseError, Digest, Directory, Patch};
 
 const RECORD_START: &str = "k8s-";
 const RECORD_END: &str = ".run.json";
@@ -52,7 +52,10 @@ pub trait Archive: fmt::Debug + Send + Sync {
     /// The settings of a run, if any were stored.
     fn settings(&self, run: &Run) -> BoxFuture<'_, Result<Option<Vec<u8>>, Error>>;
 
-    /// Removes the logs, records and settings of all runs of a Task. Not an error if there are none.
+    /// What a run left besides its log. An archive of files has no results.
+    fn results(&self, run: &Run) -> BoxFuture<'_, Result<RunResults, Error>>;
+
+    /// Removes everything that the runs of a Task left. Not an error if there is nothing.
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The Tasks that have data in this archive.
@@ -163,6 +166,16 @@ pub struct Usage {
     pub changed: Timestamp,
 }
 
+/// What a run left besides its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunResults {
+    /// By name.
+    pub artifacts: Vec<Artifact>,
+    /// A JSON object.
+    pub outputs: Option<Vec<u8>>,
+    pub patch: Option<Patch>,
+}
+
 /// When and why the logs of a run were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expiry {
@@ -245,6 +258,14 @@ pub enum Error {
     Database(#[from] DatabaseError),
     #[error("the blobs cannot be used: {0}")]
     Blobs(#[from] object_store::Error),
+    /// Nothing keeps the bytes, or they were never stored.
+    #[error("the blob {0} is not stored")]
+    NoBlob(Digest),
+    /// A name or key that cannot be recorded.
+    #[error("'{0}' is not a valid {1}")]
+    Name(String, &'static str),
+    #[error("{what} of {bytes} bytes: at most {limit} are stored")]
+    TooLarge { what: &'static str, bytes: u64, limit: u64 },
     /// The store contradicts itself.
     #[error("the store is damaged: {0}")]
     Damaged(String),
@@ -271,6 +292,11 @@ pub enum OpenError {
     /// The scheme of the URL is not supported.
     #[error("unsupported log archive '{0}': use a directory, as a path or as file:///PATH")]
     Scheme(String),
+    /// The scheme alone: the rest may contain a password.
+    #[error("unsupported scheme '{0}' of records: use postgres://…, or a file, as a path or as sqlite:///PATH")]
+    Records(String),
+    #[error("unsupported scheme '{0}' of blobs: use s3://…, or a directory, as a path or as file:///PATH")]
+    BlobScheme(String),
     #[error("unknown option '{0}' of a bucket: use endpoint or region")]
     Option(String),
     /// The directory cannot be created.

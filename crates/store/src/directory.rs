@@ -16,7 +16,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 
 use crate::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, Log, Owner, Run, Usage,
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, Log, Owner, Run, RunResults, Usage,
     parts::{self, Part, Sizes},
 };
 
@@ -353,6 +353,10 @@ impl Archive for Directory {
     fn records(&self, task: &Owner) -> BoxFuture<'_, Result<BTreeMap<i64, Vec<u8>>, Error>> {
         let task = task.clone();
         self.work(move |this| this.records_now(&task))
+    }
+
+    fn results(&self, _: &Run) -> BoxFuture<'_, Result<RunResults, Error>> {
+        async { Ok(RunResults::default()) }.boxed()
     }
 
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>> {

@@ -1,9 +1,15 @@
-//! # What outlives Pods: logs, records and settings of runs
+//! # What outlives Pods: logs, records, settings and results of runs
 //!
 //! | item | purpose |
 //! | --- | --- |
 //! | [`Archive`] | stores the log of a run while it runs, its settings and its record; readable after the Pod is gone |
-//! | [`Store`] | an archive with records in a database and lines as blobs, for one machine or several replicas |
+//! | [`Store`] | an archive with records in a database and bytes as blobs, for one machine or several replicas |
+//! | [`Store::put_stream`], [`Store::read_blob`] | bytes of any length by their digest; little of them is in memory |
+//! | [`Store::publish`], [`Store::put_outputs`], [`Store::publish_patch`] | what a run leaves: artefacts, outputs, its change |
+//! | [`Store::find_cache`], [`Store::put_cache`] | files for later runs of the same Agent or template |
+//! | [`Store::expire_artifacts`], [`Store::limit_artifacts`], [`Store::evict_caches`] | removal by age, size and count |
+//! | [`Store::runs`] | lists runs, page by page |
+//! | [`Store::check`], [`Store::collect`], [`Store::collect_unrecorded`], [`Store::export`] | administration |
 //! | [`Directory`] | an archive of files; a store takes over what earlier versions of the platform wrote |
 //! | [`open`] | opens the archive of files at a URL |
 //! | [`lines`] | splits a log from a node or an archive into lines |
@@ -18,22 +24,52 @@
 //! - a log stays below its limit: the first and the last part are kept, and readers see a line in place of the rest;
 //! - logs expire only by [`Archive::expire`], which keeps settings and records;
 //! - a run has one record: the first one counts (I2, I5).
+//!
+//! Of a store also:
+//! - a blob appears whole or not at all; a writer that fails, is dropped or is killed leaves nothing that
+//!   [`Store::collect`] does not remove once it is older than [`GRACE`];
+//! - once a publication is acknowledged, its bytes are there until it expires or its Task is removed, whatever is
+//!   collected at the same time;
+//! - an artefact, the outputs and the patch of a run are published once, and never after its record was written or a newer
+//!   run began (I2): what the record of a run says is what is there;
+//! - an entry of a cache never changes, and is never found in another scope;
+//! - an artefact that expired stays listed with the time and the cause.
 
 mod archive;
+mod artifacts;
 mod blobs;
+mod caches;
+mod collectable;
 mod database;
 mod directory;
+mod export;
+mod listing;
 mod log;
 mod parts;
+mod retention;
 mod runs;
 mod segments;
+mod senders;
 mod store;
+mod stream;
 mod takeover;
+mod upload;
 
 pub use archive::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, OpenError, Owner, Run, Stream, Usage, open,
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, OpenError, Owner, Run, RunResults, Stream,
+    Usage, open,
 };
+pub use artifacts::{
+    Artifact, ArtifactExpiry, ArtifactExpiryCause, MOST_MANIFEST_BYTES, MOST_OUTPUT_BYTES, NewArtifact, Patch,
+    Published,
+};
+pub use blobs::Digest;
+pub use caches::{CacheHit, CacheScope, NewCache};
 pub use database::DatabaseError;
 pub use directory::{Directory, LOG_LIMIT};
+pub use export::Exported;
+pub use listing::{ListedRun, NotACursor, RunCursor};
 pub use log::{Line, MAX_LINE, Position, Positions, Selection, lines, read};
+pub use retention::{EvictedCache, ExpiredArtifact, Limits, Retention};
 pub use store::{Collected, GRACE, Store};
+pub use stream::{PutError, Stored};

@@ -66,6 +66,9 @@ impl Store {
 
     pub(crate) async fn remove_task(&self, task: &Owner) -> Result<(), Error> {
         let tables = [
+            // A publisher waits, and then finds no run.
+            "UPDATE runs SET created = created WHERE namespace = $1 AND uid = $2",
+            "DELETE FROM artifacts WHERE namespace = $1 AND uid = $2",
             "DELETE FROM log_parts WHERE namespace = $1 AND uid = $2",
             "DELETE FROM logs WHERE namespace = $1 AND uid = $2",
             "DELETE FROM runs WHERE namespace = $1 AND uid = $2",
@@ -75,7 +78,8 @@ impl Store {
     }
 
     pub(crate) async fn all_owners(&self) -> Result<Vec<Owner>, Error> {
-        let rows = self.read_rows("SELECT DISTINCT namespace, uid FROM runs", Vec::new()).await?;
+        let sql = "SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts";
+        let rows = self.read_rows(sql, Vec::new()).await?;
         let mut owners = Vec::with_capacity(rows.len());
         for mut row in rows {
             owners.extend(Owner::new(&row.text()?, &row.text()?));

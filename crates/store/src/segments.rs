@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, Owner, Run, Store, Stream, Usage,
-    database::{Outcome, Row, Statement, Value},
+    database::{Outcome, Statement, Value},
     store::now,
 };
 
@@ -53,7 +53,7 @@ impl Part {
 
 impl Log {
     /// The key columns of the log.
-    fn key(&self) -> Vec<Value> {
+    pub(crate) fn key(&self) -> Vec<Value> {
         let stream = match self.stream {
             Stream::Text => "text",
             Stream::Records => "records",
@@ -228,7 +228,10 @@ impl Store {
     pub(crate) async fn find_log(&self, log: &Log) -> Result<Option<ArchivedLog>, Error> {
         let expiry = "SELECT expired, expiry_cause FROM runs WHERE namespace = $1 AND uid = $2 AND epoch = $3";
         let expired = match self.read_rows(expiry, log.run.key()).await?.pop() {
-            Some(mut row) => row.optional_int()?.map(|at| expiry_of(at, &mut row)).transpose()?,
+            Some(mut row) => {
+                let (at, cause) = (row.optional_int()?, row.optional_text()?);
+                at.map(|at| expiry_of(at, cause.as_deref())).transpose()?
+            }
             None => None,
         };
         let sizes = "SELECT bytes, kept, ending FROM logs
@@ -351,8 +354,8 @@ impl Store {
     }
 }
 
-fn expiry_of(at: i64, row: &mut Row) -> Result<Expiry, Error> {
-    let cause = match row.optional_text()?.as_deref() {
+pub(crate) fn expiry_of(at: i64, cause: Option<&str>) -> Result<Expiry, Error> {
+    let cause = match cause {
         Some("space") => ExpiryCause::Space,
         _ => ExpiryCause::Age,
     };

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicI64, Ordering},
     },
 };
 
@@ -14,7 +14,8 @@ use futures::{FutureExt as _, TryStreamExt as _, future::BoxFuture};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Run, Usage, archive,
+    Archive, ArchivedLog, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Retention, Run, RunResults,
+    Usage, archive,
     blobs::{Blobs, Digest},
     database::{Database, Outcome, Postgres, Row, Sqlite, Statement, Value},
     directory,
@@ -26,6 +27,8 @@ const RECORDS: &str = "records.db";
 const BLOBS: &str = "blobs";
 /// Objects without a record are younger than this while their writer works.
 pub const GRACE: SignedDuration = SignedDuration::from_hours(24);
+/// Time between two lists of all objects. What a crash left before the first one is younger than [`GRACE`] then.
+const LISTING: SignedDuration = GRACE;
 /// Blobs that one collection removes from the records at a time.
 const COLLECTED: i64 = 1000;
 
@@ -35,8 +38,9 @@ pub struct Store {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) blobs: Blobs,
     pub(crate) log_limit: u64,
-    /// Whether this process looked for objects without a record.
-    listed: Arc<AtomicBool>,
+    pub(crate) retention: Retention,
+    /// When this process looked for objects without a record, in seconds since 1970.
+    listed: Arc<AtomicI64>,
 }
 
 impl Store {
@@ -45,25 +49,51 @@ impl Store {
         let blobs = path.join(BLOBS);
         directory::create_dir(&blobs)?;
         let database = Arc::new(Sqlite::open(&path.join(RECORDS))?);
-        Ok(Self { database, blobs: Blobs::directory(&blobs)?, log_limit: LOG_LIMIT, listed: Arc::default() })
+        Ok(Self {
+            database,
+            blobs: Blobs::directory(&blobs)?,
+            log_limit: LOG_LIMIT,
+            retention: Retention::default(),
+            listed: Arc::default(),
+        })
     }
 
-    /// Records in Postgres, blobs in a directory or a bucket.
-    pub async fn postgres(url: &str, blobs: &str) -> Result<Self, OpenError> {
+    /// A store of any back ends. `records` is `postgres://…`, or a file of SQLite as a path or as `sqlite:///PATH`; `blobs` is
+    /// `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`, or a directory as a path or as `file:///PATH`. A file and a directory
+    /// are created if necessary. The credentials of a bucket are those of the environment (`AWS_…`).
+    pub async fn open(records: &str, blobs: &str) -> Result<Self, OpenError> {
+        let scheme = |url: &str| url.split_once("://").map(|(scheme, _)| scheme.to_owned()).unwrap_or_default();
         let blobs = if blobs.starts_with("s3://") {
             Blobs::bucket(blobs)?
         } else {
-            let path = archive::path_of(blobs).ok_or_else(|| OpenError::Scheme(blobs.to_owned()))?;
+            let path = archive::path_of(blobs).ok_or_else(|| OpenError::BlobScheme(scheme(blobs)))?;
             directory::create_dir(path)?;
             Blobs::directory(path)?
         };
-        Ok(Self { database: Arc::new(Postgres::open(url).await?), blobs, log_limit: LOG_LIMIT, listed: Arc::default() })
+        let database: Arc<dyn Database> = match &*scheme(records) {
+            "postgres" | "postgresql" => Arc::new(Postgres::open(records).await?),
+            "" | "sqlite" if !records.is_empty() => {
+                let file = Path::new(records.strip_prefix("sqlite://").unwrap_or(records));
+                if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                    directory::create_dir(parent)?;
+                }
+                Arc::new(Sqlite::open(file)?)
+            }
+            other => return Err(OpenError::Records(other.to_owned())),
+        };
+        Ok(Self { database, blobs, log_limit: LOG_LIMIT, retention: Retention::default(), listed: Arc::default() })
     }
 
     /// Limits each log to this many bytes. Half of them hold the beginning, the others the end.
     #[must_use]
     pub fn with_log_limit(self, log_limit: u64) -> Self {
         Self { log_limit, ..self }
+    }
+
+    /// How much of artefacts and caches each namespace may keep.
+    #[must_use]
+    pub fn with_retention(self, retention: Retention) -> Self {
+        Self { retention, ..self }
     }
 
     pub(crate) async fn write(&self, batch: Vec<Statement>) -> Result<Outcome, Error> {
@@ -77,7 +107,11 @@ impl Store {
     /// Stores bytes as a blob. It stays for [`GRACE`]; [`StoredBlob::in_use`] in the batch that names it makes it stay
     /// for as long as it is named.
     pub(crate) async fn put_blob(&self, bytes: Bytes) -> Result<StoredBlob, Error> {
-        let digest = Digest::of(&bytes);
+        self.put_named(Digest::of(&bytes), bytes).await
+    }
+
+    /// Stores bytes whose digest is known.
+    pub(crate) async fn put_named(&self, digest: Digest, bytes: Bytes) -> Result<StoredBlob, Error> {
         let claim = Statement::new(
             "INSERT INTO blobs (digest, name, bytes, claimed, stored) VALUES ($1, $2, $3, $4, 0)
              ON CONFLICT (digest) DO UPDATE SET claimed = excluded.claimed RETURNING name, stored",
@@ -93,21 +127,23 @@ impl Store {
         };
         let mut row = answers.pop().and_then(|mut rows| rows.pop()).ok_or(Error::Damaged("no answer".to_owned()))?;
         let (name, stored) = (row.text()?, row.int()?);
-        if stored == 0 {
+        // An object that is lost comes back with the next writer of the same bytes.
+        if stored == 0 || !self.blobs.has(&name, bytes.len() as u64).await? {
             self.blobs.put(&name, bytes).await?;
         }
         Ok(StoredBlob { digest, name })
     }
 
-    /// Removes blobs that nothing names: those that a writer left unused, and those whose user is gone.
+    /// Removes blobs that nothing names: those that a writer left unused, and those whose user is gone. Removes uploads
+    /// that did not end.
     pub async fn collect(&self, grace: SignedDuration) -> Result<Collected, Error> {
         let before = now() - grace;
-        let mut collected = Collected::default();
+        let mut collected = Collected { uploads: self.collect_uploads(before).await?, ..Collected::default() };
         loop {
             let unused = self
                 .read_rows(
                     "SELECT digest, name, bytes FROM blobs WHERE claimed < $1
-                     AND NOT EXISTS (SELECT 1 FROM log_parts WHERE blob = digest) LIMIT $2",
+                     AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = digest) LIMIT $2",
                     vec![before.as_millisecond().into(), COLLECTED.into()],
                 )
                 .await?;
@@ -118,7 +154,7 @@ impl Store {
                 // Waits for a writer that is about to name the blob: the next statement sees what it wrote.
                 let locked = "UPDATE blobs SET stored = stored WHERE digest = $1 AND name = $2 AND claimed < $3";
                 let still_unused = "DELETE FROM blobs WHERE digest = $1 AND name = $2 AND claimed < $3
-                                    AND NOT EXISTS (SELECT 1 FROM log_parts WHERE blob = digest)";
+                                    AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = digest)";
                 let batch = [locked, still_unused].map(|sql| Statement::new(sql, values()).requires(1));
                 if self.write(batch.into()).await?.is_done() {
                     // If this fails, the object has no record and is found below, by this or a later collection.
@@ -127,6 +163,7 @@ impl Store {
                 }
             }
             if all {
+                self.forget_senders(before).await?;
                 return Ok(collected);
             }
         }
@@ -137,15 +174,15 @@ impl Store {
         let before = now() - grace;
         let mut collected = Collected::default();
         let mut objects = self.blobs.list();
+        let known = "SELECT name FROM blobs WHERE name = $1 UNION ALL SELECT name FROM uploads WHERE name = $1";
         while let Some(found) = objects.try_next().await? {
-            let known =
-                self.read_rows("SELECT bytes FROM blobs WHERE name = $1", vec![found.name.as_str().into()]).await?;
-            if known.is_empty() && found.changed < before {
+            if found.changed < before && self.read_rows(known, vec![found.name.as_str().into()]).await?.is_empty() {
                 self.blobs.remove(&found.name).await?;
                 collected.count(found.bytes);
             }
         }
-        Ok(collected)
+        let (files, bytes) = self.blobs.remove_staged(before).await?;
+        Ok(Collected { blobs: collected.blobs + files, bytes: collected.bytes + bytes, ..collected })
     }
 
     /// Reads every blob that is in use and compares it with its digest. Returns what is wrong, a sentence each.
@@ -155,8 +192,8 @@ impl Store {
         loop {
             let page = self
                 .read_rows(
-                    "SELECT digest, name, bytes FROM blobs WHERE digest > $1
-                     AND EXISTS (SELECT 1 FROM log_parts WHERE blob = digest) ORDER BY digest LIMIT $2",
+                    "SELECT digest, name, bytes, (SELECT min(what) FROM blob_uses WHERE blob = digest) FROM blobs
+                     WHERE digest > $1 AND EXISTS (SELECT 1 FROM blob_uses WHERE blob = digest) ORDER BY digest LIMIT $2",
                     vec![after.as_str().into(), COLLECTED.into()],
                 )
                 .await?;
@@ -165,21 +202,23 @@ impl Store {
             }
             for mut row in page {
                 let (digest, name, bytes) = (row.text()?, row.text()?, row.size()?);
+                let used_by = row.optional_text()?.unwrap_or_default();
                 match self.blobs.measure(&name).await {
                     Ok(found) if found == (Digest::recorded(digest.clone()), bytes) => {}
                     Ok((_, length)) if length != bytes => {
-                        wrong.push(format!("blob {name} has {length} bytes instead of {bytes}"));
+                        wrong.push(format!("blob {name} of {used_by} has {length} bytes instead of {bytes}"));
                     }
-                    Ok(_) => wrong.push(format!("blob {name} does not have the bytes that were stored")),
-                    Err(error) => wrong.push(format!("blob {name} cannot be read: {error}")),
+                    Ok(_) => {
+                        wrong.push(format!("blob {name} of {used_by} does not have the bytes that were stored"));
+                    }
+                    Err(error) => wrong.push(format!("blob {name} of {used_by} cannot be read: {error}")),
                 }
                 after = digest;
             }
         }
-        let unnamed = "SELECT blob FROM log_parts WHERE blob IS NOT NULL
-                       AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = blob)";
+        let unnamed = "SELECT blob, what FROM blob_uses WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = blob)";
         for mut row in self.read_rows(unnamed, Vec::new()).await? {
-            wrong.push(format!("blob {} of a log is not recorded", row.text()?));
+            wrong.push(format!("blob {} of {} is not recorded", row.text()?, row.text()?));
         }
         Ok(wrong)
     }
@@ -206,6 +245,8 @@ impl StoredBlob {
 pub struct Collected {
     pub blobs: u64,
     pub bytes: u64,
+    /// Uploads that did not end. Their length is not known.
+    pub uploads: u64,
 }
 
 impl Collected {
@@ -269,6 +310,11 @@ impl Archive for Store {
         async move { self.settings_of(&run).await }.boxed()
     }
 
+    fn results(&self, run: &Run) -> BoxFuture<'_, Result<RunResults, Error>> {
+        let run = run.clone();
+        async move { self.results_of(&run).await }.boxed()
+    }
+
     fn remove(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>> {
         let task = task.clone();
         async move { self.remove_task(&task).await }.boxed()
@@ -280,11 +326,13 @@ impl Archive for Store {
 
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {
         async {
+            self.retain(now()).await?;
             self.collect(GRACE).await?;
-            // Only a crash leaves such objects, and a list of a bucket is expensive: once per process.
-            if !self.listed.load(Ordering::Relaxed) {
+            // Only a crash leaves such objects, and a list of a bucket is expensive.
+            let time = now().as_second();
+            if self.listed.load(Ordering::Relaxed) < time - LISTING.as_secs() {
                 self.collect_unrecorded(GRACE).await?;
-                self.listed.store(true, Ordering::Relaxed);
+                self.listed.store(time, Ordering::Relaxed);
             }
             Ok(())
         }

@@ -2,7 +2,7 @@
 //!
 //! A Task is removed from the files when all of it is in the store, so a move that was interrupted is continued.
 
-use crate::{Archive as _, Directory, Error, Log, Owner, Run, Store, Stream, database::Statement};
+use crate::{Archive, Directory, Error, Log, Owner, Run, Store, Stream, database::Statement};
 
 /// Bytes per read. A line is shorter.
 const CHUNK: usize = 4 << 20;
@@ -35,7 +35,7 @@ impl Store {
         Ok(())
     }
 
-    async fn take_over_log(&self, files: &Directory, log: &Log) -> Result<(), Error> {
+    pub(crate) async fn take_over_log(&self, files: &dyn Archive, log: &Log) -> Result<(), Error> {
         let Some(found) = files.find(log).await? else { return Ok(()) };
         if let Some(expiry) = found.expired {
             return self.expire_logs(&log.run, expiry, None).await;

@@ -216,7 +216,9 @@ async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_w
         for (task, _, succeeds) in runs {
             let pod = world.works(task).await?;
             let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-            ensure!(volumes.into_iter().any(|v| v.name == "workspace" && v.ephemeral.is_some()), "{pod:?}");
+            let mut own = volumes.into_iter().filter(|volume| volume.name == "workspace");
+            let own = own.next().and_then(|volume| volume.ephemeral.clone()?.volume_claim_template?.metadata?.labels);
+            ensure!(own.is_some_and(|labels| labels.contains_key("kubeopencode.io/managed-by")), "{pod:?}");
             make_claim_of(&world, &pod).await?;
             if succeeds {
                 world.finish(task);
@@ -229,6 +231,10 @@ async fn the_claim_of_a_run_goes_when_it_is_over_unless_it_failed_and_somebody_w
             ensure!((status.phase == Some(TaskPhase::Completed)) == succeeds, "{task}: {status:?}");
             ensure!(has_claim(&world, task).await? == ["kept", "other"].contains(&task), "{task}");
         }
+        // The retained claim outlives its Pod, and goes with its Task.
+        let claim = world.api::<PersistentVolumeClaim>().get("kept-pod-workspace").await?;
+        let owners: Vec<&str> = claim.owner_references().iter().map(|owner| owner.kind.as_str()).collect();
+        ensure!(owners == ["Pod", "Task"] && claim.labels().contains_key("kubeopencode.io/retained"), "{claim:?}");
         Ok(())
     })
     .await

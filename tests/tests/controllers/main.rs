@@ -32,6 +32,7 @@ mod sessions;
 mod stop;
 mod terms;
 mod watches;
+mod workspaces;
 mod world;
 mod writes;
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         events::CASES,
         queue::CASES,
         ends::CASES,
+        workspaces::CASES,
         lease::CASES,
         fire::CASES,
         dies::CASES,

@@ -11,6 +11,7 @@ export interface Call {
   json?: unknown;
   /** Sent as YAML; takes precedence over `json`. */
   yaml?: string;
+  headers?: Record<string, string>;
   signal?: AbortSignal;
 }
 
@@ -47,9 +48,10 @@ export function url(target: string, query: Query = {}): string {
   return `${BASE}${target}${tail ? `?${tail}` : ""}`;
 }
 
-async function send(target: string, call: Call): Promise<Response> {
+/** Calls the API and returns the response, whose body is not read yet. */
+export async function send(target: string, call: Call = {}): Promise<Response> {
   const method = call.method ?? "GET";
-  const headers: Record<string, string> = {};
+  const headers: Record<string, string> = { ...call.headers };
   let body: string | undefined;
   if (call.yaml !== undefined) {
     headers["Content-Type"] = "application/yaml";

@@ -17,6 +17,10 @@ export const keys = {
   messages: (namespace: string, name: string) => ["Task", "messages", namespace, name] as const,
   changes: (namespace: string, name: string, run: number | undefined) =>
     ["Task", "changes", namespace, name, run ?? 0] as const,
+  artifacts: (namespace: string, name: string) => ["Task", "artifacts", namespace, name] as const,
+  artifactFile: (digest: string) => ["artifactFile", digest] as const,
+  outputs: (namespace: string, name: string, run: number | undefined) =>
+    ["Task", "outputs", namespace, name, run ?? 0] as const,
   permissions: (namespace: string, name: string) => ["Task", "permissions", namespace, name] as const,
   runs: (namespace: string, name: string) => ["Task", "runs", namespace, name] as const,
   containers: (namespace: string, name: string) => ["Task", "containers", namespace, name] as const,

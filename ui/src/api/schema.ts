@@ -283,6 +283,8 @@ export interface components {
             caBundle?: components["schemas"]["CaBundle"];
             /** @description Files that later runs can reuse. */
             caches?: components["schemas"]["Cache"][];
+            /** @description After the end of the agent: how long storing artefacts, outputs and caches, and publishing may take; 10m when unset. */
+            collectTimeout?: string;
             /** @description Command of Task Pods instead of ours. */
             command?: string[];
             /** @description OpenCode's own configuration, as a JSON text or as an object. Typed fields win over it. A text keeps the order of keys, which matters for permissions. */
@@ -335,13 +337,60 @@ export interface components {
             podSpec?: Record<string, unknown>;
             /** @description HTTP proxy of every container. */
             proxy?: components["schemas"]["Proxy"];
+            /** @description Push the changes of the run to a branch, and open a pull request. The agent never holds the credential. */
+            publish?: {
+                /** @description Author of that commit. */
+                author?: {
+                    /** @description Address. */
+                    email: string;
+                    /** @description Name. */
+                    name: string;
+                };
+                /** @description Branch that the pull request is to change; the `ref` of the context when unset. */
+                baseBranch?: string;
+                /** @description Branch to push to; `agents/{{ task }}` when unset. */
+                branch?: string;
+                /** @description Name of the Git context whose changes are pushed; needed if there are several. */
+                context?: string;
+                /** @description Message of the commit with changes that the agent did not commit; the title of the Task when unset. */
+                message?: string;
+                /** @description Open a pull request, which GitLab calls a merge request. */
+                pullRequest?: {
+                    /** @description Base URL of the server's API; derived from the repository's URL when unset. */
+                    apiURL?: string;
+                    /** @description Text; the agent's final answer when unset. */
+                    body?: string;
+                    /**
+                     * @description Open it as a draft.
+                     * @default false
+                     */
+                    draft: boolean;
+                    /** @description Labels to add. */
+                    labels?: string[];
+                    /**
+                     * @description The software of a Git server.
+                     * @enum {string}
+                     */
+                    provider?: "GitHub" | "GitLab" | "Gitea";
+                    /** @description Title; the subject of the newest commit when unset. */
+                    title?: string;
+                };
+                /** @description Secret with `username` and `password`, or with `ssh-privatekey` and `ssh-known-hosts`. A pull request needs a token as `password`. */
+                secretRef: components["schemas"]["LocalRef"];
+                /**
+                 * @description After which end the changes are pushed.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "Always";
+            };
             /** @description At most this many of its Tasks start in a window of time. */
             quota?: components["schemas"]["Quota"];
             /** @description Whether a failed run is tried again. */
             retry?: components["schemas"]["Retry"];
             /** @description ServiceAccount of its Pods; `default` when unset. */
             serviceAccountName?: string;
-            /** @description Containers that run beside the task. */
+            /** @description Containers that run beside the task, in its Pod, and are reached at localhost. */
             services?: components["schemas"]["SideService"][];
             /** @description Skills of the agent. */
             skills?: components["schemas"]["SkillSource"][];
@@ -563,6 +612,69 @@ export interface components {
              */
             when: "OnSuccess" | "OnFailure" | "Always";
         };
+        /** @description A file, a symbolic link or an empty directory. */
+        ArtifactFile: {
+            /** @description Path in the artefact, for people: bytes that are not UTF-8 are replaced. */
+            name: string;
+            /** @description The same for requests: the name, or `/hex/` and its bytes in hexadecimal if they are not UTF-8. */
+            path: string;
+            kind: components["schemas"]["FileKind"];
+            /**
+             * Format: int64
+             * @description In bytes; of files.
+             */
+            size?: number;
+            /** @description SHA-256; of files. */
+            digest?: string;
+            /** @description Of files. */
+            executable?: boolean;
+            /** @description Where a link leads. */
+            target?: string;
+        };
+        /** @description A page of the files of an artefact. */
+        ArtifactFiles: {
+            /** @description Sorted by the bytes of their names. */
+            files: components["schemas"]["ArtifactFile"][];
+            /** @description Number of all entries with the prefix. */
+            total: number;
+            /** @description The value of `after` for the next page; unset on the last one. */
+            next?: string;
+        };
+        /** @description Files that a run left. */
+        ArtifactResponse: {
+            /**
+             * Format: int64
+             * @description The run that left it.
+             */
+            epoch: number;
+            name: string;
+            /**
+             * Format: int64
+             * @description Size of the archive.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Number of its files.
+             */
+            files: number;
+            /** @description SHA-256 of the archive. */
+            digest: string;
+            /** Format: date-time */
+            storedAt: string;
+            /**
+             * Format: date-time
+             * @description Time of removal.
+             */
+            expiresAt?: string;
+            /** @description Set once the files are removed. */
+            expired?: components["schemas"]["Expired"];
+        };
+        /** @description The artefacts of a Task. */
+        Artifacts: {
+            /** @description By name. */
+            artifacts: components["schemas"]["ArtifactResponse"][];
+        };
         /** @description Whether an asset is there. */
         AssetPhase: "Ready" | "Unavailable";
         /**
@@ -636,6 +748,27 @@ export interface components {
             policy: "PullPush" | "Pull" | "Push";
             /** @description Key prefixes to fall back to, best first. */
             restoreKeys?: string[];
+        };
+        /** @description What was found in a cache. */
+        CacheHit: "Exact" | "Prefix" | "Miss";
+        /** @description A cache that a run used. */
+        CacheStatus: {
+            /** @description Name of the cache. */
+            name: string;
+            /** @description What was found: Exact, Prefix (of one of the restoreKeys) or Miss; unset if the cache was not to be restored. */
+            hit?: components["schemas"]["CacheHit"];
+            /**
+             * Format: int64
+             * @description Bytes that were restored.
+             */
+            bytes?: number;
+            /**
+             * Format: int64
+             * @description Time that restoring took, in seconds.
+             */
+            seconds?: number;
+            /** @description The cache was saved after the run. */
+            saved?: boolean;
         };
         /** @description One link of a chain of causes. */
         Cause: {
@@ -1004,14 +1137,23 @@ export interface components {
             attachImage?: string;
             /** @description What one run may use, or with a window the Tasks of an Agent or template together. */
             budget?: components["schemas"]["Budget"];
+            /** @description From the end of the agent until everything that the run keeps is stored; 10m when unset. */
+            collectTimeout?: string;
             /** @description Image in which agents work. */
             executorImage?: string;
+            /** @description Secrets for pulling images, in the namespace of each Pod. */
+            imagePullSecrets?: {
+                /** @description Name of the referent. */
+                name: string;
+            }[];
             /** @description Which network connections Pods may open. */
             networkPolicy?: components["schemas"]["NetworkPolicy"];
             /** @description How long a Task waits for a missing reference; 60s when unset. */
             referenceGracePeriod?: string;
             /** @description Whether failed runs are tried again. */
             retry?: components["schemas"]["Retry"];
+            /** @description ServiceAccount of Pods; `default` when unset. */
+            serviceAccountName?: string;
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
             /** @description From admission to the start of the task container; 5m when unset. */
@@ -1127,6 +1269,19 @@ export interface components {
          * @enum {string}
          */
         ErrorReason: "AlreadyExists" | "BadGateway" | "BadRequest" | "Conflict" | "Forbidden" | "Internal" | "Invalid" | "MethodNotAllowed" | "NotFound" | "TooLarge" | "TooManyRequests" | "Unauthorized" | "Unavailable" | "UnsupportedMediaType";
+        /** @description When and why the files of an artefact were removed. */
+        Expired: {
+            /** Format: date-time */
+            at: string;
+            cause: components["schemas"]["ExpiredCause"];
+            /** @description The same as a sentence. */
+            message: string;
+        };
+        /**
+         * @description Why the files of an artefact were removed.
+         * @enum {string}
+         */
+        ExpiredCause: "Due" | "Age" | "Space" | "Count";
         /** @description A further port of an Agent's server. */
         ExtraPort: {
             /** @description Name of the port. */
@@ -1155,6 +1310,8 @@ export interface components {
             /** @description Why the field is invalid. */
             message: string;
         };
+        /** @enum {string} */
+        FileKind: "file" | "link" | "directory";
         /** @description Whether an asset is there. */
         Found: {
             phase?: components["schemas"]["AssetPhase"];
@@ -1952,6 +2109,17 @@ export interface components {
                 };
             };
         };
+        /** @description The outputs of a run. */
+        Outputs: {
+            /**
+             * Format: int64
+             * @description The run that wrote them.
+             */
+            epoch: number;
+            outputs: {
+                [key: string]: string;
+            };
+        };
         /** @description The position of a page in the whole list. */
         Pagination: {
             /** @description Page size. */
@@ -2114,6 +2282,15 @@ export interface components {
             httpsProxy?: string;
             /** @description Hosts and domains that are reached directly, separated by commas. */
             noProxy?: string;
+        };
+        /** @description Where the changes of a run were published. */
+        PublishedStatus: {
+            /** @description The branch. */
+            branch?: string;
+            /** @description The newest commit of the branch. */
+            commit?: string;
+            /** @description Address of the pull request. */
+            url?: string;
         };
         /** @description The queue of an Agent or template. */
         QueueState: {
@@ -2432,6 +2609,8 @@ export interface components {
             summary?: string;
             /** @description State of the archived log. */
             logs?: components["schemas"]["LogState"];
+            caches?: components["schemas"]["CacheStatus"][];
+            published?: components["schemas"]["PublishedStatus"];
         };
         /** @description The runs of a Task. */
         Runs: {
@@ -2971,6 +3150,8 @@ export interface components {
             stopRequested: boolean;
             /** @description The agent waits for a person's permission. */
             awaitingApproval: boolean;
+            caches?: components["schemas"]["CacheStatus"][];
+            published?: components["schemas"]["PublishedStatus"];
         };
         /** @description One unit of work for an agent, described in natural language. */
         TaskSpec: {
@@ -2984,6 +3165,8 @@ export interface components {
             budget?: components["schemas"]["RunBudget"];
             /** @description Files that later runs can reuse. */
             caches?: components["schemas"]["Cache"][];
+            /** @description After the end of the agent: how long storing artefacts, outputs and caches, and publishing may take; 10m when unset. */
+            collectTimeout?: string;
             /** @description Contexts of this Task, after the Agent's own contexts. */
             contexts?: components["schemas"]["ContextItem"][];
             /** @description Tasks that must end first. */
@@ -3004,9 +3187,56 @@ export interface components {
              * @default 0
              */
             priority: number;
+            /** @description Push the changes of the run to a branch, and open a pull request. The agent never holds the credential. */
+            publish?: {
+                /** @description Author of that commit. */
+                author?: {
+                    /** @description Address. */
+                    email: string;
+                    /** @description Name. */
+                    name: string;
+                };
+                /** @description Branch that the pull request is to change; the `ref` of the context when unset. */
+                baseBranch?: string;
+                /** @description Branch to push to; `agents/{{ task }}` when unset. */
+                branch?: string;
+                /** @description Name of the Git context whose changes are pushed; needed if there are several. */
+                context?: string;
+                /** @description Message of the commit with changes that the agent did not commit; the title of the Task when unset. */
+                message?: string;
+                /** @description Open a pull request, which GitLab calls a merge request. */
+                pullRequest?: {
+                    /** @description Base URL of the server's API; derived from the repository's URL when unset. */
+                    apiURL?: string;
+                    /** @description Text; the agent's final answer when unset. */
+                    body?: string;
+                    /**
+                     * @description Open it as a draft.
+                     * @default false
+                     */
+                    draft: boolean;
+                    /** @description Labels to add. */
+                    labels?: string[];
+                    /**
+                     * @description The software of a Git server.
+                     * @enum {string}
+                     */
+                    provider?: "GitHub" | "GitLab" | "Gitea";
+                    /** @description Title; the subject of the newest commit when unset. */
+                    title?: string;
+                };
+                /** @description Secret with `username` and `password`, or with `ssh-privatekey` and `ssh-known-hosts`. A pull request needs a token as `password`. */
+                secretRef: components["schemas"]["LocalRef"];
+                /**
+                 * @description After which end the changes are pushed.
+                 * @default OnSuccess
+                 * @enum {string}
+                 */
+                when: "OnSuccess" | "Always";
+            };
             /** @description Whether a failed run is tried again. */
             retry?: components["schemas"]["Retry"];
-            /** @description Containers that run beside the task. */
+            /** @description Containers that run beside the task, in its Pod, and are reached at localhost. */
             services?: components["schemas"]["SideService"][];
             /** @description A run without any event for this long ends; 15m when unset. */
             stallTimeout?: string;
@@ -3070,6 +3300,8 @@ export interface components {
             scheduledAt?: string;
             /** Format: date-time */
             preparedAt?: string;
+            /** Format: date-time */
+            collectedAt?: string;
         };
         /** @description Trust settings of an HTTPS endpoint. */
         Tls: {
@@ -3232,13 +3464,18 @@ export interface components {
              * @enum {string}
              */
             accessMode?: "ReadWriteOnce" | "ReadWriteMany";
-            /** @description An existing claim to share; required for ReadWriteMany. */
+            /** @description An existing claim to share, of this namespace. */
             claimName?: string;
             /**
-             * @description Keep the claim of a failed run until its Task is deleted, for inspection. A shared claim keeps the files of every run.
+             * @description Keep the claim of a failed run until its Task is deleted, for inspection; the event WorkspaceRetained names it.
              * @default false
              */
             retainOnFailure: boolean;
+            /**
+             * @description How much of a shared claim a run sees.
+             * @enum {string}
+             */
+            sharing?: "Run" | "All";
             /** @description Size, such as 20Gi (the default). */
             size?: string;
             /** @description Storage class; the cluster's default when unset. */

@@ -30,7 +30,7 @@ export interface Page<T> {
 // Tasks
 
 export type TaskPhase = Schemas["TaskPhase"];
-export type Task = Namespaced<"TaskResponse">;
+export type Task = Namespaced<"TaskResponse"> & TaskResults;
 export type Cause = Schemas["Cause"];
 export type CauseLevel = Schemas["Level"];
 export type Setting = Schemas["Setting"];
@@ -38,6 +38,71 @@ export type Explain = Schemas["TaskExplanation"];
 export type PermissionRequest = Schemas["Permission"];
 export type LogContainer = Schemas["ContainerState"];
 export type TaskRun = Schemas["RunResponse"];
+
+// What a run leaves
+
+/** An artifact of a run. */
+export interface Artifact {
+  epoch: number;
+  name: string;
+  /** Size of the archive. */
+  bytes: number;
+  files: number;
+  digest: string;
+  storedAt: string;
+  expiresAt?: string;
+  expired?: { at: string; cause: "Due" | "Age" | "Space" | "Count"; message: string };
+}
+
+/** A file, a link or an empty directory of an artifact. */
+export interface ArtifactFile {
+  /** For people. */
+  name: string;
+  /** For requests: the name, or `/hex/` and its bytes if they are not UTF-8. */
+  path: string;
+  kind: "file" | "link" | "directory";
+  size?: number;
+  digest?: string;
+  executable?: boolean;
+  target?: string;
+}
+
+export interface ArtifactFiles {
+  files: ArtifactFile[];
+  /** Number of all entries with the prefix. */
+  total: number;
+  /** The value of `after` for the next page. */
+  next?: string;
+}
+
+export interface Outputs {
+  epoch: number;
+  outputs: Record<string, string>;
+}
+
+/** A cache that a run used. */
+export interface Cache {
+  name: string;
+  /** Unset if the cache was not to be restored. */
+  hit?: "Exact" | "Prefix" | "Miss";
+  bytes?: number;
+  seconds?: number;
+  saved?: boolean;
+}
+
+/** Where the changes of a run were published. */
+export interface Published {
+  branch?: string;
+  commit?: string;
+  url?: string;
+}
+
+/** What a Task shows of what its run leaves. */
+export interface TaskResults {
+  caches?: Cache[];
+  published?: Published;
+  timings?: Schemas["Timings"] & { collectedAt?: string };
+}
 
 // CronTasks
 
@@ -64,6 +129,7 @@ export interface ShareInfo {
 
 /** The changes of a run in its workspace. */
 export type TaskChanges = Schemas["TaskChangesResponse"];
+export type ChangedFile = Schemas["ChangedFile"];
 
 // Registries, configuration, other kinds
 

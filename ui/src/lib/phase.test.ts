@@ -6,6 +6,8 @@ test.each([
   ["Completed", "Timeout", "Stopped"],
   ["Completed", "Succeeded", "Completed"],
   ["Failed", "BudgetExceeded", "Failed"],
+  ["Running", "Collecting", "Collecting"],
+  ["Failed", "CollectFailed", "Failed"],
 ] as const)("%s with the reason %s is %s", (phase, reason, label) => {
   expect(taskStatus({ phase, reason }).label).toBe(label);
 });

@@ -21,12 +21,18 @@ export function isStopped({ phase, reason }: Partial<Pick<Task, "phase" | "reaso
   return phase === "Completed" && (reason === "UserStopped" || reason === "Timeout");
 }
 
+/** Whether the agent is over and what the run leaves is being stored. */
+export function isCollecting({ phase, reason }: Partial<Pick<Task, "phase" | "reason">>): boolean {
+  return phase === "Running" && reason === "Collecting";
+}
+
 export function taskStatus(
   task: Partial<Pick<Task, "phase" | "reason" | "stopRequested" | "awaitingApproval">>,
 ): Status {
   const phase = task.phase ?? "Pending";
   if (isStopped(task)) return { tone: "idle", label: "Stopped" };
   if (phase === "Running" && task.awaitingApproval) return { tone: "warn", label: "Needs approval" };
+  if (isCollecting(task)) return { tone: "busy", label: "Collecting" };
   if (phase === "Running" && task.stopRequested) return { tone: "busy", label: "Stopping" };
   return { tone: TASK_TONES[phase], label: phase };
 }

@@ -1,5 +1,5 @@
 import type { Task } from "../api/types";
-import { isFinished } from "./phase";
+import { isCollecting, isFinished } from "./phase";
 import { secondsBetween } from "./time";
 
 export type StageName = "Queued" | "Preparing" | "Running" | "Collecting";
@@ -12,17 +12,15 @@ export interface Stage {
 }
 
 /**
- * The stages of the latest run of a Task. Stages that have not started are absent. The time between the end of the
- * run and the recording of its result is Collecting.
+ * The stages of the latest run of a Task. Stages that have not started are absent. Collecting is the time between the
+ * end of the agent and the storage of what the run leaves. `collectingSince`: since when the page knows that a running
+ * Task is collecting, which its status does not say.
  */
-export function stagesOf(task: Task, now: number): Stage[] {
-  const { queuedAt, admittedAt } = task.timings ?? {};
+export function stagesOf(task: Task, now: number, collectingSince = now): Stage[] {
+  const { queuedAt, admittedAt, collectedAt } = task.timings ?? {};
   const finished = isFinished(task.phase);
   const queuedFrom = queuedAt ?? task.createdAt;
-  const end = task.completionTime;
-  const recorded = task.conditions?.find(
-    (condition) => condition.type === "ResultRecorded" && condition.status === "True",
-  )?.lastTransitionTime;
+  const end = task.completionTime ?? (isCollecting(task) ? new Date(collectingSince).toISOString() : undefined);
   const stages: Stage[] = [];
   const add = (name: StageName, from: string | undefined, to: string | undefined) => {
     if (!from) return;
@@ -34,6 +32,7 @@ export function stagesOf(task: Task, now: number): Stage[] {
   add("Queued", queuedFrom, admittedAt ?? task.startTime);
   add("Preparing", admittedAt, task.startTime);
   add("Running", task.startTime, end);
-  if (end && recorded && secondsBetween(end, recorded) > 0) add("Collecting", end, recorded);
+  if (isCollecting(task)) add("Collecting", end, undefined);
+  else if (end && collectedAt && secondsBetween(end, collectedAt) > 0) add("Collecting", end, collectedAt);
   return stages;
 }

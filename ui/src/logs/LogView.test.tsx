@@ -2,19 +2,23 @@ import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { LogView } from "./LogView";
-import { LogBuffer } from "./lines";
+import { LogBuffer, MAX_LINES } from "./lines";
 import type { LogState } from "./useLogStream";
 
 beforeEach(() => {
   // jsdom has no sizes: without one, no line is visible.
   vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(480);
   vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(800);
+  vi.spyOn(HTMLElement.prototype, "offsetHeight", "get").mockImplementation(function (this: HTMLElement) {
+    return this.role === "log" ? 480 : 20;
+  });
 });
 
 function logOf(text: string, part: Partial<LogState> = {}): LogState {
   const buffer = new LogBuffer();
   if (text !== "") buffer.append(text);
-  return { lines: buffer.lines, dropped: 0, stream: "open", complete: false, cut: false, ...part };
+  const { lines, dropped, earlier } = buffer;
+  return { lines, dropped, earlier, stream: "open", complete: false, cut: false, ...part };
 }
 
 function show(log: LogState) {
@@ -61,6 +65,50 @@ test("a search without matches is reported", async () => {
   await userEvent.type(screen.getByRole("searchbox"), "error");
   expect(screen.getByText("none")).toBeInTheDocument();
   expect(screen.getByRole("button", { name: "Next match" })).toBeDisabled();
+});
+
+/** A log that is longer than the page shows: 20 % of its lines are earlier ones. */
+function longLog(): LogState {
+  const lines = Array.from({ length: MAX_LINES * 1.2 }, (_, i) => (i % 20_000 === 4 ? `needle ${i}` : "hay"));
+  return logOf(lines.join("\n"));
+}
+
+test("lines that are not shown any more are searched too, and shown with a match", async () => {
+  show(longLog());
+  await userEvent.type(screen.getByRole("searchbox"), "needle");
+  // Matches at lines 5, 20,005 and 40,005; the first 10,000 lines are not shown.
+  expect(await screen.findByText("2 of 3")).toBeInTheDocument();
+  expect(screen.queryByText(/^Lines /)).not.toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Previous match" }));
+  expect(screen.getByText("1 of 3")).toBeInTheDocument();
+  expect(screen.getByText("Lines 1 to 2,000")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Next match" }));
+  expect(screen.getByText("2 of 3")).toBeInTheDocument();
+  expect(screen.queryByText(/^Lines /)).not.toBeInTheDocument();
+});
+
+test("earlier lines can be read page by page", async () => {
+  show(longLog());
+  expect(screen.getByText("60,000 lines")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Show earlier lines" }));
+  expect(screen.getByText("Lines 8,001 to 10,000")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Earlier" }));
+  expect(screen.getByText("Lines 6,001 to 8,000")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "End of the log" }));
+  expect(screen.queryByText(/^Lines /)).not.toBeInTheDocument();
+  expect(screen.getByRole("button", { name: "Following the log" })).toBeInTheDocument();
+});
+
+test("a search of earlier lines can be cancelled", async () => {
+  const log = longLog();
+  // A search that does not end by itself.
+  vi.spyOn(log.earlier, "searchBlock").mockReturnValue({ found: [], next: 2 });
+  show(log);
+  await userEvent.type(screen.getByRole("searchbox"), "needle");
+  expect(screen.getByText(/^Searching the earlier lines/)).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(screen.queryByText(/^Searching/)).not.toBeInTheDocument();
+  expect(screen.getByText("1 of 2+")).toBeInTheDocument();
 });
 
 test("an empty log shows the reason", () => {

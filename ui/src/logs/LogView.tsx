@@ -1,22 +1,26 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDownToLine, ChevronDown, ChevronUp, Download, WrapText } from "lucide-react";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
-import { buttonClass } from "../components/Button";
+import { Button, buttonClass } from "../components/Button";
 import { classes } from "../components/classes";
 import { IconButton } from "../components/IconButton";
 import { Select } from "../components/Select";
 import { Spinner } from "../components/Spinner";
 import surface from "../components/surface.module.css";
 import { TextInput } from "../components/TextInput";
-import { plural, sentence } from "../lib/format";
+import { count, plural, sentence } from "../lib/format";
 import { AnsiText } from "./AnsiText";
+import type { Place } from "./earlier";
 import styles from "./LogView.module.css";
-import { findAll, markSpans } from "./lines";
+import { type LogLine, markSpans } from "./lines";
+import { useLogSearch } from "./useLogSearch";
 import type { LogState } from "./useLogStream";
 
 const LINE = 20;
 /** Distance from the end, in pixels, that counts as the end. */
 const NEAR_END = 24;
+/** Earlier lines that are shown at a time. */
+const WINDOW = 2_000;
 
 export interface LogViewProps {
   log: LogState;
@@ -33,16 +37,35 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
   const [wrap, setWrap] = useState(true);
   const [follow, setFollow] = useState(true);
   const [search, setSearch] = useState("");
-  const [chosen, setChosen] = useState(0);
+  const [chosen, setChosen] = useState<Place>();
+  /** Number of the first of the earlier lines that are shown instead of the end of the log. */
+  const [windowAt, setWindowAt] = useState<number>();
 
-  const { lines } = log;
-  const matches = useMemo(() => findAll(lines, search), [lines, search]);
-  const at = matches.length === 0 ? undefined : matches[chosen % matches.length];
+  const { matches, progress, isPartial, cancel } = useLogSearch(log.lines, log.earlier, log.dropped, search);
+  const isHere = (place: Place) => place.number === chosen?.number && place.start === chosen.start;
+  // At first, the first match in the shown lines.
+  const found = Math.max(0, matches.findIndex(chosen ? isHere : ({ number }) => number > log.dropped));
+  const at = matches[found];
   const byLine = useMemo(() => {
     const map = new Map<number, number[]>();
-    for (const match of matches) map.set(match.line, [...(map.get(match.line) ?? []), match.start]);
+    for (const { number, start } of matches) {
+      const starts = map.get(number);
+      if (starts) starts.push(start);
+      else map.set(number, [start]);
+    }
     return map;
   }, [matches]);
+
+  // Another container or run has another log.
+  useEffect(() => {
+    if (log.dropped === 0) setWindowAt(undefined);
+  }, [log.dropped]);
+  const isEarlier = windowAt !== undefined && log.dropped > 0;
+  const earlier = useMemo(
+    () => (isEarlier ? log.earlier.slice(windowAt, windowAt + WINDOW).map(plainLine) : []),
+    [isEarlier, windowAt, log.earlier],
+  );
+  const lines = isEarlier ? earlier : log.lines;
 
   const rows = useVirtualizer({
     count: lines.length,
@@ -55,19 +78,29 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: only new lines move the end.
   useEffect(() => {
-    if (follow && lines.length > 0) rows.scrollToIndex(lines.length - 1, { align: "end" });
-  }, [lines.length, follow, wrap]);
+    if (follow && !isEarlier && lines.length > 0) rows.scrollToIndex(lines.length - 1, { align: "end" });
+  }, [lines.length, follow, wrap, isEarlier]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only a new match scrolls, not new lines.
   useEffect(() => {
     if (!at) return;
     setFollow(false);
-    rows.scrollToIndex(at.line, { align: "center" });
-  }, [at?.line, at?.start]);
+    const isShown = lines.some(({ number }) => number === at.number);
+    if (!isShown) setWindowAt(at.number > log.dropped ? undefined : windowStart(at.number));
+  }, [at?.number, at?.start]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another match or another window scrolls, not new lines.
+  useEffect(() => {
+    const index = at ? lines.findIndex(({ number }) => number === at.number) : -1;
+    if (index >= 0) rows.scrollToIndex(index, { align: "center" });
+    else if (isEarlier) rows.scrollToIndex(0);
+  }, [at?.number, at?.start, isEarlier, windowAt]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping changes the height of all rows.
   useEffect(() => rows.measure(), [wrap]);
 
-  const step = (by: number) =>
-    setChosen((previous) => (matches.length === 0 ? 0 : (previous + by + matches.length) % matches.length));
+  const step = (by: number) => setChosen(matches[(found + by + matches.length) % Math.max(1, matches.length)]);
+  const showEnd = () => {
+    setWindowAt(undefined);
+    setFollow(true);
+  };
   const onSearchKey = (event: KeyboardEvent) => {
     if (event.key === "Enter") {
       event.preventDefault();
@@ -76,10 +109,11 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
   };
   const onScroll = () => {
     const element = scroller.current;
-    if (!element) return;
+    if (!element || isEarlier) return;
     setFollow(element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END);
   };
 
+  const following = follow && !isEarlier;
   return (
     <div className={styles.view}>
       <div className={styles.tools}>
@@ -92,16 +126,12 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
             value={search}
             onValue={(value) => {
               setSearch(value);
-              setChosen(0);
+              setChosen(undefined);
             }}
             onKeyDown={onSearchKey}
           />
           <span className={styles.count} role="status">
-            {search === ""
-              ? ""
-              : matches.length === 0
-                ? "none"
-                : `${(chosen % matches.length) + 1} of ${matches.length}`}
+            {search === "" ? "" : countOf(found, matches.length, progress !== undefined, isPartial)}
           </span>
           <IconButton
             small
@@ -131,11 +161,11 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
         />
         <IconButton
           small
-          label={follow ? "Following the log" : "Follow the log"}
-          aria-pressed={follow}
-          variant={follow ? "default" : "plain"}
+          label={following ? "Following the log" : "Follow the log"}
+          aria-pressed={following}
+          variant={following ? "default" : "plain"}
           icon={<ArrowDownToLine size={15} />}
-          onClick={() => setFollow(true)}
+          onClick={showEnd}
         />
         <a
           className={buttonClass("plain", true, true)}
@@ -147,6 +177,36 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
           <Download size={15} />
         </a>
       </div>
+      {progress !== undefined && (
+        <div className={styles.note}>
+          <span>Searching the earlier lines: {Math.floor(progress * 100)}%</span>
+          <Button small onClick={cancel}>
+            Cancel
+          </Button>
+        </div>
+      )}
+      {isEarlier && (
+        <div className={styles.note}>
+          <span>
+            {lines.length > 0
+              ? `Lines ${count(lines[0]?.number ?? 0)} to ${count(lines.at(-1)?.number ?? 0)}`
+              : "These lines are available in the download only"}
+          </span>
+          <Button
+            small
+            disabled={windowAt <= log.earlier.first}
+            onClick={() => setWindowAt(Math.max(log.earlier.first, windowAt - WINDOW))}
+          >
+            Earlier
+          </Button>
+          <Button small onClick={() => setWindowAt(windowAt + WINDOW > log.dropped ? undefined : windowAt + WINDOW)}>
+            Later
+          </Button>
+          <Button small onClick={showEnd}>
+            End of the log
+          </Button>
+        </div>
+      )}
       <div
         className={styles.scroller}
         ref={scroller}
@@ -177,7 +237,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
             {rows.getVirtualItems().map((place) => {
               const line = lines[place.index];
               if (!line) return null;
-              const starts = byLine.get(place.index) ?? [];
+              const starts = byLine.get(line.number) ?? [];
               return (
                 <div
                   key={place.key}
@@ -194,7 +254,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
                         line.spans,
                         starts,
                         search.length,
-                        at?.line === place.index ? at.start : undefined,
+                        at?.number === line.number ? at.start : undefined,
                       )}
                     />
                   </span>
@@ -206,13 +266,37 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
       </div>
       <div className={classes(surface.foot, styles.foot)}>
         <span role="status">{stateOf(log)}</span>
-        <span>
-          {plural(lines.length, "line")}
-          {log.dropped > 0 ? ` (the first ${log.dropped} are available in the download only)` : ""}
-        </span>
+        {log.dropped === 0 ? (
+          <span>{plural(log.lines.length, "line")}</span>
+        ) : (
+          <span className={styles.all}>
+            {plural(log.dropped + log.lines.length, "line")}
+            {log.earlier.first > 1 && `, the first ${count(log.earlier.first - 1)} in the download only`}
+            {!isEarlier && (
+              <Button small variant="plain" onClick={() => setWindowAt(windowStart(log.dropped, WINDOW))}>
+                Show earlier lines
+              </Button>
+            )}
+          </span>
+        )}
       </div>
     </div>
   );
+}
+
+function plainLine({ number, text }: { number: number; text: string }): LogLine {
+  return { number, text, spans: text === "" ? [] : [{ text }] };
+}
+
+/** The first line of a window that contains a line, by default in its middle. */
+function windowStart(number: number, before = WINDOW / 2): number {
+  return Math.max(1, number - before + 1);
+}
+
+/** `3 of 12`, or what is known of it. */
+function countOf(found: number, all: number, searching: boolean, isPartial: boolean): string {
+  if (all === 0) return searching ? "" : "none";
+  return `${count(found + 1)} of ${count(all)}${searching || isPartial ? "+" : ""}`;
 }
 
 /** The state of the log as text. */

@@ -27,20 +27,21 @@ test("a colour continues in the next chunk", () => {
   expect(buffer.lines[1]?.spans[0]?.color).toBe("red");
 });
 
-test("the oldest lines are dropped and counted", () => {
+test("the oldest lines are not shown, but kept for the search", () => {
   const buffer = new LogBuffer();
   buffer.append("x\n".repeat(MAX_LINES * 1.2));
   expect(buffer.lines.length).toBeLessThanOrEqual(MAX_LINES);
   expect(buffer.lines.length + buffer.dropped).toBe(MAX_LINES * 1.2);
   expect(buffer.lines[0]?.number).toBe(buffer.dropped + 1);
+  expect([buffer.earlier.first, buffer.earlier.end]).toEqual([1, buffer.dropped + 1]);
 });
 
 test("escape sequences are not searched", () => {
   const buffer = new LogBuffer();
   buffer.append(`an ${ESC}[31mErr${ESC}[0mor and an error\n`);
   expect(findAll(buffer.lines, "error")).toEqual([
-    { line: 0, start: 3 },
-    { line: 0, start: 16 },
+    { number: 1, start: 3 },
+    { number: 1, start: 16 },
   ]);
 });
 

@@ -1,4 +1,5 @@
 import { type AnsiSpan, parseAnsi } from "../lib/ansi";
+import { EarlierLines, type Place } from "./earlier";
 
 export interface LogLine {
   /** Counts from the start of the stream, including dropped lines. */
@@ -8,12 +9,13 @@ export interface LogLine {
   time?: string;
 }
 
-/** Older lines are dropped; the download contains all lines. */
+/** Older lines are not shown, but can be searched. */
 export const MAX_LINES = 50_000;
 
 /** Buffer of log lines. The style at the end of a line applies to the next line. */
 export class LogBuffer {
   lines: LogLine[] = [];
+  readonly earlier = new EarlierLines();
   dropped = 0;
   private style: Parameters<typeof parseAnsi>[1] = {};
   private next = 1;
@@ -28,29 +30,27 @@ export class LogBuffer {
     const excess = this.lines.length - MAX_LINES;
     // Drops 10% at once: dropping single lines would move the array for every line.
     if (excess > MAX_LINES / 10) {
+      this.earlier.push(
+        this.dropped + 1,
+        this.lines.slice(0, excess).map((line) => line.text),
+      );
       this.lines = this.lines.slice(excess);
       this.dropped += excess;
     }
   }
 }
 
-export interface Match {
-  /** Index of the line in the buffer. */
-  line: number;
-  start: number;
-}
-
 /** All case-insensitive matches. */
-export function findAll(lines: LogLine[], text: string): Match[] {
+export function findAll(lines: LogLine[], text: string): Place[] {
   if (text === "") return [];
   const wanted = text.toLowerCase();
-  const found: Match[] = [];
-  lines.forEach(({ text }, line) => {
+  const found: Place[] = [];
+  for (const { text, number } of lines) {
     const low = text.toLowerCase();
     for (let at = low.indexOf(wanted); at >= 0; at = low.indexOf(wanted, at + wanted.length)) {
-      found.push({ line, start: at });
+      found.push({ number, start: at });
     }
-  });
+  }
   return found;
 }
 

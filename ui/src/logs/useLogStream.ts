@@ -2,11 +2,14 @@ import { useEffect, useRef, useState } from "react";
 import { objectPath, url } from "../api/client";
 import { openStream, type StreamState } from "../api/stream";
 import type { LogMessage } from "../api/types";
+import { EarlierLines } from "./earlier";
 import { LogBuffer, type LogLine } from "./lines";
 
 export interface LogState {
   lines: LogLine[];
+  /** Number of the lines before them. */
   dropped: number;
+  earlier: EarlierLines;
   stream: StreamState;
   /** Why the log is still empty. */
   info?: string;
@@ -19,7 +22,14 @@ export interface LogState {
   container?: string | undefined;
 }
 
-const START: LogState = { lines: [], dropped: 0, stream: "connecting", complete: false, cut: false };
+const START: LogState = {
+  lines: [],
+  dropped: 0,
+  earlier: new EarlierLines(),
+  stream: "connecting",
+  complete: false,
+  cut: false,
+};
 
 export interface LogSource {
   namespace: string;
@@ -44,7 +54,7 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
     const buffer = new LogBuffer();
     let frame = 0;
     let complete = false;
-    setState(START);
+    setState({ ...START, earlier: buffer.earlier });
     const publish = () => {
       frame = 0;
       setState((previous) => ({ ...previous, lines: buffer.lines.slice(), dropped: buffer.dropped, info: undefined }));

@@ -20,16 +20,26 @@ export interface Sent {
   method: string;
   address: string;
   body: string | undefined;
+  headers: Record<string, string>;
+}
+
+export interface Answer {
+  status?: number;
+  body: unknown;
+  /** Content type of a body that is a text; JSON if unset. */
+  type?: string;
 }
 
 /** Stubs `fetch`. Returns the recorded requests. */
-export function stubServer(answer: (call: Sent) => { status?: number; body: unknown }): Sent[] {
+export function stubServer(answer: (call: Sent) => Answer): Sent[] {
   const sent: Sent[] = [];
   vi.stubGlobal("fetch", async (address: string, init: RequestInit = {}) => {
-    const call = { method: init.method ?? "GET", address, body: init.body as string | undefined };
+    const headers = (init.headers ?? {}) as Record<string, string>;
+    const call = { method: init.method ?? "GET", address, body: init.body as string | undefined, headers };
     sent.push(call);
-    const { status = 200, body } = answer(call);
-    return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
+    const { status = 200, body, type } = answer(call);
+    const content = type === undefined ? JSON.stringify(body) : String(body);
+    return new Response(content, { status, headers: { "Content-Type": type ?? "application/json" } });
   });
   return sent;
 }

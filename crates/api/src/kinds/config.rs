@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{api::core::v1::LocalObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -154,6 +154,12 @@ pub struct Defaults {
     /// Image of the small client of Tasks on an Agent.
     #[schemars(length(max = 1024))]
     pub attach_image: Option<String>,
+    /// ServiceAccount of Pods; `default` when unset.
+    #[schemars(length(max = 253))]
+    pub service_account_name: Option<String>,
+    /// Secrets for pulling images, in the namespace of each Pod.
+    #[schemars(length(max = 64))]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
     /// Where the files of runs live.
     pub workspace: Option<Workspace>,
     /// From admission to the start of the task container; 5m when unset.
@@ -162,6 +168,8 @@ pub struct Defaults {
     pub stall_timeout: Option<Duration>,
     /// Whether failed runs are tried again.
     pub retry: Option<Retry>,
+    /// From the end of the agent until everything that the run keeps is stored; 10m when unset.
+    pub collect_timeout: Option<Duration>,
     /// What one run may use, or with a window the Tasks of an Agent or template together.
     pub budget: Option<Budget>,
     /// Which network connections Pods may open.

@@ -138,7 +138,15 @@ pub struct TaskStatus {
     /// Changes in the workspace. Unset while the run continues, and if the workspace could not be compared.
     pub changes: Option<TaskChanges>,
     /// Files that were kept.
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub artifacts: Option<Vec<ArtifactStatus>>,
+    /// Caches that the run used.
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub caches: Option<Vec<CacheStatus>>,
+    /// Where the changes were published.
+    pub published: Option<PublishedStatus>,
     /// Where the log is and whether it is whole.
     pub logs: Option<LogStatus>,
     /// The settings that the run used.
@@ -199,6 +207,8 @@ pub struct TaskTimings {
     pub scheduled_at: Option<Time>,
     /// Contexts and inputs were in place.
     pub prepared_at: Option<Time>,
+    /// Artefacts, outputs and caches were stored, and changes were published.
+    pub collected_at: Option<Time>,
 }
 
 /// The OpenCode session of a run.
@@ -300,10 +310,52 @@ pub struct ArtifactStatus {
     pub reference: Option<String>,
     /// Its size.
     pub bytes: Option<i64>,
+    /// Number of its files.
+    pub files: Option<i64>,
     /// SHA-256 of the archive.
     pub digest: Option<String>,
     /// Time of removal.
     pub expires_at: Option<Time>,
+}
+
+/// A cache that a run used.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheStatus {
+    /// Name of the cache.
+    pub name: String,
+    /// What was found: Exact, Prefix (of one of the restoreKeys) or Miss; unset if the cache was not to be restored.
+    pub hit: Option<CacheHit>,
+    /// Bytes that were restored.
+    pub bytes: Option<i64>,
+    /// Time that restoring took, in seconds.
+    pub seconds: Option<i64>,
+    /// The cache was saved after the run.
+    pub saved: Option<bool>,
+}
+
+/// What was found in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheHit {
+    /// An entry of this key.
+    Exact,
+    /// The newest entry of one of the restore keys.
+    Prefix,
+    /// Nothing.
+    Miss,
+}
+
+/// Where the changes of a run were published.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedStatus {
+    /// The branch.
+    pub branch: Option<String>,
+    /// The newest commit of the branch.
+    pub commit: Option<String>,
+    /// Address of the pull request.
+    pub url: Option<String>,
 }
 
 /// The log of a run.
@@ -359,4 +411,6 @@ pub struct RunTermsStatus {
     pub asks_approval: Option<bool>,
     /// Exit code 0 is a success even without a report, because the attach image is not the platform's.
     pub report_optional: Option<bool>,
+    /// From the end of the agent until everything that the run keeps is stored; unset if the run keeps nothing.
+    pub collect_timeout: Option<Duration>,
 }

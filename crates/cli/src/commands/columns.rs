@@ -30,6 +30,11 @@ impl Column {
         }
     }
 
+    /// A column of wide tables with the names of a list.
+    pub fn names(heading: &str, path: &str) -> Self {
+        Self { heading: heading.to_owned(), wide: true, date: false, path: path.to_owned() }
+    }
+
     /// The cell of the column for `object`.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Cell {
         let found = lookup(object, &self.path);
@@ -42,6 +47,9 @@ impl Column {
             Some(Value::String(text)) if self.heading == "COST" => money::cost(text),
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(|element| element["name"].as_str()).collect::<Vec<_>>().join(", ")
+            }
             Some(value) => value.to_string(),
         };
         Cell::new(&text, tone(&self.heading, &text))

@@ -70,9 +70,9 @@ impl ClusterArgs {
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let other_namespace = namespace != config.default_namespace;
         config.connect_timeout = Some(Duration::from_secs(10));
-        let client = Client::try_from(config)?;
+        let client = Client::try_from(config.clone())?;
         let server = server.trim_end_matches('/').to_owned();
-        Ok(Cluster { client, namespace, other_namespace, server, source })
+        Ok(Cluster { client, config, namespace, other_namespace, server, source })
     }
 }
 
@@ -80,6 +80,8 @@ impl ClusterArgs {
 #[derive(Clone)]
 pub struct Cluster {
     pub client: Client,
+    /// What the client was made from.
+    pub config: Config,
     /// Namespace of commands without `--namespace`.
     pub namespace: String,
     /// The namespace is not the one that commands use without `--namespace`.

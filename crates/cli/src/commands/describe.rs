@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use api::TaskStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams};
@@ -17,6 +18,7 @@ use super::{
     screen::{Screen, Tone, line, paragraph},
     span,
     table::{Cell, Table},
+    task::results,
 };
 
 /// Arguments of `describe`.
@@ -94,6 +96,7 @@ fn describe(kind: &Kind, object: &Value, events: &[Event], now: Timestamp, scree
 
     let mut status = object["status"].clone();
     let conditions = status.as_object_mut().and_then(|status| status.remove("conditions"));
+    let results = results(kind, &mut status);
     for (heading, value) in [("Spec:", &object["spec"]), ("Status:", &status)] {
         if value.as_object().is_some_and(|map| !map.is_empty()) {
             let _ = writeln!(page, "\n{}", screen.paint(Tone::Strong, heading));
@@ -111,9 +114,20 @@ fn describe(kind: &Kind, object: &Value, events: &[Event], now: Timestamp, scree
             }
         }
     };
+    block("Artifacts:", &results::artifacts(&results, now));
+    block("Caches:", &results::caches(&results));
     block("Conditions:", &condition_table(conditions.as_ref(), now));
     block("Events:", &event_table(events, now));
     Ok(page)
+}
+
+/// What a Task left and used, which has tables of its own, taken out of its status.
+fn results(kind: &Kind, status: &mut Value) -> TaskStatus {
+    let Some(status) = status.as_object_mut().filter(|_| kind.name == "Task") else { return TaskStatus::default() };
+    let lists = ["artifacts", "caches"].map(|name| (name.to_owned(), status.get(name).cloned().unwrap_or_default()));
+    let Ok(results) = serde_json::from_value(lists.into_iter().collect()) else { return TaskStatus::default() };
+    status.retain(|name, _| !matches!(name.as_str(), "artifacts" | "caches"));
+    results
 }
 
 fn condition_table(conditions: Option<&Value>, now: Timestamp) -> Table {
@@ -161,7 +175,8 @@ mod tests {
             "metadata": {"name": "fix", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"a": "1", "b": "2"}},
             "spec": {"description": "do\nthis \u{1b}[31m", "agentRef": {"name": "dev"}},
-            "status": {"phase": "Queued", "conditions": [{"type": "Queued", "status": "True",
+            "status": {"phase": "Queued", "caches": [{"name": "npm", "hit": "Miss", "saved": true}],
+                "artifacts": [{"name": "dist", "bytes": 2048, "files": 3}], "conditions": [{"type": "Queued", "status": "True",
                 "reason": "AgentAtCapacity", "message": "Agent 'dev' is busy", "lastTransitionTime": "2026-01-01T00:00:05Z"}]},
         });
         let event: Event = serde_json::from_value(json!({"type": "Warning", "reason": "Refused", "message": "no",
@@ -185,6 +200,14 @@ mod tests {
 
         Status:
           phase: Queued
+
+        Artifacts:
+          ARTIFACT   SIZE      FILES   EXPIRES
+          dist       2.0 KiB   3       never
+
+        Caches:
+          CACHE   FOUND   RESTORED   TOOK   SAVED
+          npm     miss    -          -      yes
 
         Conditions:
           TYPE     STATUS   REASON            SINCE   MESSAGE

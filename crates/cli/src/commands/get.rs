@@ -304,9 +304,9 @@ mod tests {
     fn a_wide_table_shows_all_of_them_and_the_namespace() {
         let view = View { wide: true, namespaces: true };
         insta::assert_snapshot!(tables(&sample(), view, now(), &Screen::default()), @r"
-        NAMESPACE   NAME   PHASE     AGENT   TEMPLATE   POD       REASON            QUEUE   COST   AGE
-        team        fix    Running   dev     -          fix-pod   -                 -       -      5m30s
-        team        wait   Queued    -       -          -         AgentAtCapacity   2       -      5m30s
+        NAMESPACE   NAME   PHASE     AGENT   TEMPLATE   POD       REASON            QUEUE   COST   ARTIFACTS   AGE
+        team        fix    Running   dev     -          fix-pod   -                 -       -      -           5m30s
+        team        wait   Queued    -       -          -         AgentAtCapacity   2       -      -           5m30s
         ");
     }
 

@@ -96,13 +96,18 @@ impl Kind {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let version = &crd["spec"]["versions"][0];
         let columns = version["additionalPrinterColumns"].as_array().into_iter().flatten();
+        let mut columns: Vec<_> = columns.map(Column::of).collect();
+        if names["kind"] == "Task" {
+            // A printer column shows the first name of a list only.
+            columns.insert(columns.len().saturating_sub(1), Column::names("ARTIFACTS", ".status.artifacts"));
+        }
         Self {
             name: text(&names["kind"]),
             plural: text(&names["plural"]),
             singular: text(&names["kind"]).to_ascii_lowercase(),
             short: names["shortNames"].as_array().into_iter().flatten().map(text).collect(),
             namespaced: crd["spec"]["scope"] == "Namespaced",
-            columns: columns.map(Column::of).collect(),
+            columns,
         }
     }
 

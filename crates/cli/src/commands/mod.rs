@@ -24,9 +24,12 @@ mod money;
 mod output;
 mod permission;
 mod problem;
+mod rest;
 mod screen;
 mod setup;
+mod size;
 mod span;
+mod store;
 mod table;
 mod task;
 mod top;
@@ -65,6 +68,14 @@ pub enum Command {
     Runs(task::runs::Args),
     /// Show the current load and cost of Agents.
     Top(top::Args),
+    /// Show and download the files that a Task left.
+    Artifacts(task::artifacts::Args),
+    /// Show the changes of a Task.
+    Diff(task::diff::Args),
+    /// Apply the changes of a Task to a checkout on this machine.
+    Pull(task::pull::Args),
+    /// Show the outputs of a Task.
+    Outputs(task::outputs::Args),
     /// Stop Tasks. Their logs stay.
     Stop(task::stop::Args),
     /// Run a finished Task again.
@@ -88,6 +99,9 @@ pub enum Command {
     Templates(get::ListArgs),
     /// Set up a model: test a provider and its key, save them, run a first Task.
     Setup(Box<setup::Args>),
+    /// Work on the store of logs, records and artifacts itself.
+    #[command(subcommand)]
+    Store(store::Command),
     /// Check what the platform needs and how to fix what is missing.
     Doctor(doctor::Args),
     /// Print the completion script of a shell.
@@ -149,10 +163,18 @@ impl Command {
             Self::Logs(args) => Box::pin(task::Command::Logs(args).run(before)).await,
             Self::Explain(args) => Box::pin(task::Command::Explain(args).run(before)).await,
             Self::Runs(args) => Box::pin(task::Command::Runs(args).run(before)).await,
+            Self::Artifacts(args) => {
+                let cluster = connect(&args.cluster()).await?;
+                Box::pin(task::artifacts::run(cluster, args)).await
+            }
+            Self::Diff(args) => Box::pin(task::diff::run(connect(&args.cluster).await?, args)).await,
+            Self::Pull(args) => Box::pin(task::pull::run(connect(&args.cluster).await?, args)).await,
+            Self::Outputs(args) => Box::pin(task::outputs::run(connect(&args.cluster).await?, args)).await,
             Self::Stop(args) => Box::pin(task::Command::Stop(args).run(before)).await,
             Self::Rerun(args) => Box::pin(task::Command::Rerun(args).run(before)).await,
             Self::Task(command) => Box::pin(command.run(before)).await,
             Self::Setup(args) => Box::pin(setup::run(connect(&args.cluster).await?, *args)).await,
+            Self::Store(command) => Box::pin(store::run(command)).await,
             Self::Doctor(args) => doctor::run(before, args).await,
             Self::Completion(args) => completion::run(&args),
             Self::Man(args) => man::run(&args),

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod objects;
+mod results;
 mod setup;
 mod tasks;
 mod tools;

@@ -8,5 +8,7 @@ mod limits;
 mod logs;
 mod readme;
 mod refusals;
+mod results;
 mod state;
 mod work;
+mod workspaces;

@@ -53,7 +53,7 @@ use crate::{
     },
     task::{
         self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, secrets::TaskSecrets,
-        session::LeftBehind,
+        session::LeftBehind, workspace::Workspaces,
     },
 };
 
@@ -98,6 +98,8 @@ pub struct TaskState {
     pub key_names: KeyNames,
     /// Whether Tasks may use the Secrets that they name.
     pub secrets: TaskSecrets,
+    /// Claims that runs share, and claims that were left behind.
+    pub workspaces: Workspaces,
 }
 
 /// State of the Agent reconciler.
@@ -149,6 +151,8 @@ pub struct Work {
     pub crons: Queue<Key>,
     pub configs: Queue<Key>,
     pub registries: Queue<Key>,
+    /// Claims with the files of runs.
+    pub claims: Queue<Key>,
     /// Namespaces whose finished Tasks are due for a cleanup.
     pub cleanups: Queue<String>,
     /// Deleted Tasks whose logs and records are to be deleted.

@@ -25,7 +25,7 @@ use observe::{Key, Next};
 
 use super::{
     follow::{later, time},
-    record, session,
+    record, results, session,
     start::{Error, note_rerun},
     workspace,
 };
@@ -78,6 +78,7 @@ pub async fn ended(
     after.result =
         ending.summary().map(|summary| TaskResult { summary: Some(summary.to_owned()), ..TaskResult::default() });
     after.changes = ending.changes();
+    results::note(shared, task, epoch, terms, pod, &mut after).await;
     let mut conditions = after.conditions.take().unwrap_or_default();
     let generation = task.metadata.generation;
     let mut set = |type_: &str, holds: bool| {
@@ -228,6 +229,7 @@ pub(super) fn note_progress(status: &mut TaskStatus, pod: Option<&Pod>, progress
     keep(&mut timings.pod_created_at, progress.created_at);
     keep(&mut timings.scheduled_at, progress.scheduled_at);
     keep(&mut timings.prepared_at, progress.prepared_at);
+    keep(&mut timings.collected_at, progress.collected_at);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use domain::{
     run::{
         milestones,
         outcome::{Evidence, Stop, classify},
-        progress::Progress,
+        progress::{Progress, task_started},
         stage::stop_requested,
         startup::{Startup, Trouble, startup},
         target::Target,
@@ -28,7 +28,7 @@ use serde_json::json;
 use super::{
     approval, finish,
     start::{self, Error},
-    still_runs,
+    still_runs, workspace,
 };
 use crate::{
     logs::Closing,
@@ -40,6 +40,10 @@ use crate::{
 const REPORT_START_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// A Pod that was asked to stop has this long, its grace period included; then it is deleted.
 const STOP_LIMIT: SignedDuration = SignedDuration::from_secs(75);
+/// The housekeeper has this long beyond its own limit, to write its report.
+const COLLECT_MARGIN: Duration = Duration::from_secs(60);
+/// Only collecting that lasts at least this long is shown in the status while it lasts.
+const REPORT_COLLECTING_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// A Pod whose deletion is overdue by this much is on a node that does not respond; the run ends without it.
 const UNREACHABLE: SignedDuration = SignedDuration::from_secs(45);
 
@@ -68,14 +72,16 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     };
     let progress = pod.as_deref().map(Progress::of).unwrap_or_default();
     let stop = why_stop(shared, task, &terms, pod.as_deref(), &progress, now());
-    let evidence = Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required: terms.report_required };
+    let RunTerms { report_required, collect_timeout, .. } = terms;
+    let keeps = collect_timeout.is_some();
+    let evidence = Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required, keeps };
     if let Some(ending) = classify(&evidence) {
         return finish::ended(shared, task, epoch, &terms, &evidence, ending).await;
     }
     let Some(pod) = pod.clone() else { return Ok(Next::Wait) };
     shared.records.logs.follow(task, epoch, &pod);
     if let Some(stop) = &stop {
-        return match end(shared, &pod, stop).await? {
+        return match end(shared, &pod, stop.reason(), &terms).await? {
             Stopping::Until(at) => Ok(Next::At(instant(at))),
             Stopping::Deleted => Ok(Next::Wait),
             Stopping::Overdue => give_up(shared, task, epoch, &terms, &pod, evidence).await,
@@ -88,7 +94,11 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
         }
         return give_up(shared, task, epoch, &terms, &pod, evidence).await;
     }
-    match startup(Some(&pod), admitted_at, terms.startup_timeout, now()) {
+    if let Some(ended_at) = progress.ended_at {
+        return collecting(shared, task, epoch, &terms, &pod, evidence, ended_at).await;
+    }
+    let volume = workspace::volume_of(shared, &pod);
+    match startup(Some(&pod), volume.as_deref(), admitted_at, terms.startup_timeout, now()) {
         Startup::Started(at) => {
             approval::runs(shared, task);
             let report_at = at + REPORT_START_AFTER;
@@ -118,6 +128,34 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     }
 }
 
+/// The agent is over, and the housekeeper of the run still works. It ends by itself in time; a Pod in which it does not is
+/// stopped.
+async fn collecting(
+    shared: &Shared,
+    task: &Task,
+    epoch: i64,
+    terms: &RunTerms,
+    pod: &Pod,
+    evidence: Evidence<'_>,
+    ended_at: Timestamp,
+) -> Result<Next, Error> {
+    let overdue = later(ended_at, terms.collect_timeout.unwrap_or_default() + COLLECT_MARGIN);
+    // A task that never started holds no lock whose release the housekeeper could wait for.
+    if now() >= overdue || !task_started(pod) {
+        return match end(shared, pod, reasons::COLLECT_FAILED, terms).await? {
+            Stopping::Until(at) => Ok(Next::At(instant(at))),
+            Stopping::Deleted => Ok(Next::Wait),
+            Stopping::Overdue => give_up(shared, task, epoch, terms, pod, evidence).await,
+        };
+    }
+    let report_at = ended_at + REPORT_COLLECTING_AFTER;
+    if now() < report_at {
+        return Ok(Next::At(instant(report_at)));
+    }
+    report_stage(shared, task, reasons::COLLECTING, "the agent is over; what it leaves is being stored").await?;
+    Ok(Next::At(instant(overdue)))
+}
+
 /// The Pod of a run cannot be created now. The error is reported and retried until the startup timeout.
 async fn creation_failed(
     shared: &Shared,
@@ -127,17 +165,17 @@ async fn creation_failed(
     admitted_at: Timestamp,
     error: Error,
 ) -> Result<Next, Error> {
-    if let Startup::Failed(trouble) = startup(None, admitted_at, terms.startup_timeout, now()) {
+    if let Startup::Failed(trouble) = startup(None, None, admitted_at, terms.startup_timeout, now()) {
         let message = format!("{}: {error}", trouble.message);
         let stop = Stop::Startup(Trouble { reason: error.reason(), message });
-        let evidence = Evidence { pod: None, gone: true, stop: Some(&stop), report_required: false };
+        let evidence = Evidence { pod: None, gone: true, stop: Some(&stop), report_required: false, keeps: false };
         if let Some(ending) = classify(&evidence) {
             return finish::ended(shared, task, epoch, terms, &evidence, ending).await;
         }
     }
     // After a conflict the Task is only reconciled again.
     let conflict = matches!(&error, Error::Api(kube::Error::Api(status)) if status.code == 409);
-    if let Error::Leaving { .. } | Error::Api(kube::Error::Api(_)) = &error
+    if let Error::Leaving { .. } | Error::WorkspaceLeaving(_) | Error::Api(kube::Error::Api(_)) = &error
         && !conflict
     {
         report_trouble(shared, task, error.reason(), &error.to_string()).await?;
@@ -277,7 +315,8 @@ enum Stopping {
 
 /// Stops a Pod so that its log stays: when a deadline has passed, the kubelet stops the containers with the same grace
 /// period as on deletion. A Pod that is on no node is deleted.
-async fn end(shared: &Shared, pod: &Pod, stop: &Stop) -> Result<Stopping, Error> {
+async fn end(shared: &Shared, pod: &Pod, reason: &str, terms: &RunTerms) -> Result<Stopping, Error> {
+    let limit = STOP_LIMIT + SignedDuration::try_from(terms.collect_timeout.unwrap_or_default()).unwrap_or_default();
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     if !scheduled {
         delete(shared, pod).await?;
@@ -285,14 +324,14 @@ async fn end(shared: &Shared, pod: &Pod, stop: &Stop) -> Result<Stopping, Error>
     }
     let asked = pod.annotations().get(annotations::ENDED_AT).and_then(|at| at.parse::<Timestamp>().ok());
     match asked {
-        Some(at) if now() >= at + STOP_LIMIT => Ok(Stopping::Overdue),
-        Some(at) => Ok(Stopping::Until(at + STOP_LIMIT)),
+        Some(at) if now() >= at + limit => Ok(Stopping::Overdue),
+        Some(at) => Ok(Stopping::Until(at + limit)),
         None => {
             let at = now();
             let patch = json!({
                 "metadata": { "annotations": {
                     annotations::ENDED_AT: at.to_string(),
-                    annotations::ENDED_FOR: stop.reason(),
+                    annotations::ENDED_FOR: reason,
                 } },
                 "spec": { "activeDeadlineSeconds": 1 },
             });
@@ -300,7 +339,7 @@ async fn end(shared: &Shared, pod: &Pod, stop: &Stop) -> Result<Stopping, Error>
             match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
                 Ok(_) => {
                     failpoint::reach("told-to-end");
-                    Ok(Stopping::Until(at + STOP_LIMIT))
+                    Ok(Stopping::Until(at + limit))
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(Stopping::Deleted),
                 Err(error) => Err(error.into()),
@@ -336,15 +375,24 @@ async fn report_start(shared: &Shared, task: &Task, pod: &Pod, progress: &Progre
 
 /// Writes to the status why the start of a run is delayed.
 async fn report_trouble(shared: &Shared, task: &Task, reason: &str, message: &str) -> Result<(), Error> {
+    if report_stage(shared, task, reason, message).await? {
+        shared.telemetry.events.warning(task, reason, message);
+    }
+    Ok(())
+}
+
+/// Writes to the status what happens in a run. Returns whether that is new.
+async fn report_stage(shared: &Shared, task: &Task, reason: &str, message: &str) -> Result<bool, Error> {
     let before = task.status.clone().unwrap_or_default();
     let mut after = before.clone();
     after.reason = Some(reason.into());
     after.message = Some(message.into());
-    if let Some(written) = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await? {
+    let written = shared.write_status::<Task>(&Key::of(task), &before, &after, None).await?;
+    let is_new = written.is_some();
+    if let Some(written) = written {
         shared.insert_written_task(written);
-        shared.telemetry.events.warning(task, reason, message);
     }
-    Ok(())
+    Ok(is_new)
 }
 
 pub(super) fn later(at: Timestamp, span: Duration) -> Timestamp {

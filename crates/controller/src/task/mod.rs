@@ -3,7 +3,7 @@
 //! Read in this order: [`domain::run::stage`] (where a Task is), [`queues`] (which Tasks wait), [`admission`] (which may
 //! start), [`budget`] (how much they may use), [`secrets`] (Secrets that they may use), [`needs`] (objects that must exist),
 //! [`start`] (claim and Pod), [`last_pods`] (the last state of a Pod), [`follow`] (while a run lasts), [`approval`] (while its agent asks a person),
-//! [`finish`] (the final status), [`record`] (records that outlive the next run), [`session`] and [`workspace`] (what must
+//! [`finish`] (the final status), [`results`] (what the run left in the store), [`record`] (records that outlive the next run), [`session`] and [`workspace`] (what must
 //! not outlive a run), [`cleanup`] (deletion).
 
 pub mod admission;
@@ -16,6 +16,7 @@ pub mod last_pods;
 pub mod needs;
 pub mod queues;
 pub mod record;
+pub mod results;
 pub mod secrets;
 pub mod session;
 pub mod start;
@@ -240,7 +241,8 @@ pub fn slim(task: &mut Task) {
         let kept: Vec<_> = conditions.filter(|condition| condition.type_ == types::STOPPED).collect();
         status.conditions = (!kept.is_empty()).then_some(kept);
         (status.message, status.session, status.result, status.changes) = (None, None, None, None);
-        (status.artifacts, status.logs, status.resolved) = (None, None, None);
+        (status.artifacts, status.caches, status.published) = (None, None, None);
+        (status.logs, status.resolved) = (None, None);
         if let Some(all) = &mut task.metadata.labels {
             all.retain(|label, _| label == labels::CRON_TASK);
         }
@@ -253,11 +255,10 @@ pub fn still_runs(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Drops what the cache does not need: of the spec of a Pod only the node, the deadline and ephemeral claims are read.
+/// Drops what the cache does not need: of the spec of a Pod only the node, the deadline and claims are read.
 pub fn slim_pod(pod: &mut Pod) {
     let spec = pod.spec.take().unwrap_or_default();
-    let own: Vec<Volume> =
-        spec.volumes.unwrap_or_default().into_iter().filter(|volume| volume.ephemeral.is_some()).collect();
+    let own: Vec<Volume> = spec.volumes.unwrap_or_default().into_iter().filter(has_claim).collect();
     pod.spec = Some(PodSpec {
         volumes: (!own.is_empty()).then_some(own),
         node_name: spec.node_name,
@@ -267,4 +268,8 @@ pub fn slim_pod(pod: &mut Pod) {
     if let Some(all) = &mut pod.metadata.annotations {
         all.retain(|key, _| !key.starts_with(annotations::FILE_PREFIX));
     }
+}
+
+fn has_claim(volume: &Volume) -> bool {
+    volume.ephemeral.is_some() || volume.persistent_volume_claim.is_some()
 }

@@ -21,6 +21,7 @@ use domain::{
         target::{RunsOn, Target},
         terms::RunTerms,
         unsupported,
+        workspace::placed,
     },
     status,
     workload::{
@@ -40,7 +41,7 @@ use kube::{
 use observe::{Key, Next};
 use serde_json::{Value, json};
 
-use super::{budget, needs, record};
+use super::{budget, needs, record, workspace};
 use crate::shared::{
     Shared,
     apply::controller_uid,
@@ -86,6 +87,20 @@ pub enum Error {
         /// Name of the object.
         name: String,
     },
+    /// The claim that runs share is being deleted.
+    #[error("PersistentVolumeClaim '{0}', the shared workspace, is being deleted; the next one is created after that")]
+    WorkspaceLeaving(String),
+    /// A claim of the name of the shared workspace belongs to something else.
+    #[error(
+        "PersistentVolumeClaim '{claim}' exists and is not the shared workspace of {target}: delete it, or share it by \
+         workspace.claimName"
+    )]
+    WorkspaceTaken {
+        /// Name of the claim.
+        claim: String,
+        /// Agent or template.
+        target: String,
+    },
 }
 
 impl<E: Into<SettingsError>> From<E> for Error {
@@ -102,7 +117,9 @@ impl Error {
             Self::Settings(error) => error.reason(),
             Self::Lacks { reason, .. } => reason,
             Self::Gone(_) => reasons::AGENT_GONE,
-            Self::Taken { .. } | Self::Leaving { .. } => reasons::NAME_CONFLICT,
+            Self::Taken { .. } | Self::Leaving { .. } | Self::WorkspaceLeaving(_) | Self::WorkspaceTaken { .. } => {
+                reasons::NAME_CONFLICT
+            }
         }
     }
 
@@ -122,11 +139,16 @@ impl Error {
             Self::Api(kube::Error::Api(status)) if status.message.contains("exceeded quota") => false,
             // The API server rejected the object itself, and will reject it again.
             Self::Api(kube::Error::Api(status)) => matches!(status.code, 400 | 403 | 413 | 422),
-            Self::Api(_) | Self::Leaving { .. } | Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => {
-                false
-            }
+            Self::Api(_)
+            | Self::Leaving { .. }
+            | Self::WorkspaceLeaving(_)
+            | Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => false,
             Self::Settings(SettingsError::Resolve(error)) => error.is_permanent(),
-            Self::Settings(_) | Self::Lacks { .. } | Self::Gone(_) | Self::Taken { .. } => true,
+            Self::Settings(_)
+            | Self::Lacks { .. }
+            | Self::Gone(_)
+            | Self::Taken { .. }
+            | Self::WorkspaceTaken { .. } => true,
         }
     }
 }
@@ -153,11 +175,11 @@ pub async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Resul
     shared.tasks.queues.with(|index| index.claimed(admission));
     shared.telemetry.metrics.admitted(waited(&claimed, admission));
     shared.cache.tasks.insert_written(claimed.clone());
-    let without_effect = unsupported::without_effect(&prepared.resolved);
+    let without_effect = unsupported::without_effect(&prepared.resolved, &shared.platform());
     if !without_effect.is_empty() {
         shared.telemetry.events.warning(&claimed, "NotSupported", without_effect.join("; "));
     }
-    create(shared, &claimed, admission.epoch, prepared).await?;
+    Box::pin(create(shared, &claimed, admission.epoch, prepared)).await?;
     Ok(Next::Wait)
 }
 
@@ -173,12 +195,13 @@ pub async fn check(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error
 pub async fn resume(shared: &Shared, task: &Task, epoch: i64) -> Result<(), Error> {
     let prepared = prepare(shared, task, epoch).await?;
     let renewed = renew(shared, task, resolved_status(shared, task, epoch, &prepared)).await?;
-    create(shared, renewed.as_ref().unwrap_or(task), epoch, prepared).await
+    Box::pin(create(shared, renewed.as_ref().unwrap_or(task), epoch, prepared)).await
 }
 
 /// Creates the objects of a run and archives its settings.
 async fn create(shared: &Shared, task: &Task, epoch: i64, prepared: Prepared) -> Result<(), Error> {
     let Prepared { resolved, origins, objects, .. } = prepared;
+    workspace::ensure(shared, task, &resolved).await?;
     Box::pin(create_objects(shared, task, epoch, objects)).await?;
     // After the Pod, which may have to be built again from other settings: the archive keeps the first ones.
     if shared.records.archive.is_some() {
@@ -234,7 +257,10 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     let (resolved, origins) = resolve(shared, task, &platform)?;
     Box::pin(shared.tasks.secrets.check(shared, task, uses)).await?;
     let config_maps = read_config_maps(shared, &key, &resolved, uses).await?;
-    let input = ContextInput::of_task(&key.namespace, &key.name, &resolved, &config_maps);
+    let uid = task.uid().unwrap_or_default();
+    let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
+    let placed = placed(&identity, &resolved);
+    let input = ContextInput::of_task(&key.namespace, &key.name, &placed, &config_maps);
     let mut plan = contexts::assemble(&input)?;
     pod::check(&task.spec, &resolved)?;
     if attaches(&resolved) {
@@ -242,10 +268,8 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
         let own = task.spec.instruction_refs.as_deref().unwrap_or_default();
         plan.instruct(&key.namespace, &bindings::instructions(shared, &key.namespace, own, uses).await?);
     }
-    let uid = task.uid().unwrap_or_default();
-    let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
     let allowance = budget::allowance(shared, task, &resolved);
-    let input = TaskPodInput { task: identity, resolved: &resolved, platform: &platform, contexts: &plan, allowance };
+    let input = TaskPodInput { task: identity, resolved: &placed, platform: &platform, contexts: &plan, allowance };
     let budget = resolved.budget.as_ref();
     let mut objects = if attaches(&resolved) {
         if budget.is_some_and(|budget| budget.max_cost.is_some()) {
@@ -255,7 +279,7 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
         attach_pod(&input)?
     } else {
         let bindings = bindings::read(shared, &key.namespace, &resolved.agent, uses).await?;
-        own_pod(&input, &bindings.compile(&resolved.agent, &plan, &platform, budget)?)?
+        own_pod(&input, &bindings.compile(&placed.agent, &plan, &platform, budget)?)?
     };
     needs::check(shared, &key.namespace, &objects.pod, &plan, uses).await?;
     if let Some(runs_on) = RunsOn::of(&task.spec) {
@@ -264,6 +288,7 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     for sentence in &plan.left_out {
         shared.telemetry.events.normal(task, "ContextLeftOut", sentence);
     }
+    drop(placed);
     let terms = RunTerms::of(&resolved, &platform);
     Ok(Prepared { resolved, origins, terms, objects })
 }
@@ -326,6 +351,7 @@ async fn claim(shared: &Shared, task: &Task, admission: &Admission, prepared: &P
     (after.reason, after.message, after.exit_code) = (None, None, None);
     (after.start_time, after.completion_time) = (None, None);
     (after.session, after.usage, after.result, after.changes, after.logs) = (None, None, None, None, None);
+    (after.artifacts, after.caches, after.published) = (None, None, None);
     after.resolved = Some(resolved_status(shared, task, admission.epoch, prepared));
     after.timings = Some(TaskTimings {
         queued_at: before.timings.as_ref().and_then(|timings| timings.queued_at.clone()),

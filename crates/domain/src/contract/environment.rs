@@ -43,6 +43,14 @@ impl Variable {
     }
 }
 
+/// The variables with a credential for git, and the key of each in its Secret.
+pub const GIT_CREDENTIALS: [(&str, &str); 4] = [
+    (GIT_USERNAME, "username"),
+    (GIT_PASSWORD, "password"),
+    (GIT_SSH_KEY, "ssh-privatekey"),
+    (GIT_SSH_KNOWN_HOSTS, "ssh-known-hosts"),
+];
+
 /// Defines each constant once, together with its row of [`GROUPS`].
 macro_rules! groups {
     ($($title:literal, $about:literal { $($(#[doc = $line:literal])+ $constant:ident = $name:literal;)+ })+) => {
@@ -139,6 +147,14 @@ groups! {
         SHIM_PATH_PREPEND = "SHIM_PATH_PREPEND";
         /// File that becomes the command's standard input.
         SHIM_STDIN_FILE = "SHIM_STDIN_FILE";
+        /// File that the shim creates and holds locked until it ends. Default: none.
+        SHIM_LOCK_FILE = "SHIM_LOCK_FILE";
+        /// File that receives a copy of the report. Default: none.
+        SHIM_REPORT_FILE = "SHIM_REPORT_FILE";
+        /// File that receives the patch of the whole change, binary files included. Default: none.
+        SHIM_PATCH_FILE = "SHIM_PATCH_FILE";
+        /// File to which the command writes outputs: lines `KEY=value`, or one JSON object of strings.
+        OUTPUTS_FILE = "KUBEOPENCODE_OUTPUTS";
     }
     "Agent's server", "Set in the container of an Agent's OpenCode server; the password also in the Pods of its Tasks." {
         /// `probe`: URL that must answer 200 with JSON.
@@ -295,6 +311,32 @@ groups! {
         /// Path of npm. Default `npm`.
         PLUGIN_NPM = "PLUGIN_NPM";
     }
+    "prep, housekeeper", "Read by the containers that fetch the inputs of a run and keep its results." {
+        /// URL of the depot. For the controller: URL at which Pods reach the depot; without it nothing is kept. Set by
+        /// `up`.
+        DEPOT_URL = "KUBEOPENCODE_DEPOT_URL";
+        /// File with the token for the depot. Default `/var/run/secrets/kubeopencode.io/depot/token`.
+        DEPOT_TOKEN_FILE = "KUBEOPENCODE_DEPOT_TOKEN_FILE";
+        /// prep: what to fetch, as JSON: `{"inputs", "caches"}` as in the Task.
+        FETCH = "KUBEOPENCODE_FETCH";
+        /// housekeeper: what to keep, as JSON: `{"artifacts", "outputs", "caches"}` as in the Task, `changes` and
+        /// `publish`.
+        KEEP = "KUBEOPENCODE_KEEP";
+        /// housekeeper: time from the end of the agent's container within which everything must be stored. Default 600s.
+        COLLECT_TIMEOUT = "KUBEOPENCODE_COLLECT_TIMEOUT";
+        /// Directory that the housekeeper shares with the agent's container. Default `/results`.
+        RESULTS_DIR = "KUBEOPENCODE_RESULTS_DIR";
+        /// Directory that prep and the housekeeper share, out of reach of the agent. Default `/collect`.
+        COLLECT_DIR = "KUBEOPENCODE_COLLECT_DIR";
+    }
+    "workspace-clean", "Read by the helper that removes the directories of deleted Tasks from a shared workspace." {
+        /// Mount of the whole volume. Default `/workspaces`.
+        WORKSPACES_DIR = "KUBEOPENCODE_WORKSPACES_DIR";
+        /// UIDs of the Tasks whose directories are removed, separated by commas.
+        REMOVED_TASKS = "KUBEOPENCODE_REMOVED_TASKS";
+        /// UIDs of Tasks that exist, separated by commas. The report does not list them.
+        KNOWN_TASKS = "KUBEOPENCODE_KNOWN_TASKS";
+    }
     "Platform", "Read by the controller and the server. KubeOpenCodeConfig takes precedence; an empty value is ignored." {
         /// Image of the helpers.
         SYSTEM_IMAGE = "KUBEOPENCODE_SYSTEM_IMAGE";
@@ -306,6 +348,12 @@ groups! {
         EXECUTOR_IMAGE = "KUBEOPENCODE_EXECUTOR_IMAGE";
         /// Image of the client of Tasks on an Agent.
         ATTACH_IMAGE = "KUBEOPENCODE_ATTACH_IMAGE";
+        /// ServiceAccount of Pods. Default `default`.
+        SERVICE_ACCOUNT = "KUBEOPENCODE_SERVICE_ACCOUNT";
+        /// Secrets for pulling images, in the namespace of each Pod, separated by commas. Default: none.
+        IMAGE_PULL_SECRETS = "KUBEOPENCODE_IMAGE_PULL_SECRETS";
+        /// Directory of the embedded node, for messages that say where files are. Set by `up`.
+        NODE_DIRECTORY = "KUBEOPENCODE_NODE_DIRECTORY";
         /// DNS domain of the cluster. Default `cluster.local`.
         CLUSTER_DOMAIN = "KUBEOPENCODE_CLUSTER_DOMAIN";
         /// `Local` on one machine, where servers listen on loopback addresses; anything else is a cluster.

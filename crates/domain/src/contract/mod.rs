@@ -5,16 +5,22 @@
 //!
 //! | module | direction | content |
 //! |---|---|---|
+//! | [`collect`] | both | what a run keeps and fetches, and the report on it |
+//! | [`depot`] | out of the Pod | the protocol of the depot, which stores what runs keep |
 //! | [`environment`] | into the Pod | every environment variable |
 //! | [`mappings`] | into the Pod | the files and directories that context-init copies |
 //! | [`paths`] | into the Pod | every path that two containers or programs must agree on |
 //! | [`report`] | out of the Pod | the report in the termination message |
 //! | [`reason`] | out of the Pod | why a run ended, with exit codes |
 //! | [`record`] | out of the Pod | the conversation, as invisible records in the log |
+//! | [`workspace`] | out of the Pod | what was removed from a shared workspace |
 
+pub mod collect;
+pub mod depot;
 pub mod environment;
 pub mod mappings;
 pub mod paths;
 pub mod reason;
 pub mod record;
 pub mod report;
+pub mod workspace;

@@ -49,6 +49,26 @@ pub const SESSIONS: &str = "/data/sessions";
 pub const SESSION: &str = "/session";
 /// Socket in [`SESSION`].
 pub const RECORDS_SOCKET: &str = "/session/records.sock";
+/// Volume that the agent's container shares with the housekeeper.
+pub const RESULTS: &str = "/results";
+/// File that the shim holds locked while the agent's container runs. It exists once the lock is held.
+pub const RUN_LOCK: &str = "/results/lock";
+/// File to which the agent writes outputs.
+pub const OUTPUTS: &str = "/results/outputs";
+/// Copy of the report of the run, for the housekeeper.
+pub const REPORT_COPY: &str = "/results/report.json";
+/// Patch of the whole change of the run.
+pub const PATCH: &str = "/results/changes.patch";
+/// Volume that `prep` shares with the housekeeper: files in transit, and the keys of caches. The agent does not have it.
+pub const COLLECT: &str = "/collect";
+/// Mount of the token for the depot, in `prep` and the housekeeper only.
+pub const DEPOT_TOKEN_DIRECTORY: &str = "/var/run/secrets/kubeopencode.io/depot";
+/// Name of the file in [`DEPOT_TOKEN_DIRECTORY`].
+pub const DEPOT_TOKEN_NAME: &str = "token";
+/// The token for the depot.
+pub const DEPOT_TOKEN: &str = "/var/run/secrets/kubeopencode.io/depot/token";
+/// Mount of a whole shared workspace, in the Pod that removes directories from it.
+pub const WORKSPACES: &str = "/workspaces";
 /// Mount of the certificates of a `caBundle`.
 pub const CA_DIRECTORY: &str = "/etc/ssl/certs/custom-ca";
 /// Name of the file in [`CA_DIRECTORY`].

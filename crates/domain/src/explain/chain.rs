@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Event;
 use super::{Cause, Level, ObjectName, Run, Surroundings, agent, pod, queue_view::QueueView};
 use crate::{
     run::{
+        dependencies::wanted,
         progress::Progress,
         queue::Wait,
         stage::{joins_later, stop_requested},
@@ -169,8 +170,8 @@ fn follow(name: &str, about: &ObjectName, others: &HashMap<&str, &Task>, chain: 
     let message = format!("Task '{name}' is {}{why}", phase.as_str());
     chain.push(Cause::new(Level::Wait, message, &object).reason(&status.reason.unwrap_or_default()));
     if matches!(phase, TaskPhase::Pending | TaskPhase::Queued) {
-        for next in other.spec.depends_on.iter().flatten() {
-            follow(&next.task, about, others, chain);
+        for next in wanted(&other.spec) {
+            follow(&next.dependency.task, about, others, chain);
         }
     }
 }

@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 
 use crate::{
     platform::Platform,
-    run::dependencies::{Other, good_enough},
+    run::dependencies::{Other, Wanted, good_enough, wanted},
     status::holds,
 };
 pub use explanation::{
@@ -153,7 +153,7 @@ fn once_each(chain: &mut Vec<Cause>) {
 }
 
 fn dependencies(task: &Task, others: &HashMap<&str, &Task>) -> Vec<DependencyState> {
-    let state = |dependency: &api::run::Dependency| {
+    let state = |Wanted { dependency, .. }: Wanted| {
         let other = others.get(dependency.task.as_str());
         let end = other.and_then(|other| Other::of(other).end);
         let phase = |other: &&Task| other.status.as_ref().and_then(|status| status.phase).unwrap_or_default();
@@ -165,7 +165,7 @@ fn dependencies(task: &Task, others: &HashMap<&str, &Task>) -> Vec<DependencySta
             exists: other.is_some(),
         }
     };
-    task.spec.depends_on.iter().flatten().map(state).collect()
+    wanted(&task.spec).into_iter().map(state).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use api::kinds::task::TaskChanges;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contract::collect::MOST_PATCH_BYTES;
+
 /// Files that are listed with their patches. The others are only counted.
 pub const MOST_FILES: usize = 300;
 /// Commits that are listed.
@@ -113,6 +115,14 @@ impl Changes {
     /// No comparison, for this reason.
     pub fn unknown(note: impl Into<String>) -> Self {
         Self { notes: vec![note.into()], ..Self::default() }
+    }
+
+    /// Notes that the patch of the whole change has more bytes than are kept. `more`: it has even more.
+    pub fn note_large_patch(&mut self, bytes: u64, more: bool) {
+        let [size, most] = [bytes, MOST_PATCH_BYTES].map(mebibytes);
+        let at_least = if more { "more than " } else { "" };
+        self.notes
+            .push(format!("The patch of the whole change is not kept: it has {at_least}{size}, the limit is {most}."));
     }
 
     /// Adds the difference of one directory.
@@ -325,6 +335,15 @@ fn escaped(character: char) -> usize {
     }
 }
 
+/// Rounded up: a size above a limit never looks like the limit.
+fn mebibytes(bytes: u64) -> String {
+    let tenths = (bytes.saturating_mul(10)).div_ceil(1 << 20);
+    match tenths % 10 {
+        0 => format!("{} MiB", tenths / 10),
+        tenth => format!("{}.{tenth} MiB", tenths / 10),
+    }
+}
+
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -418,6 +437,16 @@ mod tests {
         changes.add_commits(&long.concat());
         assert_eq!((changes.commits.len(), changes.commit_count), (MOST_COMMITS, 60));
         assert_eq!(changes.commits[1], Commit { id: "1".into(), subject: "subject 1".into() });
+    }
+
+    #[test]
+    fn a_patch_that_is_too_large_is_noted_with_its_size() {
+        let mut changes = Changes::default();
+        changes.note_large_patch(MOST_PATCH_BYTES + 1, false);
+        changes.note_large_patch(1 << 30, true);
+        let size =
+            |text: &str| format!("The patch of the whole change is not kept: it has {text}, the limit is 10 MiB.");
+        assert_eq!(changes.notes, [size("10.1 MiB"), size("more than 1024 MiB")]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use api::{
-    Task, TaskPhase,
+    Task, TaskPhase, TaskSpec,
     conditions::{reasons, types},
-    run::DependencyCondition,
+    run::{Dependency, DependencyCondition, Input},
 };
 use jiff::Timestamp;
 
@@ -80,11 +80,13 @@ impl Other {
 /// Checks the dependencies of `task`. `find` looks up a Task of the same namespace; `until` returns how long to wait
 /// for one that does not exist. Costs nothing for a Task without dependencies, else one walk over the reachable Tasks.
 pub fn judge(task: &Task, find: &dyn Fn(&str) -> Option<Other>, until: &dyn Fn(&str) -> Timestamp) -> Dependencies {
-    let wanted = task.spec.depends_on.as_deref().unwrap_or_default();
     let mut on = Vec::new();
     let mut absent: Option<Absent> = None;
-    for dependency in wanted {
+    for Wanted { dependency, optional } in wanted(&task.spec) {
         let other = find(&dependency.task);
+        if other.is_none() && optional {
+            continue;
+        }
         if other.is_none() {
             let this = Absent { task: dependency.task.clone(), until: until(&dependency.task) };
             absent = Some(absent.filter(|other| other.until <= this.until).unwrap_or(this));
@@ -152,13 +154,37 @@ fn find_cycle(start: &str, first: &[String], find: &dyn Fn(&str) -> Option<Other
 }
 
 fn names(task: &Task) -> Vec<String> {
-    task.spec.depends_on.iter().flatten().map(|dependency| dependency.task.clone()).collect()
+    wanted(&task.spec).into_iter().map(|wanted| wanted.dependency.task).collect()
+}
+
+/// A Task that another waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    pub dependency: Dependency,
+    /// A Task that does not exist is not waited for.
+    pub optional: bool,
+}
+
+/// The Tasks that a Task waits for: those of `dependsOn`, and those whose artefacts are its inputs. An artefact may be
+/// that of an earlier, successful run, so any end of the latter is good enough.
+pub fn wanted(spec: &TaskSpec) -> Vec<Wanted> {
+    let given = spec.depends_on.iter().flatten();
+    let mut all: Vec<Wanted> =
+        given.map(|dependency| Wanted { dependency: dependency.clone(), optional: false }).collect();
+    for Input { from_task, optional, .. } in spec.inputs.iter().flatten() {
+        match all.iter_mut().find(|wanted| wanted.dependency.task == *from_task) {
+            Some(known) => known.optional &= optional,
+            None => all.push(Wanted {
+                dependency: Dependency { task: from_task.clone(), condition: DependencyCondition::Finished },
+                optional: *optional,
+            }),
+        }
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
-    use api::{TaskSpec, run::Dependency};
-
     use super::*;
 
     const UNTIL: Timestamp = Timestamp::UNIX_EPOCH;

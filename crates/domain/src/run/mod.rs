@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod budget;
+pub mod cache_key;
 pub mod changes;
 pub mod cleanup;
 pub mod dependencies;
@@ -12,9 +13,11 @@ pub mod needs;
 pub mod origin;
 pub mod outcome;
 pub mod progress;
+pub mod publish;
 pub mod queue;
 pub mod resolve;
 pub mod resolved;
+pub mod results;
 pub mod retention;
 pub mod retry;
 pub mod session;

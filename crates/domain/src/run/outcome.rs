@@ -7,18 +7,20 @@ use api::{
     TaskPhase, TaskStatus,
     conditions::reasons,
     kinds::task::{Session, TaskChanges, Usage},
+    names::annotations,
     run::RetryCause,
 };
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
 use crate::{
     contract::{
+        collect::{CollectFailure, CollectReport, FetchReport},
         record,
         report::{RunReport, Verdict},
     },
     duration::spoken,
     run::{
-        progress::{phase, preparing, status, task_container, task_ended},
+        progress::{PREP_CONTAINER, housekeeper_ended, phase, preparing, status, task_container, task_ended},
         startup::Trouble,
     },
 };
@@ -39,6 +41,8 @@ pub struct Evidence<'a> {
     pub stop: Option<&'a Stop>,
     /// From the run terms: success needs a report.
     pub report_required: bool,
+    /// From the run terms: the run has a housekeeper, and its end counts.
+    pub keeps: bool,
 }
 
 /// Why the controller ends a run early.
@@ -147,13 +151,57 @@ pub fn classify(evidence: &Evidence<'_>) -> Option<Ending> {
         .or_else(|| disruption::find(evidence, report.as_ref()))
         .or_else(|| evidence.pod.and_then(preparation))
         .unwrap_or_else(|| by_itself(terminated, report.as_ref(), evidence.report_required));
+    if ending.succeeded()
+        && evidence.keeps
+        && let Some(failure) = not_kept(evidence.pod)
+    {
+        ending = failure;
+    }
     ending.exit_code = terminated.map(|state| state.exit_code);
     ending.report = report;
     Some(ending)
 }
 
+/// Why a run that succeeded fails nevertheless: what it had to leave is not in the store.
+fn not_kept(pod: Option<&Pod>) -> Option<Ending> {
+    let failed = |reason, message: String| Some(Ending::failed(reason, message, None));
+    let Some(state) = pod.and_then(housekeeper_ended) else {
+        let message = "the Pod was lost before what the run leaves was stored";
+        return failed(reasons::COLLECT_FAILED, message.to_owned());
+    };
+    let Some(report) = collected(pod?) else {
+        let detail = quote(state.message.as_deref());
+        return failed(
+            reasons::COLLECT_FAILED,
+            format!("the container that stores results {}{detail}", how_it_ended(state)),
+        );
+    };
+    let failure = report.failure?;
+    let reason = match failure.reason {
+        CollectFailure::ArtifactMissing => reasons::ARTIFACT_MISSING,
+        CollectFailure::OutputMissing => reasons::OUTPUT_MISSING,
+        CollectFailure::PublishFailed => reasons::PUBLISH_FAILED,
+        CollectFailure::CollectFailed | CollectFailure::Unknown => reasons::COLLECT_FAILED,
+    };
+    failed(reason, shortened(&failure.message))
+}
+
+/// The report of the housekeeper of a run, if it left one.
+pub fn collected(pod: &Pod) -> Option<CollectReport> {
+    CollectReport::read(housekeeper_ended(pod)?.message.as_deref()?)
+}
+
+/// The report of the container that fetched inputs and caches, if there was one.
+pub fn fetched(pod: &Pod) -> Option<FetchReport> {
+    let prep = preparing(pod).find(|container| container.name == PREP_CONTAINER)?;
+    FetchReport::read(prep.state.as_ref()?.terminated.as_ref()?.message.as_deref()?)
+}
+
 fn has_ended(evidence: &Evidence<'_>) -> bool {
-    let over = |pod: &Pod| task_ended(pod).is_some() || matches!(phase(pod), Some("Succeeded" | "Failed"));
+    let over = |pod: &Pod| {
+        let collects = evidence.keeps && housekeeper_ended(pod).is_none();
+        matches!(phase(pod), Some("Succeeded" | "Failed")) || (task_ended(pod).is_some() && !collects)
+    };
     evidence.gone || evidence.pod.is_some_and(over)
 }
 
@@ -171,6 +219,11 @@ fn by_controller(stop: &Stop) -> Ending {
 
 /// The Pod's own deadline, which the node enforces when no controller is there to do it.
 fn deadline(pod: &Pod) -> Option<Ending> {
+    // The controller ends a housekeeper that does not end by itself in the same way.
+    let ended_for = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ENDED_FOR));
+    if ended_for.is_some_and(|reason| reason == reasons::COLLECT_FAILED) {
+        return None;
+    }
     let limit = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
     let limit = Duration::from_secs(limit.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default());
     (status(pod)?.reason.as_deref() == Some("DeadlineExceeded")).then(|| out_of_time(&spoken(limit)))
@@ -214,6 +267,7 @@ fn step(container: &str) -> &'static str {
         "git" => "cloning a repository",
         "url" => "fetching a document",
         "plugin" => "installing plugins",
+        "prep" => "fetching inputs",
         _ => "a container that runs before the task",
     }
 }

@@ -11,6 +11,12 @@ pub const TASK_CONTAINER: &str = "agent";
 /// Name of the container whose log is the records of the session.
 pub const SESSION_CONTAINER: &str = "session";
 
+/// Name of the init container that fetches inputs and caches.
+pub const PREP_CONTAINER: &str = "prep";
+
+/// Name of the container that keeps what the run leaves.
+pub const HOUSEKEEPER_CONTAINER: &str = "housekeeper";
+
 /// Whether the Pod has a container for records. Pods that an earlier version created have none. Read from the status
 /// too: cached Pods have no container specs.
 pub fn has_session(pod: &Pod) -> bool {
@@ -40,6 +46,8 @@ pub struct Progress {
     pub started_at: Option<Timestamp>,
     /// The task container ended.
     pub ended_at: Option<Timestamp>,
+    /// The housekeeper ended.
+    pub collected_at: Option<Timestamp>,
 }
 
 impl Progress {
@@ -60,6 +68,7 @@ impl Progress {
             prepared_at: reached("Initialized"),
             started_at: started.map(|time| time.0),
             ended_at: ended.and_then(|state| state.finished_at.as_ref()).map(|time| time.0),
+            collected_at: housekeeper_ended(pod).and_then(|state| state.finished_at.as_ref()).map(|time| time.0),
         }
     }
 }
@@ -72,6 +81,20 @@ pub(crate) fn task_container(pod: &Pod) -> Option<&ContainerStatus> {
 /// How the task container ended, if it did.
 pub(crate) fn task_ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
     task_container(pod)?.state.as_ref()?.terminated.as_ref()
+}
+
+/// Whether the task container ran. One that the runtime could not start never did.
+pub fn task_started(pod: &Pod) -> bool {
+    let unstarted = |state: &ContainerStateTerminated| {
+        matches!(state.reason.as_deref(), Some("StartError" | "ContainerCannotRun" | "ContainerStatusUnknown"))
+    };
+    task_ended(pod).is_none_or(|state| !unstarted(state))
+}
+
+/// How the housekeeper ended, if it did.
+pub(crate) fn housekeeper_ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    let mut all = status(pod)?.container_statuses.iter().flatten();
+    all.find(|status| status.name == HOUSEKEEPER_CONTAINER)?.state.as_ref()?.terminated.as_ref()
 }
 
 /// Statuses of the containers that prepare the Pod, in the order in which they run. The container for records is not
@@ -163,6 +186,7 @@ mod tests {
             prepared_at: None,
             started_at: time("05"),
             ended_at: None,
+            collected_at: None,
         };
         assert_eq!(Progress::of(&pod), expected);
     }

@@ -12,7 +12,7 @@ use api::{
 
 use crate::{
     agent::merge::{Layer, merge_noting},
-    platform::Platform,
+    platform::{Platform, secret_names},
     run::{
         origin::{Origin, Origins},
         resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
@@ -129,7 +129,7 @@ pub fn resolve_task(
         timeout,
         priority: _,
         workspace,
-        run: RunSettings { artifacts, caches, outputs, services, startup_timeout, retry },
+        run: RunSettings { artifacts, caches, outputs, services, startup_timeout, retry, collect_timeout, publish },
         inputs,
         stall_timeout,
         executor_image_build,
@@ -177,6 +177,10 @@ pub fn resolve_task(
         retry: run
             .shared("retry", retry, shared.retry.clone())
             .unwrap_or_else(|| run.fall_back("retry", platform, platform.retry.clone().unwrap_or_default())),
+        collect_timeout: run
+            .shared("collectTimeout", span(collect_timeout), span(shared.collect_timeout))
+            .unwrap_or_else(|| run.fall_back("collectTimeout", platform, platform.collect_timeout)),
+        publish: run.shared("publish", publish, shared.publish.clone()),
         budget: run.smallest_budget(&budgets.into_iter().flatten().collect::<Vec<_>>()),
         agent,
     };
@@ -285,9 +289,11 @@ fn resolve_settings(
         },
         credentials: fields.keep("credentials", credentials).unwrap_or_default(),
         pod: fields.keep("podSpec", pod_spec).unwrap_or_default(),
-        service_account_name: fields
-            .keep("serviceAccountName", service_account_name)
-            .unwrap_or_else(|| defaults::SERVICE_ACCOUNT.to_owned()),
+        service_account_name: fields.or_platform(
+            "serviceAccountName",
+            service_account_name,
+            platform.service_account_name.clone(),
+        ),
         max_concurrent_tasks: fields
             .keep("maxConcurrentTasks", max_concurrent_tasks)
             .and_then(|most| u32::try_from(most).ok())
@@ -295,13 +301,11 @@ fn resolve_settings(
         quota: fields.keep("quota", quota),
         ca_bundle: fields.keep("caBundle", ca_bundle),
         proxy: fields.or_platform("proxy", proxy.map(Some), platform.proxy.clone()),
-        image_pull_secrets: fields
-            .keep("imagePullSecrets", image_pull_secrets)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|secret| secret.name)
-            .filter(|name| !name.is_empty())
-            .collect(),
+        image_pull_secrets: fields.or_platform(
+            "imagePullSecrets",
+            image_pull_secrets.map(secret_names),
+            platform.image_pull_secrets.clone(),
+        ),
         extra_ports: fields.keep("extraPorts", extra_ports).unwrap_or_default(),
         workspace: fields.or_platform("workspace", workspace.map(Some), platform.workspace.clone()),
         stall_timeout: fields.or_platform("stallTimeout", span(stall_timeout), platform.stall_timeout),

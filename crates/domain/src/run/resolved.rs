@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::{
     context::{ContextItem, PluginSpec, SkillSource},
     refs::{ObjectRef, SecretKeyRef},
-    run::{Approval, Artifact, Budget, Cache, Input, Retry, SideService, Workspace},
+    run::{Approval, Artifact, Budget, Cache, Input, Publish, Retry, SideService, Workspace},
     tools::ToolBinding,
     workload::{CaBundle, Credential, ExtraPort, ImageBuild, NetworkPolicy, PodSettings, Proxy, Quota},
 };
@@ -90,16 +90,16 @@ pub struct ResolvedTask {
     pub startup_timeout: Duration,
     /// Volume for the files of the run; `None` is the default of [`Workspace`].
     pub workspace: Option<Workspace>,
-    /// No effect yet; see [`super::unsupported`].
     pub artifacts: Vec<Artifact>,
-    /// No effect yet; see [`super::unsupported`].
     pub inputs: Vec<Input>,
-    /// No effect yet; see [`super::unsupported`].
     pub caches: Vec<Cache>,
-    /// No effect yet; see [`super::unsupported`].
+    /// Keys that the run must leave.
     pub outputs: Vec<String>,
     pub services: Vec<SideService>,
     pub retry: Retry,
+    /// From the end of the agent until everything that the run keeps is stored.
+    pub collect_timeout: Duration,
+    pub publish: Option<Publish>,
     /// `None` is no limit.
     pub budget: Option<Budget>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
 
 use crate::{
     duration::{later, signed, spoken},
@@ -14,6 +14,8 @@ use crate::{
 /// How long a failing image pull is tolerated, because a registry may be unavailable for a moment. The kubelet retries
 /// after 10, 20 and 40 seconds.
 const IMAGE_GRACE: SignedDuration = SignedDuration::from_secs(60);
+/// A volume is usually there within seconds. Only a run that waits longer for it says so.
+const VOLUME_GRACE: SignedDuration = SignedDuration::from_secs(10);
 
 /// State of a run before its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,17 +42,29 @@ pub struct Trouble {
     pub message: String,
 }
 
-/// The state of a run that was admitted at `admitted_at` and must start within `limit`. Call
-/// [`crate::run::outcome::classify`] first: a Pod that has ended does not wait.
-pub fn startup(pod: Option<&Pod>, admitted_at: Timestamp, limit: Duration, now: Timestamp) -> Startup {
+/// The state of a run that was admitted at `admitted_at` and must start within `limit`. `volume` is the claim with its
+/// files, if it has one. Call [`crate::run::outcome::classify`] first: a Pod that has ended does not wait.
+pub fn startup(
+    pod: Option<&Pod>,
+    volume: Option<&PersistentVolumeClaim>,
+    admitted_at: Timestamp,
+    limit: Duration,
+    now: Timestamp,
+) -> Startup {
     let progress = pod.map(Progress::of).unwrap_or_default();
     if let Some(at) = progress.started_at {
         return Startup::Started(at);
     }
     let deadline = later(admitted_at, signed(limit));
-    let delay = pod.and_then(delay_of);
+    let delay = pod.and_then(|pod| delay_of(pod, volume));
     let mut next_look = deadline;
-    if let Some(Delay { trouble, recovers: Recovers::Perhaps }) = &delay
+    if delay.as_ref().is_some_and(|delay| delay.by_volume) {
+        let told_at = later(progress.created_at.unwrap_or(admitted_at), VOLUME_GRACE);
+        if now < told_at.min(deadline) {
+            return Startup::Waiting { trouble: None, next_look: told_at.min(deadline) };
+        }
+    }
+    if let Some(Delay { trouble, recovers: Recovers::Perhaps, .. }) = &delay
         && trouble.reason == reasons::IMAGE_PULL_FAILED
     {
         let grace = later(progress.scheduled_at.unwrap_or(admitted_at), IMAGE_GRACE);
@@ -60,7 +74,7 @@ pub fn startup(pod: Option<&Pod>, admitted_at: Timestamp, limit: Duration, now: 
         next_look = next_look.min(grace);
     }
     match delay {
-        Some(Delay { trouble, recovers: Recovers::Never }) => Startup::Failed(trouble),
+        Some(Delay { trouble, recovers: Recovers::Never, .. }) => Startup::Failed(trouble),
         delay if now >= deadline => Startup::Failed(too_late(delay.map(|delay| delay.trouble), pod, limit)),
         delay => Startup::Waiting { trouble: delay.map(|delay| delay.trouble), next_look },
     }
@@ -88,6 +102,8 @@ fn too_late(trouble: Option<Trouble>, pod: Option<&Pod>, limit: Duration) -> Tro
 struct Delay {
     trouble: Trouble,
     recovers: Recovers,
+    /// The Pod waits for a volume.
+    by_volume: bool,
 }
 
 /// Whether the cause can be resolved without a change of the Task.
@@ -97,8 +113,34 @@ enum Recovers {
     Never,
 }
 
-fn delay_of(pod: &Pod) -> Option<Delay> {
-    unscheduled(pod).or_else(|| preparing(pod).chain(task_container(pod)).find_map(stuck))
+fn delay_of(pod: &Pod, volume: Option<&PersistentVolumeClaim>) -> Option<Delay> {
+    let volume = volume.and_then(provisioned);
+    let stuck = || preparing(pod).chain(task_container(pod)).find_map(stuck);
+    match (unscheduled(pod), volume) {
+        // Without a node because of the volume: the scheduler says what is wrong.
+        (Some(delay), Some(volume)) if delay.by_volume => {
+            let message = format!("{volume} ({})", delay.trouble.message);
+            Some(Delay { trouble: Trouble { message, ..delay.trouble }, ..delay })
+        }
+        (Some(delay), _) => Some(delay),
+        (None, Some(volume)) => stuck().or_else(|| {
+            let trouble = Trouble { reason: reasons::UNSCHEDULABLE, message: volume };
+            Some(Delay { trouble, recovers: Recovers::Perhaps, by_volume: true })
+        }),
+        (None, None) => stuck(),
+    }
+}
+
+/// A sentence about a volume that is not there yet.
+fn provisioned(claim: &PersistentVolumeClaim) -> Option<String> {
+    let phase = claim.status.as_ref()?.phase.as_deref()?;
+    if phase == "Bound" {
+        return None;
+    }
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+    let class = class.map(|class| format!(" of storage class '{class}'")).unwrap_or_default();
+    Some(format!("the Pod waits for its workspace volume: PersistentVolumeClaim '{name}'{class} is {phase}"))
 }
 
 fn unscheduled(pod: &Pod) -> Option<Delay> {
@@ -106,7 +148,8 @@ fn unscheduled(pod: &Pod) -> Option<Delay> {
     let detail =
         condition.message.as_deref().or(status(pod)?.message.as_deref()).unwrap_or("the scheduler gives no reason");
     let trouble = Trouble { reason: reasons::UNSCHEDULABLE, message: format!("no node takes the Pod: {detail}") };
-    Some(Delay { trouble, recovers: Recovers::Perhaps })
+    let by_volume = detail.to_ascii_lowercase().contains("persistentvolumeclaim");
+    Some(Delay { trouble, recovers: Recovers::Perhaps, by_volume })
 }
 
 /// Why a container does not start.
@@ -139,7 +182,7 @@ fn stuck(container: &ContainerStatus) -> Option<Delay> {
         }
         _ => return None,
     };
-    Some(Delay { trouble: Trouble { reason, message }, recovers })
+    Some(Delay { trouble: Trouble { reason, message }, recovers, by_volume: false })
 }
 
 fn is_running(container: &ContainerStatus) -> bool {
@@ -175,7 +218,7 @@ mod tests {
 
     fn look(status: &Value, after: i64) -> Startup {
         let pod: Pod = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
-        startup(Some(&pod), at(ADMITTED), Duration::from_mins(5), at(ADMITTED + after))
+        startup(Some(&pod), None, at(ADMITTED), Duration::from_mins(5), at(ADMITTED + after))
     }
 
     /// Checks a Pod after `after` seconds, and whether the result is final.
@@ -240,9 +283,50 @@ mod tests {
         let status = json!({"initContainerStatuses": [init]});
         let message = "the task did not start within 5m (startupTimeout): container git-init-0 still prepares the Pod";
         check(&status, 300, true, Some(reasons::STARTUP_TIMEOUT), message);
-        let nothing = startup(None, at(0), Duration::from_mins(5), at(300));
+        let nothing = startup(None, None, at(0), Duration::from_mins(5), at(300));
         let message = "the task did not start within 5m (startupTimeout): its Pod was not created";
         assert_eq!(nothing, Startup::Failed(Trouble { reason: reasons::STARTUP_TIMEOUT, message: message.into() }));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_its_volume_says_so() {
+        let look = |status: &Value, phase: &str, after: i64| {
+            let metadata = json!({"creationTimestamp": at(ADMITTED + 5).to_string()});
+            let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap();
+            let claim: PersistentVolumeClaim = serde_json::from_value(json!({
+                "metadata": {"name": "t-pod-workspace"}, "spec": {"storageClassName": "nfs"}, "status": {"phase": phase},
+            }))
+            .unwrap();
+            let found = startup(Some(&pod), Some(&claim), at(ADMITTED), Duration::from_mins(5), at(ADMITTED + after));
+            match found {
+                Startup::Waiting { trouble, next_look } => {
+                    let message = trouble.map(|trouble| (trouble.reason, trouble.message));
+                    (message, next_look.as_second() - ADMITTED)
+                }
+                Startup::Failed(Trouble { reason, message }) => (Some((reason, message)), 0),
+                Startup::Started(at) => panic!("started at {at}"),
+            }
+        };
+        let told = |message: &str| Some((reasons::UNSCHEDULABLE, message.to_owned()));
+        let waits = "the Pod waits for its workspace volume: PersistentVolumeClaim 't-pod-workspace' of storage class \
+                     'nfs' is Pending";
+        // For a moment it is nobody's concern.
+        assert_eq!(look(&json!({}), "Pending", 14), (None, 15));
+        assert_eq!(look(&json!({}), "Pending", 15), (told(waits), 300));
+        assert_eq!(look(&json!({}), "Pending", 300), (told(&format!("the task did not start within 5m: {waits}")), 0));
+        assert_eq!(look(&json!({}), "Bound", 15), (None, 300));
+        let unscheduled = |detail: &str| json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": detail}]});
+        let unbound = unscheduled("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.");
+        let why = "(no node takes the Pod: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.)";
+        assert_eq!(look(&unbound, "Pending", 14), (None, 15));
+        assert_eq!(look(&unbound, "Pending", 15), (told(&format!("{waits} {why}")), 300));
+        let busy = unscheduled("0/3 nodes are available: 3 Insufficient cpu.");
+        let why = "no node takes the Pod: 0/3 nodes are available: 3 Insufficient cpu.";
+        assert_eq!(look(&busy, "Pending", 1), (told(why), 300));
+        // What keeps a container from starting is the nearer cause.
+        let status = waiting("CreateContainerConfigError", "no secret");
+        let why = "container agent cannot be started: no secret";
+        assert_eq!(look(&status, "Pending", 20), (Some((reasons::PREPARATION_FAILED, why.to_owned())), 300));
     }
 
     #[test]

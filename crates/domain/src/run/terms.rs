@@ -17,7 +17,10 @@ use api::{
 };
 
 use super::{approval::may_ask, resolve::span, resolved::ResolvedTask};
-use crate::{platform::Platform, workload::pod::attaches};
+use crate::{
+    platform::Platform,
+    workload::{collect, pod::attaches},
+};
 
 /// The longest duration that is recorded, 31 years: the schema admits nine digits, and durations are written in
 /// seconds.
@@ -37,6 +40,8 @@ pub struct RunTerms {
     pub asks_approval: bool,
     /// The task container always leaves a report, because it is ours. A user's own attach image need not.
     pub report_required: bool,
+    /// From the end of the agent until everything that the run keeps is stored; `None` if it keeps nothing.
+    pub collect_timeout: Option<Duration>,
 }
 
 impl RunTerms {
@@ -49,6 +54,7 @@ impl RunTerms {
             retain_workspace: task.workspace.as_ref().is_some_and(|workspace| workspace.retain_on_failure),
             asks_approval: may_ask(task),
             report_required: !attaches(task) || task.agent.attach_image == platform.attach_image,
+            collect_timeout: collect::keeps(task, platform).then_some(task.collect_timeout),
         }
     }
 
@@ -63,7 +69,8 @@ impl RunTerms {
     /// The form for `status.resolved.terms` of the run `epoch`. Defaults are left out.
     pub fn to_status(&self, epoch: i64) -> RunTermsStatus {
         // Without `..`: a new term does not compile until it is recorded.
-        let Self { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_required } = self;
+        let Self { timeout, startup_timeout, retry, retain_workspace, asks_approval, report_required, collect_timeout } =
+            self;
         let written = |span: Duration| api::Duration::from(span.min(LONGEST));
         let retry = Retry { backoff: retry.backoff.map(|backoff| written(backoff.to_std())), ..retry.clone() };
         RunTermsStatus {
@@ -74,6 +81,7 @@ impl RunTerms {
             retain_workspace: retain_workspace.then_some(true),
             asks_approval: asks_approval.then_some(true),
             report_optional: (!report_required).then_some(true),
+            collect_timeout: collect_timeout.map(written),
         }
     }
 
@@ -86,6 +94,7 @@ impl RunTerms {
             retain_workspace,
             asks_approval,
             report_optional,
+            collect_timeout,
         } = terms;
         Self {
             timeout: span(timeout),
@@ -94,6 +103,7 @@ impl RunTerms {
             retain_workspace: retain_workspace.unwrap_or_default(),
             asks_approval: asks_approval.unwrap_or_default(),
             report_required: !report_optional.unwrap_or_default(),
+            collect_timeout: span(collect_timeout),
         }
     }
 
@@ -111,6 +121,7 @@ impl RunTerms {
             asks_approval: spec.agent_ref.is_some()
                 && approval.is_none_or(|approval| approval.mode != ApprovalMode::Never),
             report_required: false,
+            collect_timeout: None,
         }
     }
 }
@@ -174,6 +185,7 @@ mod tests {
             retain_workspace: false,
             asks_approval: false,
             report_required: true,
+            collect_timeout: None,
         };
         expected(&mut terms);
         // Neither the Agent nor the template is an argument: after the claim only the configuration can differ.
@@ -219,6 +231,22 @@ mod tests {
         on_template(retry.clone(), json!({}), expected);
         on_agent(json!({}), retry.clone(), json!({}), expected);
         on_template(json!({}), retry, expected);
+    }
+
+    #[test]
+    fn the_time_for_collecting_holds_where_something_is_kept() {
+        let depot = Platform { depot_url: Some("http://depot".into()), ..sample::platform() };
+        let check = |template_spec: Value, task_spec: Value, expected: Option<Duration>| {
+            let template = template(&template_spec);
+            let (resolved, _) = resolve_task(&task(&task_spec), Sources::Template(&template), &depot).unwrap();
+            assert_eq!(RunTerms::of(&resolved, &depot).collect_timeout, expected);
+        };
+        check(json!({}), json!({}), None);
+        let limited = json!({"collectTimeout": "1m"});
+        check(limited.clone(), json!({}), None);
+        check(limited.clone(), json!({"outputs": ["o"]}), Some(Duration::from_mins(1)));
+        check(limited, json!({"outputs": ["o"], "collectTimeout": "2m"}), Some(Duration::from_mins(2)));
+        check(json!({"outputs": ["o"]}), json!({}), Some(Duration::from_mins(10)));
     }
 
     #[test]
@@ -292,6 +320,7 @@ mod tests {
             retain_workspace: true,
             asks_approval: true,
             report_required: false,
+            collect_timeout: None,
         };
         assert_eq!(unset, expected);
         let own = json!({
@@ -305,6 +334,7 @@ mod tests {
             retain_workspace: false,
             asks_approval: false,
             report_required: false,
+            collect_timeout: None,
         };
         assert_eq!(RunTerms::unrecorded(&task(&own), &platform), expected);
     }

@@ -1,23 +1,41 @@
-//! Settings that the API accepts and that have no effect yet. A run that uses one gets a warning event.
+//! Settings that the API accepts and that have no effect on a run. A run that uses one gets a warning event.
 
 use api::workload::NetworkMode;
 
-use crate::run::resolved::ResolvedTask;
+use crate::{platform::Platform, run::resolved::ResolvedTask, workload::pod::attaches};
 
 /// A warning for each setting of a run that has no effect.
-pub fn without_effect(task: &ResolvedTask) -> Vec<&'static str> {
-    let restricted = task.agent.network_policy.as_ref().is_some_and(|policy| policy.mode == NetworkMode::Restricted);
-    [
-        (!task.artifacts.is_empty(), "artifacts are not kept yet: let the agent push or upload what has to stay"),
-        (!task.inputs.is_empty(), "inputs are not fetched yet: hand files over by a context or a shared workspace"),
-        (!task.caches.is_empty(), "caches are not used yet: every run downloads what it needs"),
-        (!task.outputs.is_empty(), "outputs are not checked yet"),
-        (task.agent.executor_image_build.is_some(), "executorImageBuild builds nothing yet: executorImage is used"),
-        (restricted, "networkPolicy restricts nothing yet: write a NetworkPolicy for the label app=kubeopencode"),
-    ]
-    .into_iter()
-    .filter_map(|(is_set, sentence)| is_set.then_some(sentence))
-    .collect()
+pub fn without_effect(task: &ResolvedTask, platform: &Platform) -> Vec<String> {
+    let mut all = Vec::new();
+    let ResolvedTask { artifacts, inputs, caches, outputs, publish, .. } = task;
+    let stored = [
+        (!artifacts.is_empty(), "artifacts are not kept"),
+        (!inputs.is_empty(), "inputs are not fetched"),
+        (!caches.is_empty(), "caches are not used"),
+        (!outputs.is_empty(), "outputs are not checked"),
+    ];
+    let why_not = if attaches(task) {
+        Some("for Tasks on an Agent yet: use templateRef")
+    } else if platform.depot_url.is_none() {
+        Some("because the controller has no depot: set KUBEOPENCODE_DEPOT_URL")
+    } else {
+        None
+    };
+    if let Some(why_not) = why_not {
+        all.extend(stored.into_iter().filter(|(set, _)| *set).map(|(_, what)| format!("{what} {why_not}")));
+    }
+    if publish.is_some() && attaches(task) {
+        all.push("publish has no effect for Tasks on an Agent yet: use templateRef".to_owned());
+    }
+    if task.agent.executor_image_build.is_some() {
+        all.push("executorImageBuild builds nothing yet: executorImage is used".to_owned());
+    }
+    if task.agent.network_policy.as_ref().is_some_and(|policy| policy.mode == NetworkMode::Restricted) {
+        all.push(
+            "networkPolicy restricts nothing yet: write a NetworkPolicy for the label app=kubeopencode".to_owned(),
+        );
+    }
+    all
 }
 
 #[cfg(test)]
@@ -29,12 +47,16 @@ mod tests {
 
     #[test]
     fn only_settings_that_are_set_and_have_no_effect_get_a_warning() {
-        let mut task = sample::task(sample::agent());
-        assert_eq!(without_effect(&task), [""; 0]);
+        let (mut task, mut platform) = (sample::task(sample::agent()), sample::platform());
+        platform.depot_url = None;
+        assert_eq!(without_effect(&task, &platform), [""; 0]);
         task.outputs = vec!["verdict".into()];
         task.agent.network_policy = Some(NetworkPolicy { mode: NetworkMode::Open, ..NetworkPolicy::default() });
-        assert_eq!(without_effect(&task), ["outputs are not checked yet"]);
+        let no_depot = "outputs are not checked because the controller has no depot: set KUBEOPENCODE_DEPOT_URL";
+        assert_eq!(without_effect(&task, &platform), [no_depot]);
+        platform.depot_url = Some("http://depot".into());
+        assert_eq!(without_effect(&task, &platform), [""; 0]);
         task.agent.network_policy = Some(NetworkPolicy { mode: NetworkMode::Restricted, ..NetworkPolicy::default() });
-        assert_eq!(without_effect(&task).len(), 2);
+        assert_eq!(without_effect(&task, &platform).len(), 1);
     }
 }

@@ -55,9 +55,12 @@ pub enum BuildError {
         "approval.mode is {0:?}, but only the server of an Agent can wait for a person's answer; use agentRef, or set approval.mode to Never"
     )]
     NoApprover(ApprovalMode),
-    /// A shared workspace has no claim.
-    #[error("workspace.accessMode is ReadWriteMany, which shares a claim; name an existing one in workspace.claimName")]
-    NoSharedClaim,
+    /// An input cannot be put where it should be.
+    #[error("an input cannot be put at {path:?}: mountPath is a path below the workspace, without ..")]
+    InputPath { path: String },
+    /// The changes of the run cannot be published.
+    #[error("spec.publish cannot be used: {0}")]
+    Publish(String),
 }
 
 impl BuildError {
@@ -65,7 +68,9 @@ impl BuildError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Context(error) => error.reason(),
-            Self::OfTheAgent { .. } | Self::NoApprover(_) => reasons::INVALID,
+            Self::OfTheAgent { .. } | Self::NoApprover(_) | Self::InputPath { .. } | Self::Publish(_) => {
+                reasons::INVALID
+            }
             _ => reasons::POD_CREATION_ERROR,
         }
     }

@@ -86,6 +86,17 @@ impl Shared<'_> {
         }
     }
 
+    /// A helper with the common settings.
+    pub(crate) fn finished_helper(
+        &self,
+        name: &str,
+        subcommand: &str,
+        env: Vec<EnvVar>,
+        mounts: Vec<VolumeMount>,
+    ) -> Container {
+        self.finish(self.helper(name, subcommand, env, mounts), None)
+    }
+
     /// Copies OpenCode to `/tools`.
     pub(crate) fn opencode_init(&self) -> Container {
         let container = Container {
@@ -158,12 +169,7 @@ impl Shared<'_> {
             env.push(var(variables::GIT_OPTIONAL, "true"));
         }
         if let Some(secret) = &mount.secret {
-            let keys = [
-                (variables::GIT_USERNAME, "username"),
-                (variables::GIT_PASSWORD, "password"),
-                (variables::GIT_SSH_KEY, "ssh-privatekey"),
-                (variables::GIT_SSH_KNOWN_HOSTS, "ssh-known-hosts"),
-            ];
+            let keys = variables::GIT_CREDENTIALS;
             env.extend(keys.map(|(name, key)| environment::optional_secret(name, secret, key)));
         }
         let mut mounts = vec![volumes::mount(&git_volume(index), paths::GIT)];
@@ -294,9 +300,12 @@ pub(crate) fn tcp_probe(port: i32, period: i32, failures: i32) -> Probe {
     }
 }
 
+/// Names of the volumes of repositories start with this.
+pub(crate) const GIT_VOLUME_PREFIX: &str = "git-context-";
+
 /// Name of the volume of a repository.
 pub(crate) fn git_volume(index: usize) -> String {
-    format!("git-context-{index}")
+    format!("{GIT_VOLUME_PREFIX}{index}")
 }
 
 /// The sync settings of a repository that a sidecar follows.

@@ -4,6 +4,8 @@
 
 pub mod agent;
 pub mod build;
+pub mod cleaner;
+pub mod collect;
 pub(crate) mod containers;
 pub mod contexts;
 pub mod environment;

@@ -10,9 +10,10 @@ use api::{
     run::{ApprovalMode, Workspace, WorkspaceAccess},
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, Container, EnvVar, EphemeralVolumeSource, KeyToPath, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate, Pod, PodSpec, ResourceRequirements, Volume, VolumeMount, VolumeResourceRequirements,
+    ConfigMap, ConfigMapVolumeSource, Container, EnvVar, EphemeralVolumeSource, KeyToPath,
+    PersistentVolumeClaimTemplate, Pod, PodSpec, ResourceRequirements, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{
     contract::{
@@ -23,11 +24,15 @@ use crate::{
     platform::Platform,
     run::{
         budget::Allowance,
+        progress::{HOUSEKEEPER_CONTAINER, TASK_CONTAINER},
         resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
+        target::RunsOn,
+        workspace as run_workspace,
     },
     workload::{
         build::{self, BuildError, Owner},
-        containers::{self, SESSION_VOLUME, Shared, git_volume},
+        collect,
+        containers::{self, GIT_VOLUME_PREFIX, SESSION_VOLUME, Shared, git_volume},
         contexts::{self, Bundle, ContextPlan, FileItem},
         environment::{self, TASK_SHELL_ENV, Traced, var},
         names, security,
@@ -93,6 +98,9 @@ pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError>
             if task.workspace.is_some() {
                 return refused("workspace", "set persistence.workspace on the Agent");
             }
+            if task.run.services.as_ref().is_some_and(|services| !services.is_empty()) {
+                return refused("services", "let the Agent reach them through a Service of Kubernetes");
+            }
             Ok(())
         }
         // A custom command does not use our approvals.
@@ -107,10 +115,17 @@ pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError>
 pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<TaskObjects, BuildError> {
     let TaskPodInput { task, resolved, platform, contexts: plan, allowance: _ } = *input;
     let agent = &resolved.agent;
-    let (workspace_volume, workspace) = workspace(input)?;
-    let shared = Shared { platform, agent, env: shared_env(input), workspace, outside: workbench::outside(plan) };
+    let WorkspaceMounts { volume: workspace_volume, own: workspace, whole } = workspace(input);
+    let shared = Shared {
+        platform,
+        agent,
+        env: shared_env(input),
+        workspace: workspace.clone(),
+        outside: workbench::outside(plan),
+    };
     let config_map = names::task_context(task.name);
     let session = shared.session();
+    let collecting = collect::plan(&task, resolved, plan, platform)?;
     let bench = workbench::set_up(&Materials {
         shared,
         plan,
@@ -135,10 +150,15 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         env.extend(plan.prompt_file.as_ref().map(|path| var(variables::SHIM_STDIN_FILE, path)));
     }
     env.extend(bench.env);
+    env.extend(collecting.agent_env());
+    let files = agent_files(&bench.mounts, agent, &plan.workspace_dir);
     let mut mounts = bench.mounts;
+    mounts.extend(whole.map(|mount| Mounted { mount, what: "the workspaces of all runs".to_owned() }));
     mounts.push(session_mount());
+    mounts.extend(collecting.agent_mount());
     let mut all = bench.volumes;
     all.push(volumes::empty(SESSION_VOLUME));
+    all.extend(collecting.volumes());
     let container = Container {
         name: "agent".to_owned(),
         image: Some(agent.executor_image.clone()),
@@ -154,17 +174,40 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         security_context: Some(security::agent_container(&agent.pod)),
         ..Container::default()
     };
+    let helpers = self::shared(input, workspace);
     let mut init_containers = bench.init_containers;
+    init_containers.extend(collecting.prep(&helpers, &files, &container));
     init_containers.push(session);
+    let limit = resolved.collect_timeout;
+    let housekeeper = collecting.housekeeper(&helpers, identity_env(&task), &files, &container, limit);
     for service in &resolved.services {
-        if service.name == container.name || init_containers.iter().any(|other| other.name == service.name) {
+        let ours = [TASK_CONTAINER, HOUSEKEEPER_CONTAINER];
+        if ours.contains(&service.name.as_str()) || init_containers.iter().any(|other| other.name == service.name) {
             return Err(BuildError::ServiceName(service.name.clone()));
         }
         init_containers.push(containers::side_service(service));
     }
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
-    let spec = build::pod_spec(agent, init_containers, vec![container], all, extra_volumes)?;
+    let grace = housekeeper.as_ref().map(|_| limit);
+    let containers = [Some(container), housekeeper].into_iter().flatten().collect();
+    let mut spec = build::pod_spec(agent, init_containers, containers, all, extra_volumes)?;
+    if let (Some(limit), Some(seconds)) = (grace, &mut spec.termination_grace_period_seconds) {
+        // A run that is stopped or evicted keeps its results too. The shim ends the agent within the usual time.
+        *seconds = seconds.saturating_add(i64::try_from(limit.as_secs()).unwrap_or(i64::MAX / 2));
+    }
     Ok(objects(input, spec, bench.bundle))
+}
+
+/// The mounts with the files on which the agent works: the workspace, repositories, and volumes of the user below the
+/// workspace.
+fn agent_files(mounts: &[Mounted], agent: &ResolvedAgent, workspace: &str) -> Vec<VolumeMount> {
+    let below = |path: &str| path.strip_prefix(workspace).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let own = agent.pod.extra_volume_mounts.as_deref().unwrap_or_default();
+    let has_files = |mount: &VolumeMount| {
+        mount.name == "workspace" || mount.name.starts_with(GIT_VOLUME_PREFIX) || own.contains(mount)
+    };
+    let chosen = mounts.iter().map(|mounted| &mounted.mount);
+    chosen.filter(|mount| below(&mount.mount_path) && has_files(mount)).cloned().collect()
 }
 
 /// The Pod of a Task on an Agent's server. It contains a client, the prompt and the files that the client delivers; the
@@ -341,20 +384,27 @@ fn objects(input: &TaskPodInput<'_>, mut spec: PodSpec, bundle: Bundle) -> TaskO
     TaskObjects { config_maps: owner.config_maps(bundle, &ours), pod: Pod { metadata, spec: Some(spec), status: None } }
 }
 
-/// Identity, limits and approvals of the run.
-fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
-    let TaskPodInput { task, resolved, contexts: plan, .. } = input;
-    let agent = &resolved.agent;
-    let mut env = vec![
+/// Which run it is.
+fn identity_env(task: &TaskIdentity<'_>) -> Vec<EnvVar> {
+    vec![
         var(variables::TASK_NAME, task.name),
         var(variables::TASK_NAMESPACE, task.namespace),
         var(variables::TASK_UID, task.uid),
         var(variables::TASK_EPOCH, task.epoch.to_string()),
-        var(variables::WORKSPACE_DIR, &plan.workspace_dir),
         var(variables::OUTCOME_FILE, paths::TERMINATION_LOG),
+    ]
+}
+
+/// Identity, limits and approvals of the run.
+fn task_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
+    let TaskPodInput { task, resolved, contexts: plan, .. } = input;
+    let agent = &resolved.agent;
+    let mut env = identity_env(task);
+    env.extend([
+        var(variables::WORKSPACE_DIR, &plan.workspace_dir),
         var(variables::RECORDS_SOCKET, paths::RECORDS_SOCKET),
         var(variables::STALL_TIMEOUT_SECONDS, agent.stall_timeout.as_secs().max(1).to_string()),
-    ];
+    ]);
     let waits = match agent.approval.mode {
         ApprovalMode::Never => None,
         ApprovalMode::Ask => Some("Wait"),
@@ -402,36 +452,52 @@ fn host_of(url: &str) -> Option<&str> {
     Some(host).filter(|host| !host.is_empty())
 }
 
-/// The volume of the workspace and its mount.
-fn workspace(input: &TaskPodInput<'_>) -> Result<(Volume, VolumeMount), BuildError> {
+/// The volume of the workspace and its mounts.
+struct WorkspaceMounts {
+    volume: Volume,
+    /// The directory in which the run works, for every container that needs it.
+    own: VolumeMount,
+    /// The whole volume, for the agent.
+    whole: Option<VolumeMount>,
+}
+
+fn workspace(input: &TaskPodInput<'_>) -> WorkspaceMounts {
     let path = &input.contexts.workspace_dir;
-    let plain = volumes::mount("workspace", path);
+    let own = volumes::mount("workspace", path);
     let settings = input.resolved.workspace.clone().unwrap_or_default();
     match settings.access_mode {
-        None => Ok((volumes::empty("workspace"), plain)),
-        Some(WorkspaceAccess::ReadWriteOnce) => Ok((isolated(&settings), plain)),
+        None => WorkspaceMounts { volume: volumes::empty("workspace"), own, whole: None },
+        Some(WorkspaceAccess::ReadWriteOnce) => {
+            WorkspaceMounts { volume: isolated(&input.task, &settings), own, whole: None }
+        }
         Some(WorkspaceAccess::ReadWriteMany) => {
-            let claim = settings.claim_name.as_deref().ok_or(BuildError::NoSharedClaim)?;
-            let directory = format!("{}/{}", input.task.uid, input.task.epoch);
-            Ok((volumes::claim("workspace", claim), volumes::part("workspace", path, Some(directory))))
+            let ours = || match &input.resolved.target {
+                ResolvedTarget::Agent { name, .. } => RunsOn::Agent(name.clone()),
+                ResolvedTarget::Template { name } => RunsOn::Template(name.clone()),
+            };
+            let claim = settings.claim_name.unwrap_or_else(|| run_workspace::shared_claim_name(&ours()));
+            let directory = run_workspace::directory(&input.task, settings.sharing.unwrap_or_default());
+            // The own directory is a mount too, so that the kubelet creates it for the user of the Pod.
+            let root = path.strip_suffix(&format!("/{directory}"));
+            WorkspaceMounts {
+                volume: volumes::claim("workspace", &claim),
+                whole: root.map(|root| volumes::mount("workspace", root)),
+                own: volumes::part("workspace", path, Some(directory)),
+            }
         }
     }
 }
 
 /// A claim of the Pod's own, which Kubernetes deletes with the Pod.
-fn isolated(settings: &Workspace) -> Volume {
-    let size = settings.size.as_deref().unwrap_or(api::names::defaults::TASK_WORKSPACE_SIZE);
-    let claim = PersistentVolumeClaimSpec {
-        access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-        storage_class_name: settings.storage_class_name.clone(),
-        resources: Some(VolumeResourceRequirements { requests: Some(amount("storage", size)), limits: None }),
-        ..PersistentVolumeClaimSpec::default()
+fn isolated(task: &TaskIdentity<'_>, settings: &Workspace) -> Volume {
+    let labels = run_workspace::run_labels(task.name, task.epoch);
+    let template = PersistentVolumeClaimTemplate {
+        metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
+        spec: run_workspace::claim_spec(settings, "ReadWriteOnce"),
     };
     Volume {
         name: "workspace".to_owned(),
-        ephemeral: Some(EphemeralVolumeSource {
-            volume_claim_template: Some(PersistentVolumeClaimTemplate { metadata: None, spec: claim }),
-        }),
+        ephemeral: Some(EphemeralVolumeSource { volume_claim_template: Some(template) }),
         ..Volume::default()
     }
 }

@@ -5,7 +5,7 @@ mod environment;
 mod error;
 mod repository;
 
-use std::{collections::BTreeSet, ffi::OsString, path::Path, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, io, path::Path, time::Duration};
 
 use tokio::process::Command;
 
@@ -42,7 +42,10 @@ impl Git {
             environment: Environment::prepare(access)?,
             url: access.repository.url.clone(),
             timeout: access.timeout,
-            redactor: Redactor::new(access.credentials.password.clone()),
+            // A user name alone is a token.
+            redactor: Redactor::new(
+                access.credentials.password.clone().or_else(|| access.credentials.username.clone()),
+            ),
         })
     }
 
@@ -96,6 +99,22 @@ impl Git {
         let name = self.describe(arguments);
         let head = process::head(&mut command, self.timeout, most).await;
         head.map_err(|error| self.stopped(name, error))
+    }
+
+    /// The same for a command whose output is too long to hold: passes the first `most` bytes to `into`, and returns the
+    /// number of all bytes, which are counted up to `counted`.
+    pub async fn copy_view(
+        &self,
+        view: &View,
+        arguments: &[&str],
+        (most, counted): (u64, u64),
+        into: &mut impl io::Write,
+    ) -> Result<u64, GitError> {
+        let mut command = command(&view.work_tree, arguments, self.view_variables(view));
+        let name = self.describe(arguments);
+        let copied = process::copy(&mut command, self.timeout, most, counted, into).await;
+        let (status, total) = copied.map_err(|error| self.stopped(name.clone(), error))?;
+        if status.success() || total > counted { Ok(total) } else { Err(self.explain(name, "")) }
     }
 
     fn view_variables(&self, view: &View) -> Vec<(OsString, OsString)> {

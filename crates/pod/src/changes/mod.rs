@@ -4,12 +4,13 @@
 //! are bounded; a workspace that cannot be compared never fails a run: a sentence says why.
 
 pub mod agent;
-mod find;
-mod place;
+pub(crate) mod find;
+mod patch;
+pub(crate) mod place;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::contract::report::RunReport;
 use domain::run::changes::Changes;
@@ -17,7 +18,9 @@ use egress::{Git, GitError};
 use serde::{Deserialize, Serialize};
 
 use crate::run_log::{Log, Note};
-use place::{Place, Problem, Scope};
+use place::{Difference, Place, Problem, Scope};
+
+pub use patch::remove as remove_patch;
 
 /// How long the workspace may be read before a run. The run waits for it.
 pub const BEFORE: Duration = Duration::from_secs(20);
@@ -75,30 +78,63 @@ impl Before {
 
     /// Compares the workspace with how it was.
     pub async fn compare(&self, state: &Path, limit: Duration) -> Changes {
-        if self.places.is_empty() {
-            return Changes { notes: self.notes.clone(), ..Changes::default() };
-        }
-        let mut changes = Changes { compared: true, notes: self.notes.clone(), ..Changes::default() };
-        let comparing = self.compare_all(state, limit, &mut changes);
-        let compared = tokio::time::timeout(limit, comparing).await;
-        match compared {
-            Ok(Ok(())) => changes.notes.dedup(),
-            Ok(Err(note)) => return Changes::unknown(note),
-            // Numbers of a part would look like those of the whole.
-            Err(_) => return Changes::unknown(too_slow(limit)),
+        self.compare_all(state, limit).await.0
+    }
+
+    /// The same, and writes the patch of the whole change into `patch`, if the workspace has a repository. Without a
+    /// change there is no file. A patch that cannot be kept is noted.
+    pub async fn compare_into(&self, state: &Path, limit: Duration, patch: &Path) -> Changes {
+        let start = Instant::now();
+        let (mut changes, differences) = self.compare_all(state, limit).await;
+        let repositories = find::repositories(&self.root);
+        match local(limit) {
+            Ok(git) if changes.compared && !repositories.is_empty() => {
+                let scope = Scope { root: &self.root, repositories: &repositories };
+                let left = limit.saturating_sub(start.elapsed());
+                patch::write(&git, scope, &differences, patch, left, &mut changes).await;
+            }
+            // What the agent put there is no patch.
+            _ => drop(patch::remove(patch)),
         }
         changes
     }
 
-    async fn compare_all(&self, state: &Path, limit: Duration, changes: &mut Changes) -> Result<(), String> {
+    async fn compare_all(&self, state: &Path, limit: Duration) -> (Changes, Vec<Difference>) {
+        if self.places.is_empty() {
+            return (Changes { notes: self.notes.clone(), ..Changes::default() }, Vec::new());
+        }
+        let mut changes = Changes { compared: true, notes: self.notes.clone(), ..Changes::default() };
+        let comparing = self.compare_places(state, limit, &mut changes);
+        let compared = tokio::time::timeout(limit, comparing).await;
+        match compared {
+            Ok(Ok(differences)) => {
+                changes.notes.dedup();
+                (changes, differences)
+            }
+            Ok(Err(note)) => (Changes::unknown(note), Vec::new()),
+            // Numbers of a part would look like those of the whole.
+            Err(_) => (Changes::unknown(too_slow(limit)), Vec::new()),
+        }
+    }
+
+    async fn compare_places(
+        &self,
+        state: &Path,
+        limit: Duration,
+        changes: &mut Changes,
+    ) -> Result<Vec<Difference>, String> {
+        let mut differences = Vec::new();
         let git = local(limit)?;
         let repositories = find::repositories(&self.root);
         let scope = Scope { root: &self.root, repositories: &repositories };
         for place in &self.places {
             if !place.own && !repositories.contains(&place.path) {
                 changes.notes.push(format!("The repository {} was removed.", place.path.display()));
-            } else if let Err(problem) = place.compare(&git, scope, changes).await {
-                changes.notes.push(incomparable(&place.path, &problem));
+                continue;
+            }
+            match place.compare(&git, scope, changes).await {
+                Ok(difference) => differences.extend(difference),
+                Err(problem) => changes.notes.push(incomparable(&place.path, &problem)),
             }
         }
         // What could not be read before the run has a note already. A workspace that becomes a repository is compared
@@ -117,14 +153,15 @@ impl Before {
                 }
                 Err(problem) => Err(problem),
             };
-            if let Err(problem) = compared {
-                changes.notes.push(incomparable(path, &problem));
+            match compared {
+                Ok(difference) => differences.extend(difference),
+                Err(problem) => changes.notes.push(incomparable(path, &problem)),
             }
         }
         if repositories.is_empty() && changes.file_count > 0 {
             changes.notes.push("No repository in the workspace: its files were compared by content.".to_owned());
         }
-        Ok(())
+        Ok(differences)
     }
 }
 

@@ -29,6 +29,9 @@ const MOST_REFERENCES: usize = 1_000;
 /// Similarity search only among few files: its cost grows with their square.
 const RENAMES: [&str; 2] = ["-M", "-l200"];
 
+/// Only git's own comparison of content.
+const PLAIN: [&str; 3] = ["--no-ext-diff", "--no-textconv", "--no-color"];
+
 /// Why a directory cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
@@ -36,6 +39,8 @@ pub enum Problem {
     TooLarge,
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error("the name {0:?} is not valid text")]
+    Name(PathBuf),
     #[error("{path:?}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
 }
@@ -64,6 +69,38 @@ struct Large {
     /// Last modification in nanoseconds.
     modified: i128,
     tracked: bool,
+}
+
+/// A directory whose files are different after the run.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    place: Place,
+    /// The tree after the run.
+    tree: String,
+    /// Large files changed too, which are in no tree.
+    pub large: bool,
+}
+
+impl Difference {
+    /// Writes the first `most` bytes of the patch into `into`. Returns the number of all bytes, which are counted up to
+    /// `counted`.
+    pub async fn patch(
+        &self,
+        git: &Git,
+        scope: Scope<'_>,
+        (most, counted): (u64, u64),
+        into: &mut Vec<u8>,
+    ) -> Result<u64, Problem> {
+        let Self { place, tree, large: _ } = self;
+        let view = place.view(git, scope).await;
+        let path = place.path.to_str().ok_or_else(|| Problem::Name(place.path.clone()))?;
+        let slash = if path.is_empty() { "" } else { "/" };
+        let prefixes = ["src-prefix=a", "dst-prefix=b"].map(|option| format!("--{option}/{path}{slash}"));
+        let form = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--submodule=short"];
+        let ends = [prefixes[0].as_str(), &prefixes[1], &place.tree, tree];
+        let arguments = [&form[..], &PLAIN, &ends].concat();
+        Ok(git.copy_view(&view, &arguments, (most, counted), into).await?)
+    }
 }
 
 /// What to compare, and what is compared elsewhere.
@@ -140,18 +177,22 @@ impl Place {
         (!self.own).then(|| (self.scratch.join("objects"), self.objects.clone()))
     }
 
-    /// Adds the difference to the run's changes.
-    pub async fn compare(&self, git: &Git, scope: Scope<'_>, changes: &mut Changes) -> Result<(), Problem> {
+    /// Adds the difference to the run's changes, and returns it if there is one.
+    pub async fn compare(
+        &self,
+        git: &Git,
+        scope: Scope<'_>,
+        changes: &mut Changes,
+    ) -> Result<Option<Difference>, Problem> {
         let view = self.view(git, scope).await;
         let (tree, large) = self.take(git, &view, scope).await?;
         let prefix = self.path.to_string_lossy();
         if tree != self.tree {
             let trees = [self.tree.as_str(), tree.as_str()];
-            let plain = ["--no-ext-diff", "--no-textconv", "--no-color"];
-            let listing = [&["diff-tree", "-r", "-z", "--raw", "--numstat"][..], &plain, &RENAMES, &trees].concat();
+            let listing = [&["diff-tree", "-r", "-z", "--raw", "--numstat"][..], &PLAIN, &RENAMES, &trees].concat();
             let listing = git.run_view(&view, &listing).await?;
             let prefixes = ["--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"];
-            let patch = [&["diff-tree", "-r", "-p"][..], &plain, &prefixes, &RENAMES, &trees].concat();
+            let patch = [&["diff-tree", "-r", "-p"][..], &PLAIN, &prefixes, &RENAMES, &trees].concat();
             let (patch, patch_cut) = git.head_view(&view, &patch, PATCH).await?;
             changes.add(&TreeDiff { prefix: &prefix, listing: &listing, patch: &patch, patch_cut });
         }
@@ -159,7 +200,8 @@ impl Place {
         if !self.own {
             changes.add_commits(&self.commits(git, &view).await?);
         }
-        Ok(())
+        let large = large != self.large;
+        Ok((large || tree != self.tree).then(|| Difference { place: self.clone(), tree, large }))
     }
 
     fn compare_large(&self, now: &BTreeMap<String, Large>, prefix: &str, changes: &mut Changes) {
@@ -273,7 +315,7 @@ async fn copy_index(git: &Git, view: &View) -> Result<(), Problem> {
 }
 
 /// The paths of submodules in `ls-files --stage -z`. git would run in them with their own configuration.
-fn submodules(listing: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn submodules(listing: &[u8]) -> Vec<PathBuf> {
     let entries = listing.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
     entries
         .filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1))

@@ -16,6 +16,9 @@ use crate::place::{FileMode, PlaceError, Root};
 /// Paths that are reserved for KubeOpenCode and never merged.
 const OURS: [&str; 2] = ["task.md", ".kubeopencode"];
 
+/// Keeps the platform's files out of commits of everything.
+const IGNORED: &str = "/task.md\n/.kubeopencode/\n";
+
 /// Why a merge failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
@@ -113,6 +116,9 @@ fn copy_git_directory(source: &Path, workspace: &Path, root: &Root) -> Result<()
     for file in &files {
         copy(&git.join(file), root, &partial.join(file))?;
     }
+    let exclude = Path::new("info/exclude");
+    let known = std::fs::read_to_string(git.join(exclude)).unwrap_or_default();
+    root.write(&partial.join(exclude), &mut format!("{known}{IGNORED}").as_bytes(), FileMode::Exactly(0o644))?;
     // Empty directories matter: git does not take a directory without `refs` and `objects` for a repository.
     for directory in ["refs", "objects"] {
         root.directory(&partial.join(directory))?;

@@ -83,18 +83,7 @@ impl Settings {
             return Err(GitSettingError::Path { name: env::GIT_REPO_SUBPATH, value: subpath });
         }
         let depth = env::number(env, env::GIT_DEPTH, 1_u32)?;
-        let mut credentials = Credentials {
-            username: env::text(env, env::GIT_USERNAME),
-            password: env::text(env, env::GIT_PASSWORD),
-            ssh_key: env::text(env, env::GIT_SSH_KEY),
-            known_hosts: env::text(env, env::GIT_SSH_KNOWN_HOSTS),
-        };
-        if let (Some((user, password)), None) = (&repository.userinfo, &credentials.password) {
-            // In `https://TOKEN@host` the user is the token.
-            let (user, password) = if password.is_empty() { (None, user) } else { (Some(user.clone()), password) };
-            credentials.username = credentials.username.or(user);
-            credentials.password = Some(password.clone());
-        }
+        let credentials = or_of_address(credentials(env), &repository);
         Ok(Self {
             repository,
             reference,
@@ -121,6 +110,27 @@ impl Settings {
     pub fn checkout(&self) -> PathBuf {
         self.root.join(&self.link)
     }
+}
+
+/// The credentials in the variables.
+pub fn credentials(env: Lookup<'_>) -> Credentials {
+    Credentials {
+        username: env::text(env, env::GIT_USERNAME),
+        password: env::text(env, env::GIT_PASSWORD),
+        ssh_key: env::text(env, env::GIT_SSH_KEY),
+        known_hosts: env::text(env, env::GIT_SSH_KNOWN_HOSTS),
+    }
+}
+
+/// The credentials, or those in the address of the repository if there is no password.
+pub fn or_of_address(mut credentials: Credentials, repository: &Repository) -> Credentials {
+    if let (Some((user, password)), None) = (&repository.userinfo, &credentials.password) {
+        // In `https://TOKEN@host` the user is the token.
+        let (user, password) = if password.is_empty() { (None, user) } else { (Some(user.clone()), password) };
+        credentials.username = credentials.username.or(user);
+        credentials.password = Some(password.clone());
+    }
+    credentials
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! `SHIM_FORMAT=opencode-json` reads the events of `opencode run --format json` and decides the outcome.
 
 pub mod live;
+pub mod lock;
 pub mod processes;
 pub mod transcript;
 
@@ -69,6 +70,8 @@ pub struct Settings {
     pub outcome_file: PathBuf,
     /// The directory whose changes are reported; none for a client, which has the Agent's.
     pub workspace: Option<PathBuf>,
+    /// File that receives the patch of the whole change.
+    pub patch: Option<PathBuf>,
 }
 
 impl Settings {
@@ -95,6 +98,7 @@ impl Settings {
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
             outcome_file: outcome::file(env),
             workspace: env::text(env, env::WORKSPACE_DIR).map(PathBuf::from).filter(|_| output != Output::Client),
+            patch: env::text(env, env::SHIM_PATCH_FILE).map(PathBuf::from),
         })
     }
 }
@@ -122,11 +126,18 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     let mut out = std::io::stdout();
     let settings = Settings::from_env(env);
     let outcome_file = outcome::file(env);
+    let report_copy = env::text(env, env::SHIM_REPORT_FILE).map(PathBuf::from);
+    if let Some(path) = env::text(env, env::SHIM_LOCK_FILE).map(PathBuf::from)
+        && let Err(error) = lock::hold(&path)
+    {
+        let _ = writeln!(std::io::stderr(), "{} cannot be locked: {error}; results may not be kept", path.display());
+    }
     let judges_itself = settings.as_ref().is_ok_and(|settings| settings.output == Output::Client);
     // One connection is accepted; a client of ours makes it.
     let mut recorder = if judges_itself { Ok(None) } else { Recorder::connect(env).await };
     let mut log = Log::new(&mut out, Format::Readable, redactor.clone()).recorded(&mut recorder);
     let workspace = settings.as_ref().ok().and_then(|settings| settings.workspace.clone());
+    let patch = settings.as_ref().ok().and_then(|settings| settings.patch.clone());
     let before = match &workspace {
         Some(root) => Compared::begin(root).await,
         None => None,
@@ -135,19 +146,28 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
         Ok(settings) => run(command, &settings, &mut log).await,
         Err(error) => RunReport::new(Reason::BadInvocation, error.to_string()).into(),
     };
-    if judges_itself && outcome::read(&outcome_file).is_some() {
+    let copy = |report: &RunReport| {
+        if let Some(path) = &report_copy
+            && let Err(error) = outcome::copy(report, path, &redactor)
+        {
+            let _ = writeln!(std::io::stderr(), "the report cannot be copied: {error}");
+        }
+    };
+    if judges_itself && let Some(report) = outcome::read(&outcome_file) {
+        copy(&report);
         return ended.exit;
     }
     let write = |report: &RunReport| {
         if let Err(error) = outcome::write(report, &outcome_file, &redactor) {
             let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
         }
+        copy(report);
     };
     let Ended { mut outcome, exit, hasty } = ended;
     if let Some(before) = before {
         // The outcome is on record even if this process is killed while it compares.
         write(&outcome);
-        let changes = before.end(if hasty { changes::AFTER_STOP } else { changes::AFTER }).await;
+        let changes = before.end(hasty, patch.as_deref()).await;
         outcome = changes::conclude(&changes, outcome, &mut log);
     }
     log.note(&Note::End(&outcome));
@@ -164,8 +184,16 @@ impl Compared {
         Some(Self(changes::Before::read(root, state.path(), changes::BEFORE).await, state))
     }
 
-    async fn end(self, limit: Duration) -> domain::run::changes::Changes {
-        self.0.compare(self.1.path(), limit).await
+    /// In haste there is no time for a patch.
+    async fn end(self, hasty: bool, patch: Option<&Path>) -> domain::run::changes::Changes {
+        match patch {
+            Some(patch) if !hasty => self.0.compare_into(self.1.path(), changes::AFTER, patch).await,
+            _ => {
+                // What the agent put there is no patch.
+                let _ = patch.map(changes::remove_patch);
+                self.0.compare(self.1.path(), if hasty { changes::AFTER_STOP } else { changes::AFTER }).await
+            }
+        }
     }
 }
 

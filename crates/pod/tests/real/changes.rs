@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use demo::scripted_model::ScriptedModel;
 use domain::contract::reason::Reason;
@@ -55,6 +56,17 @@ impl Workspace {
         let before: Before = serde_json::from_value(serde_json::to_value(before).unwrap()).unwrap();
         work();
         before.compare(&state, LIMIT).await
+    }
+
+    /// The changes, and the file with the patch if there is one.
+    async fn patch(&self, work: impl FnOnce()) -> (Changes, Option<PathBuf>) {
+        let state = tempfile::tempdir_in(self.base.path()).unwrap();
+        let before = Before::read(&self.root(), state.path(), LIMIT).await;
+        work();
+        let patch = self.base.path().join("changes.patch");
+        let changes = before.compare_into(state.path(), LIMIT, &patch).await;
+        let exists = patch.symlink_metadata().is_ok();
+        (changes, exists.then_some(patch))
     }
 }
 
@@ -258,6 +270,167 @@ async fn broken_repositories_are_a_sentence() {
     let changes = workspace.changes(|| fs::write(workspace.root().join("a"), "1\n").unwrap()).await;
     assert_eq!(lines(&changes), ["A a +1 -0"]);
     assert!(changes.notes[0].starts_with("app was not compared, because git"), "{:?}", changes.notes);
+}
+
+/// A workspace whose repository `app` has a file of every kind, and what a run does to them.
+fn kinds_of_files(app: &Path) -> impl FnOnce() {
+    let binary: Vec<u8> = (0..3000_u32).flat_map(|number| (number * 7919).to_le_bytes()).collect();
+    let write = |path: &str, content: &[u8]| {
+        let path = app.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write("image.bin", &binary);
+    write("gone.bin", &binary);
+    write("moved/a.txt", &b"line\n".repeat(50));
+    write("script.sh", b"#!/bin/sh\n");
+    write("with space/quote\"d 'é\ttab.txt", b"1\n");
+    write("becomes-a-link", b"file\n");
+    write("no-end", b"no line end");
+    commit(app, "files");
+    write("edited-before", b"untracked before the run\n");
+    let app = app.to_owned();
+    move || {
+        let write = |path: &str, content: &[u8]| fs::write(app.join(path), content).unwrap();
+        write("image.bin", &[binary.as_slice(), &[0, 1, 2, 255]].concat());
+        write("new.bin", &binary[..999]);
+        fs::remove_file(app.join("gone.bin")).unwrap();
+        fs::rename(app.join("moved"), app.join("moved to")).unwrap();
+        fs::set_permissions(app.join("script.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+        write("with space/quote\"d 'é\ttab.txt", b"1\n2\n");
+        write("new \"empty\" é", b"");
+        fs::remove_file(app.join("becomes-a-link")).unwrap();
+        std::os::unix::fs::symlink("no-end", app.join("becomes-a-link")).unwrap();
+        write("no-end", b"another, also without");
+        write("edited-before", b"edited by the run\n");
+        commit(&app, "half of it");
+        write("poem.txt", b"not committed\n");
+    }
+}
+
+/// Paths, modes and contents of everything below a directory, without `.git`.
+fn snapshot(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut ahead = vec![root.to_owned()];
+    while let Some(directory) = ahead.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = path.symlink_metadata().unwrap();
+            if metadata.is_dir() && path.file_name().unwrap() != ".git" {
+                ahead.push(path);
+            } else if metadata.is_symlink() {
+                found.push((path.clone(), 0, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()));
+            } else if metadata.is_file() {
+                found.push((path.clone(), metadata.permissions().mode() & 0o111, fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.iter_mut().for_each(|(path, ..)| *path = path.strip_prefix(root).unwrap().to_owned());
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn the_patch_of_the_whole_change_makes_the_same_files_elsewhere() {
+    for (app, strip) in [("", "-p1"), ("app", "-p2"), ("my \"app\" é", "-p2")] {
+        let workspace = Workspace::empty();
+        let app = workspace.root().join(app);
+        repository(&app);
+        let work = kinds_of_files(&app);
+        let before = workspace.base.path().join("before");
+        let copied = Command::new("cp").arg("-a").args([&app, &before]).status().unwrap();
+        assert!(copied.success());
+        let (changes, patch) = workspace.patch(work).await;
+        assert_eq!(changes.notes, [""; 0]);
+        git(&before, &["apply", strip, "--whitespace=nowarn", &patch.unwrap().display().to_string()]);
+        assert_eq!(snapshot(&before), snapshot(&app));
+    }
+}
+
+#[tokio::test]
+async fn the_patch_holds_every_repository_at_its_path_and_the_files_outside() {
+    let workspace = Workspace::new();
+    repository(&workspace.root().join("libs/other"));
+    let root = workspace.root();
+    let before = workspace.base.path().join("before");
+    assert!(Command::new("cp").arg("-a").args([&root, &before]).status().unwrap().success());
+    let (_, patch) = workspace
+        .patch(|| {
+            for path in ["app/poem.txt", "libs/other/song.txt", "notes.md"] {
+                fs::write(root.join(path), "changed\n").unwrap();
+            }
+        })
+        .await;
+    git(&before, &["apply", &patch.unwrap().display().to_string()]);
+    assert_eq!(snapshot(&before), snapshot(&root));
+}
+
+#[tokio::test]
+async fn a_patch_that_is_not_whole_is_no_file() {
+    let workspace = Workspace::new();
+    let app = workspace.app();
+    let planted = workspace.base.path().join("changes.patch");
+    fs::write(&planted, "the agent's own").unwrap();
+    let (_, patch) = workspace.patch(|| {}).await;
+    assert_eq!(patch, None, "nothing changed");
+    // Random enough that it does not shrink.
+    let mut state = 1_u64;
+    let random = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let content: Vec<u8> = (0..12 << 20).map(random).collect();
+    fs::create_dir(&planted).unwrap();
+    let (changes, patch) = workspace.patch(|| fs::write(app.join("large.bin"), content).unwrap()).await;
+    assert_eq!((patch, changes.file_count), (None, 1));
+    let note = &changes.notes[0];
+    assert!(note.starts_with("The patch of the whole change is not kept: it has 1"), "{note}");
+    assert!(note.ends_with("MiB, the limit is 10 MiB."), "{note}");
+    // Larger than what is read at all.
+    let sparse = || fs::File::create(app.join("huge.bin")).unwrap().set_len(1 << 30).unwrap();
+    let (changes, patch) = workspace.patch(sparse).await;
+    assert_eq!((patch, changes.file_count), (None, 1));
+    assert_eq!(changes.notes, ["Files larger than 16 MiB are not in the patch of the whole change."]);
+    // Without a repository there is nothing to apply a patch to.
+    let bare = Workspace::empty();
+    let (changes, patch) = bare.patch(|| fs::write(bare.root().join("a"), "1\n").unwrap()).await;
+    assert_eq!((patch, changes.file_count), (None, 1));
+}
+
+/// Runs a command under the shim in a workspace, with a file for the patch.
+fn shim_in(workspace: &Workspace, script: &str, patch: &Path) -> Helper {
+    let root = workspace.root().display().to_string();
+    let report = workspace.base.path().join("outcome").display().to_string();
+    let patch = patch.display().to_string();
+    let pairs = [
+        (env::WORKSPACE_DIR, root.as_str()),
+        (env::OUTCOME_FILE, &report),
+        (env::SHIM_PATCH_FILE, &patch),
+        ("PWD", &root),
+    ];
+    let mut command = command("shim", &["sh", "-c", script], &pairs);
+    command.current_dir(workspace.root());
+    Helper::start(command)
+}
+
+#[tokio::test]
+async fn the_shim_leaves_the_patch_unless_it_is_stopped() {
+    let workspace = Workspace::empty();
+    repository(&workspace.root());
+    let patch = workspace.base.path().join("changes.patch");
+    let finished = shim_in(&workspace, "echo changed >poem.txt", &patch).finish(LIMIT);
+    let text = fs::read_to_string(&patch).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
+    assert!(text.starts_with("diff --git a/poem.txt b/poem.txt\n") && text.contains("\n+changed\n"), "{text}");
+
+    let helper = shim_in(&workspace, "echo again >poem.txt; echo ready; sleep 1000", &patch);
+    let start = Instant::now();
+    while !helper.stdout().contains("ready") {
+        assert!(start.elapsed() < LIMIT, "{}", helper.stdout());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    helper.signal(rustix::process::Signal::TERM);
+    helper.finish(LIMIT);
+    assert!(!patch.exists(), "a patch of an earlier run would be taken for this one's");
 }
 
 /// The script of a run: `sed` by a command, a file by a tool, a commit.

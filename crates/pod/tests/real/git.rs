@@ -145,6 +145,8 @@ async fn a_merge_at_the_workspace_root_is_done_once_and_loses_nothing() {
     assert_eq!(read(&pod.ws(), ".kubeopencode/context.md"), "the context");
     assert_eq!(read(&pod.ws(), "README.md"), "three\n");
     assert_eq!(git(&pod.ws(), &["rev-parse", "HEAD"]), origin.head());
+    let untracked = git(&pod.ws(), &["ls-files", "--others", "--exclude-standard"]);
+    assert_eq!(untracked, "", "an agent that commits everything would commit the platform's files");
 
     // A new Pod on the same workspace volume: /git is empty, the agent's work is there.
     std::fs::write(pod.ws().join("README.md"), "the agent's work").unwrap();

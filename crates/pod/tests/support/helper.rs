@@ -11,7 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use domain::contract::record;
-use kubeopencode_pod::{attach, changes, env, git_sync, redact::Redactor, shim, stop, unpack, url_fetch};
+use kubeopencode_pod::{
+    attach, changes, env, git_sync, housekeeper, prep, publish, redact::Redactor, shim, stop, unpack, url_fetch,
+};
 
 const ROLE: &str = "POD_TEST_ROLE";
 const ARGS: &str = "POD_TEST_ARGS";
@@ -26,6 +28,11 @@ pub fn become_helper() {
         match role.as_str() {
             "attach" => attach::execute(&args, &env::process).await,
             "shim" => shim::execute(&args, &env::process).await,
+            "housekeeper" => housekeeper::execute(&env::process).await,
+            "prep" => {
+                let settings = prep::Settings::from_env(&env::process).unwrap();
+                prep::run(&settings).await.map_or(1, |_| 0)
+            }
             "git-sync" => {
                 let settings = git_sync::Settings::from_env(&env::process).unwrap();
                 let stop = async { stop::requested().await.unwrap() };
@@ -34,6 +41,17 @@ pub fn become_helper() {
             "url-fetch" => {
                 let settings = url_fetch::Settings::from_env(&env::process).unwrap();
                 match url_fetch::run(&settings).await {
+                    Ok(_) => 0,
+                    Err(error) => {
+                        eprintln!("{error}");
+                        1
+                    }
+                }
+            }
+            "publish" => {
+                let plan = serde_json::from_str(&args[0]).unwrap();
+                let settings = publish::Settings::from_env(&env::process).unwrap();
+                match publish::run(&plan, &settings, None).await {
                     Ok(_) => 0,
                     Err(error) => {
                         eprintln!("{error}");

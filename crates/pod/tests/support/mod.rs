@@ -1,5 +1,6 @@
 //! Shared parts of the tests with real programs.
 
+pub mod depot;
 pub mod git;
 pub mod helper;
 pub mod opencode;

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod connections;
+pub(crate) mod download;
 pub(crate) mod extract;
 pub(crate) mod front;
 pub(crate) mod limits;

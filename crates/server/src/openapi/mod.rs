@@ -287,7 +287,7 @@ mod tests {
             let id = operation.body["operationId"].as_str().unwrap().to_owned();
             assert!(names.insert(id.clone()), "{id} is there twice");
             for (code, answer) in operation.body["responses"].as_object().unwrap() {
-                let refused = !code.starts_with('2') && !operation.path.ends_with("/ready");
+                let refused = !code.starts_with(['2', '3']) && !operation.path.ends_with("/ready");
                 let shared = answer.get("$ref").is_some();
                 let schema = answer.pointer("/content/application~1json/schema/$ref");
                 let is_described = shared || schema.is_some_and(|schema| schema == "#/components/schemas/ErrorBody");

@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+pub(crate) mod artifact;
 mod config;
 mod cron_task;
 pub(crate) mod crud;
@@ -52,6 +53,7 @@ pub(crate) fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, Open
         .merge(agent::routes())
         .merge(cron_task::routes())
         .merge(session::routes())
+        .merge(artifact::routes())
         .merge(logs::routes())
         .merge(explain::routes())
         .merge(share::routes())

@@ -6,6 +6,7 @@
 #![allow(clippy::struct_field_names, reason = "the wire has these names")]
 
 mod agent;
+mod artifact;
 mod changes;
 mod cron_task;
 pub(crate) mod duration;
@@ -35,6 +36,7 @@ use utoipa::{
 };
 
 pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
+pub use artifact::{ArtifactFile, ArtifactFiles, ArtifactResponse, Artifacts, Outputs, bytes_of};
 pub use changes::TaskChangesResponse;
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime, blocked};
 pub use graph::{Edge, Graph, Node};

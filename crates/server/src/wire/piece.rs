@@ -49,6 +49,8 @@ pub fn definitions() -> Map<String, Value> {
         add::<agent::ToolStatus>,
         add::<registry::AssetPhase>,
         add::<registry::RegistrySummary>,
+        add::<task::CacheStatus>,
+        add::<task::PublishedStatus>,
         add::<task::Session>,
         add::<task::TokenUsage>,
         add::<task::Usage>,

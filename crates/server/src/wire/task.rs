@@ -6,7 +6,7 @@ use api::{
     Task, TaskPhase, TaskStatus,
     conditions::types,
     context::ContextItem,
-    kinds::task::{LogStatus, Session, Usage},
+    kinds::task::{CacheStatus, LogStatus, PublishedStatus, Session, Usage},
     names::{annotations, labels},
     run::{Approval, Artifact, Dependency, Retry, RunBudget, Workspace},
     tools::ToolBinding,
@@ -107,6 +107,12 @@ pub struct TaskResponse {
     pub stop_requested: bool,
     /// The agent waits for a person's permission.
     pub awaiting_approval: bool,
+    /// Caches that the run used; only in details.
+    #[schema(schema_with = pieces::<CacheStatus>)]
+    pub caches: Option<Vec<CacheStatus>>,
+    /// Where the changes were published.
+    #[schema(schema_with = piece::<PublishedStatus>)]
+    pub published: Option<PublishedStatus>,
 }
 
 /// When the stages before the start were reached.
@@ -119,6 +125,7 @@ pub struct Timings {
     pub pod_created_at: Option<Timestamp>,
     pub scheduled_at: Option<Timestamp>,
     pub prepared_at: Option<Timestamp>,
+    pub collected_at: Option<Timestamp>,
 }
 
 impl Timings {
@@ -137,6 +144,7 @@ impl Timings {
             pod_created_at: stage(known.pod_created_at.as_ref()),
             scheduled_at: stage(known.scheduled_at.as_ref()),
             prepared_at: stage(known.prepared_at.as_ref()),
+            collected_at: stage(known.collected_at.as_ref()),
         }
     }
 }
@@ -224,6 +232,12 @@ pub struct RunResponse {
     pub summary: Option<String>,
     /// State of the archived log.
     pub logs: Option<LogState>,
+    /// Caches that the run used.
+    #[schema(schema_with = pieces::<CacheStatus>)]
+    pub caches: Option<Vec<CacheStatus>>,
+    /// Where the changes were published.
+    #[schema(schema_with = piece::<PublishedStatus>)]
+    pub published: Option<PublishedStatus>,
 }
 
 impl RunResponse {
@@ -243,6 +257,8 @@ impl RunResponse {
             usage: status.usage,
             summary: status.result.and_then(|result| result.summary),
             logs: status.logs.as_ref().map(LogState::from),
+            caches: status.caches,
+            published: status.published,
         }
     }
 }
@@ -258,6 +274,7 @@ impl TaskResponse {
             let known = task.status.as_ref().and_then(|status| status.result.as_ref());
             result.outputs = known.and_then(|result| result.outputs.clone());
         }
+        response.caches = task.status.as_ref().and_then(|status| status.caches.clone());
         response
     }
 
@@ -307,6 +324,8 @@ impl TaskResponse {
             contexts: None,
             stop_requested: annotations.get(annotations::STOP).is_some_and(|value| value == "true"),
             awaiting_approval: is_true(types::AWAITING_APPROVAL),
+            caches: None,
+            published: status.published.clone(),
             annotations: (!annotations.is_empty()).then_some(annotations),
         }
     }

@@ -6,6 +6,7 @@
 extern crate kubeopencode_server as server;
 
 mod agents;
+mod artifacts;
 mod bad_input;
 mod closed;
 mod cron;

@@ -45,7 +45,7 @@ async fn only_what_nothing_names_is_removed(world: World) {
     // A writer that names it again has this long.
     assert_eq!(store.collect(kubeopencode_store::GRACE).await.unwrap(), Collected::default());
     // In the future the claim is old.
-    let removed = Collected { blobs: 1, bytes: lines(1..3).len() as u64 };
+    let removed = Collected { blobs: 1, bytes: lines(1..3).len() as u64, uploads: 0 };
     assert_eq!(store.collect(SignedDuration::from_secs(-60)).await.unwrap(), removed);
     assert_eq!(store.collect(SignedDuration::from_secs(-60)).await.unwrap(), Collected::default());
     assert_eq!(place.blobs().await.len(), 2);
@@ -61,7 +61,7 @@ async fn objects_without_a_record_are_removed_when_they_are_old(world: World) {
     std::fs::copy(&kept, kept.with_file_name(format!("{}-0000000000000000", "0".repeat(64)))).unwrap();
     assert_eq!(store.collect_unrecorded(kubeopencode_store::GRACE).await.unwrap(), Collected::default());
     let removed = store.collect_unrecorded(SignedDuration::from_secs(-60)).await.unwrap();
-    assert_eq!(removed, Collected { blobs: 1, bytes: lines(0..1).len() as u64 });
+    assert_eq!(removed, Collected { blobs: 1, bytes: lines(0..1).len() as u64, uploads: 0 });
     assert_eq!(place.blobs().await, std::slice::from_ref(&kept));
 
     // The first cleaning of a process removes what is older than a day.

@@ -95,7 +95,7 @@ async fn while_postgres_is_down_writes_fail_and_then_continue(_: World) {
     let mut server = Postgres::start().await.unwrap();
     let blobs = tempfile::tempdir().unwrap();
     let url = server.database("case").unwrap();
-    let store = Store::postgres(&url, blobs.path().to_str().unwrap()).await.unwrap();
+    let store = Store::open(&url, blobs.path().to_str().unwrap()).await.unwrap();
     let log = log("u", 1);
     let mut at = 0;
     for round in 0..3 {
@@ -115,7 +115,7 @@ async fn while_postgres_is_down_writes_fail_and_then_continue(_: World) {
 async fn while_the_bucket_is_down_logs_go_on(_: World) {
     let (database, mut bucket) = (Postgres::start().await.unwrap(), Bucket::start().await.unwrap());
     let url = database.database("case").unwrap();
-    let store = Store::postgres(&url, &bucket_url(&bucket, "case")).await.unwrap().with_log_limit(80_000);
+    let store = Store::open(&url, &bucket_url(&bucket, "case")).await.unwrap().with_log_limit(80_000);
     let log = log("u", 1);
     store.append(&log, 0, numbered(0..150)).await.unwrap();
     bucket.kill();

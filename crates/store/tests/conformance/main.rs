@@ -4,8 +4,12 @@
 
 mod archive;
 mod blobs;
+mod caches;
+mod export;
 mod faults;
 mod files;
+mod results;
+mod streams;
 mod world;
 
 use std::{
@@ -26,6 +30,14 @@ fn main() -> ExitCode {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(faults::write_until_killed(Path::new(&base)));
     }
+    if let Ok(urls) = std::env::var(streams::WRITER) {
+        rustls::crypto::ring::default_provider().install_default().unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(streams::write_until_killed(&urls));
+    }
+    if let Ok(urls) = std::env::var(results::PUBLISHER) {
+        rustls::crypto::ring::default_provider().install_default().unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(results::publish_until_killed(&urls));
+    }
     if std::env::var_os(ACCESS_KEY).is_none_or(|key| key != Bucket::ACCESS_KEY) {
         let program = std::env::current_exe().unwrap();
         let mut again = Command::new(program);
@@ -41,9 +53,15 @@ fn main() -> ExitCode {
     };
     let cases = on(&World::ALL, archive::CASES)
         .chain(on(&World::STORES, blobs::CASES))
+        .chain(on(&World::STORES, streams::CASES))
+        .chain(on(&World::STORES, results::CASES))
+        .chain(on(&World::STORES, caches::CASES))
+        .chain(on(&World::STORES, export::CASES))
         .chain(on(&World::STORES, faults::CASES))
         .chain(on(&[World::Sqlite], faults::SQLITE))
         .chain(on(&[World::PostgresAndBucket], faults::SERVERS))
+        .chain(on(&[World::Sqlite, World::Postgres], streams::DIRECTORIES))
+        .chain(on(&[World::PostgresAndBucket], streams::SERVERS))
         .chain(on(&[World::Files], files::CASES));
     runner::run_ready(cases.collect(), AT_ONCE)
 }

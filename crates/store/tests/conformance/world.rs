@@ -96,13 +96,24 @@ impl Place {
     }
 
     pub async fn try_store(&self) -> Result<Store, OpenError> {
-        let directory = self.directory.path();
         match self.world {
-            World::Files | World::Sqlite => Store::directory(directory),
-            World::Postgres => Store::postgres(&self.database, directory.to_str().unwrap()).await,
-            World::PostgresAndBucket => {
-                Store::postgres(&self.database, &bucket_url(bucket().await, &self.prefix())).await
+            World::Files | World::Sqlite => Store::directory(self.directory.path()),
+            World::Postgres | World::PostgresAndBucket => {
+                let (records, blobs) = self.urls().await;
+                Store::open(&records, &blobs).await
             }
+        }
+    }
+
+    /// The addresses of the records and of the blobs.
+    pub async fn urls(&self) -> (String, String) {
+        let directory = self.directory.path().to_str().unwrap();
+        match self.world {
+            World::Files | World::Sqlite => {
+                (format!("sqlite://{directory}/records.db"), format!("file://{directory}/blobs"))
+            }
+            World::Postgres => (self.database.clone(), directory.to_owned()),
+            World::PostgresAndBucket => (self.database.clone(), bucket_url(bucket().await, &self.prefix())),
         }
     }
 
@@ -124,6 +135,24 @@ impl Place {
                     tokio_postgres::connect(&self.database, tokio_postgres::NoTls).await.unwrap();
                 tokio::spawn(connection);
                 client.execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).await.unwrap();
+            }
+        }
+    }
+
+    /// The number of uploads that did not end.
+    pub async fn uploads(&self) -> i64 {
+        let sql = "SELECT count(*) FROM uploads";
+        match self.world {
+            World::Files => 0,
+            World::Sqlite => {
+                let database = rusqlite::Connection::open(self.directory.path().join("records.db")).unwrap();
+                database.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            World::Postgres | World::PostgresAndBucket => {
+                let (client, connection) =
+                    tokio_postgres::connect(&self.database, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                client.query_one(sql, &[]).await.unwrap().get(0)
             }
         }
     }

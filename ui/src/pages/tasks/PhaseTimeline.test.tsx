@@ -28,3 +28,9 @@ test("an open stage is marked as unfinished", () => {
   render(<PhaseTimeline task={{ ...rest, phase: "Running" }} />);
   expect(screen.getByRole("img").getAttribute("aria-label")).toMatch(/Running .* so far$/);
 });
+
+test("a Task that is collecting shows it as unfinished, and the run as finished", () => {
+  const { completionTime: _end, ...rest } = task;
+  render(<PhaseTimeline task={{ ...rest, phase: "Running", reason: "Collecting" }} />);
+  expect(screen.getByRole("img").getAttribute("aria-label")).toMatch(/Running [^,]*, Collecting 0s so far$/);
+});

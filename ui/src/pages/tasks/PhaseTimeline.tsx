@@ -1,8 +1,10 @@
+import { useState } from "react";
 import type { Task } from "../../api/types";
 import { classes } from "../../components/classes";
 import { Legend } from "../../components/Legend";
 import motion from "../../components/motion.module.css";
 import { useNow } from "../../components/useNow";
+import { isCollecting } from "../../lib/phase";
 import { span } from "../../lib/time";
 import { type StageName, stagesOf } from "../../lib/timeline";
 import styles from "./PhaseTimeline.module.css";
@@ -14,10 +16,18 @@ const COLOURS: Record<StageName, string> = {
   Collecting: "var(--good)",
 };
 
+/** Since when something holds, as far as the page has seen. */
+function useSince(holds: boolean, now: number): number | undefined {
+  const [since, setSince] = useState<number>();
+  if (holds && since === undefined) setSince(now);
+  if (!holds && since !== undefined) setSince(undefined);
+  return since;
+}
+
 /** A bar of the time spent queued, preparing, running and collecting. */
 export function PhaseTimeline({ task }: { task: Task }) {
   const now = useNow();
-  const stages = stagesOf(task, now);
+  const stages = stagesOf(task, now, useSince(isCollecting(task), now));
   const total = stages.reduce((sum, stage) => sum + stage.seconds, 0);
   if (stages.length === 0) return null;
   const label = stages.map((stage) => `${stage.name} ${span(stage.seconds)}${stage.open ? " so far" : ""}`).join(", ");

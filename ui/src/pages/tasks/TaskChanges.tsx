@@ -8,10 +8,10 @@ import { ErrorState } from "../../components/ErrorState";
 import { Notice } from "../../components/Notice";
 import { SkeletonBlock } from "../../components/SkeletonBlock";
 import { Stack } from "../../components/Stack";
+import { DiffStat } from "../../diff/DiffStat";
 import { changedFiles } from "../../lib/fileChanges";
 import { isFinished } from "../../lib/phase";
 import { noSession, useMessages } from "../../session/useMessages";
-import styles from "./TaskChanges.module.css";
 import { useChanges } from "./useChanges";
 import { WorkspaceChanges } from "./WorkspaceChanges";
 
@@ -27,7 +27,7 @@ export function TaskChanges({ task }: { task: Task }) {
     if (fileCount === 0 && commitCount === 0) {
       return <Nothing>{["No file of the workspace changed.", ...notes].join(" ")}</Nothing>;
     }
-    return <WorkspaceChanges changes={changes.data} />;
+    return <WorkspaceChanges key={task.runEpoch} task={task} changes={changes.data} />;
   }
   return <ToolChanges task={task} notes={changes.data?.notes} />;
 }
@@ -51,16 +51,7 @@ function ToolChanges({ task, notes }: { task: Task; notes: string[] | undefined 
     <Stack gap={4}>
       <Notice tone="warn">{missing}</Notice>
       {files.map((file) => (
-        <Card
-          key={file.path}
-          title={file.path}
-          tools={
-            <>
-              <span className={styles.added}>+{file.added}</span>
-              <span className={styles.removed}>−{file.removed}</span>
-            </>
-          }
-        >
+        <Card key={file.path} title={file.path} tools={<DiffStat added={file.added} removed={file.removed} />}>
           <Stack gap={2}>
             {file.changes.map((lines, i) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: changes are append-only.

@@ -16,6 +16,7 @@ import { PermissionPanel } from "./PermissionPanel";
 import { PhaseTimeline } from "./PhaseTimeline";
 import { RunsOn } from "./RunsOn";
 import { TaskActions } from "./TaskActions";
+import { TaskArtifacts } from "./TaskArtifacts";
 import { TaskChanges } from "./TaskChanges";
 import { TaskExplain } from "./TaskExplain";
 import { TaskOverview } from "./TaskOverview";
@@ -43,6 +44,7 @@ export default function TaskDetail() {
         tabs: [
           { id: "work", label: "Work", content: () => <TaskWork task={task} /> },
           { id: "changes", label: "Changes", content: () => <TaskChanges task={task} /> },
+          { id: "artifacts", label: "Artifacts", content: () => <TaskArtifacts task={task} /> },
           { id: "overview", label: "Overview", content: () => <TaskOverview task={task} /> },
           { id: "explain", label: "Explain", content: () => <TaskExplain explain={explain} namespace={namespace} /> },
         ],

@@ -7,7 +7,6 @@ import { ConditionList } from "../../components/ConditionList";
 import { EmptyState } from "../../components/EmptyState";
 import { Facts } from "../../components/Facts";
 import { ObjectLink } from "../../components/ObjectLink";
-import { Stack } from "../../components/Stack";
 import { Tag } from "../../components/Tag";
 import { bytes, humanize, plural } from "../../lib/format";
 import { isFinished } from "../../lib/phase";
@@ -15,6 +14,9 @@ import { formatDuration } from "../../lib/time";
 import { ContextList } from "../ContextList";
 import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
+import { CachesCard } from "./CachesCard";
+import { OutputsCard } from "./OutputsCard";
+import { PublishedLink } from "./PublishedLink";
 import { TaskRuns } from "./TaskRuns";
 import { UsageFacts } from "./UsageFacts";
 
@@ -26,18 +28,14 @@ function createdBy({ namespace, createdBy: user, createdWith, cronTask }: Task):
 }
 
 export function TaskOverview({ task }: { task: Task }) {
-  const outputs = Object.entries(task.result?.outputs ?? {});
   return (
     <div className={styles.cards}>
       <Card title="Description">
         <p className={styles.description}>{task.description || "No description."}</p>
       </Card>
       <Card title="Result">
-        {task.result?.summary || outputs.length > 0 ? (
-          <Stack gap={3}>
-            {task.result?.summary && <p className={styles.description}>{task.result.summary}</p>}
-            {outputs.length > 0 && <Facts facts={outputs} />}
-          </Stack>
+        {task.result?.summary ? (
+          <p className={styles.description}>{task.result.summary}</p>
         ) : (
           <EmptyState small title={isFinished(task.phase) ? "No result" : "No result yet"}>
             {isFinished(task.phase)
@@ -46,9 +44,11 @@ export function TaskOverview({ task }: { task: Task }) {
           </EmptyState>
         )}
       </Card>
+      <OutputsCard task={task} />
       <Card title="Usage">
         <UsageFacts task={task} />
       </Card>
+      {task.caches && task.caches.length > 0 && <CachesCard caches={task.caches} />}
       <Card title="Details">
         <Facts
           facts={[
@@ -82,6 +82,7 @@ export function TaskOverview({ task }: { task: Task }) {
               task.logs?.lines !== undefined &&
                 `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", incomplete" : ""}`,
             ],
+            ["Published", task.published && <PublishedLink key="published" published={task.published} />],
             ["Created", <Ago key="created" at={task.createdAt} />],
             ["Created by", createdBy(task)],
             [

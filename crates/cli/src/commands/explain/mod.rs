@@ -5,7 +5,7 @@ mod show;
 
 use domain::{
     explain::{self, Setting},
-    run::{origin::Origin, stage::shown_phase},
+    run::origin::Origin,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -54,8 +54,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
             let Facts { task, run, around } = Box::pin(Facts::fetch(&cluster, &args.name)).await?;
             let mut explanation = explain::task(&task, &run, &around);
             explanation.settings.retain(|setting| args.all || is_explicit(setting));
-            args.output
-                .show(&explanation, |explanation| show::show(explanation, shown_phase(&task), around.now, &screen))?
+            args.output.show(&explanation, |explanation| show::show(explanation, &task, around.now, &screen))?
         }
     };
     print(&shown)?;

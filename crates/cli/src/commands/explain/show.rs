@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use api::TaskPhase;
+use api::{Task, TaskPhase, TaskStatus};
 use domain::explain::{
     AgentExplanation, Cause, CronTaskExplanation, Level, ObjectName, QueueState, QuotaState, Setting, TaskExplanation,
 };
+use domain::run::stage::shown_phase;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,6 +15,7 @@ use crate::commands::{
     screen::{Screen, Tone, line, wrap},
     span,
     table::{Cell, Table},
+    task::results,
 };
 
 /// Maximum number of listed Tasks that are ahead in the queue; the rest are counted.
@@ -21,10 +23,10 @@ const LISTED: usize = 10;
 /// Maximum length of a value, also without a limited width.
 const LONGEST_VALUE: usize = 100;
 
-/// Renders the explanation of a Task in a phase.
-pub fn show(explanation: &TaskExplanation, phase: &str, now: Timestamp, screen: &Screen) -> String {
+/// Renders the explanation of a Task.
+pub fn show(explanation: &TaskExplanation, task: &Task, now: Timestamp, screen: &Screen) -> String {
     let reason = explanation.reason.as_deref();
-    let mut page = title("Task", &explanation.task, phase, reason, screen);
+    let mut page = title("Task", &explanation.task, shown_phase(task), reason, screen);
     why(&mut page, &explanation.chain, now, screen);
     queue(&mut page, explanation.queue.as_ref(), explanation.quota.as_ref(), true, now, screen);
     if !explanation.dependencies.is_empty() {
@@ -42,9 +44,28 @@ pub fn show(explanation: &TaskExplanation, phase: &str, now: Timestamp, screen: 
         }
         indent(&mut page, &table, screen);
     }
+    if let Some(status) = &task.status {
+        left(&mut page, status, now, screen);
+    }
     settings(&mut page, &explanation.settings, explanation.settings_error.as_deref(), screen);
     next(&mut page, &explanation.next, screen);
     page
+}
+
+/// What the run left and used.
+fn left(page: &mut String, status: &TaskStatus, now: Timestamp, screen: &Screen) {
+    let tables = [results::artifacts(status, now), results::outputs(status), results::caches(status)];
+    let published = results::publication(status);
+    if published.is_none() && tables.iter().all(Table::is_empty) {
+        return;
+    }
+    heading(page, "Results", screen);
+    if let Some(published) = published {
+        bullet(page, "", &published, screen);
+    }
+    for table in tables.iter().filter(|table| !table.is_empty()) {
+        indent(page, table, screen);
+    }
 }
 
 /// Renders the explanation of an Agent.

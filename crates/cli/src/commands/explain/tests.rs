@@ -57,7 +57,7 @@ fn shown(facts: &Facts) -> String {
     let screen = Screen { width: Some(100), ..Screen::default() };
     let mut explanation = explain::task(&facts.task, &facts.run, &facts.around);
     explanation.settings.retain(is_explicit);
-    show::show(&explanation, shown_phase(&facts.task), facts.around.now, &screen)
+    show::show(&explanation, &facts.task, facts.around.now, &screen)
 }
 
 fn busy() -> Value {
@@ -337,5 +337,39 @@ fn a_permission_that_is_asked_for_comes_first() {
 
     Next
       - approve or deny it: kubeopencode approve mine, or: kubeopencode deny mine
+    ");
+}
+
+#[test]
+fn what_a_run_left_is_listed() {
+    let status = json!({"phase": "Completed", "reason": "Succeeded", "runEpoch": 1, "podName": "mine-pod",
+        "startTime": "2026-01-01T00:50:00Z", "completionTime": "2026-01-01T00:59:00Z",
+        "artifacts": [{"name": "dist", "bytes": 2048, "files": 3, "expiresAt": "2026-01-08T01:00:00Z"}],
+        "caches": [{"name": "npm", "hit": "Exact", "bytes": 1_048_576, "seconds": 2}],
+        "result": {"outputs": {"URL": "https://app.example"}},
+        "published": {"branch": "agents/mine", "url": "https://git.example/pulls/1"}});
+    let facts = facts(
+        task("mine", "2026-01-01T00:49:00Z", json!({}), status),
+        vec![],
+        Some(agent(json!({}), json!({"ready": true}))),
+    );
+    insta::assert_snapshot!(shown(&facts), @r"
+    Task team/mine: Completed (Succeeded)
+
+    Why
+      ✓ Succeeded: it succeeded (60s ago)
+
+    Results
+      published branch agents/mine: https://git.example/pulls/1
+      ARTIFACT   SIZE      FILES   EXPIRES
+      dist       2.0 KiB   3       in 7d
+      OUTPUT   VALUE
+      URL      https://app.example
+      CACHE   FOUND   RESTORED   TOOK   SAVED
+      npm     hit     1.0 MiB    2s     -
+
+    Settings
+      SETTING   VALUE         FROM
+      target    Agent 'dev'   the Task
     ");
 }

@@ -1,8 +1,14 @@
 //! Commands about Tasks.
 
+pub mod artifacts;
+pub mod diff;
 pub mod follow;
 pub mod logs;
+pub mod outputs;
+mod patch;
+pub mod pull;
 pub mod rerun;
+pub mod results;
 pub mod run;
 pub mod runs;
 pub mod stage;

@@ -1,6 +1,6 @@
 //! The stage and result of a Task in one line.
 
-use api::{Task, TaskPhase, TaskStatus, conditions::types};
+use api::{Task, TaskPhase, TaskStatus, conditions::types, kinds::task::PublishedStatus};
 use domain::status::find;
 
 use crate::commands::{money, screen::line, span};
@@ -65,6 +65,13 @@ pub fn ending(task: &Task) -> String {
     if let Some(commits) = commits.filter(|commits| *commits > 0) {
         parts.push(format!("{commits} {}", if commits == 1 { "commit" } else { "commits" }));
     }
+    let artifacts = status.artifacts.as_ref().map_or(0, Vec::len);
+    let outputs = status.result.as_ref().and_then(|result| result.outputs.as_ref()).map_or(0, |outputs| outputs.len());
+    for (number, what) in [(artifacts, "artifact"), (outputs, "output")] {
+        if number > 0 {
+            parts.push(format!("{number} {what}{}", if number == 1 { "" } else { "s" }));
+        }
+    }
     if let Some(tokens) = status.usage.as_ref().and_then(|usage| usage.tokens) {
         parts.push(format!("{} tokens", thousands(tokens.input + tokens.output + tokens.reasoning + tokens.cache)));
     }
@@ -78,7 +85,19 @@ pub fn ending(task: &Task) -> String {
         let message = status.message.as_deref().map(|message| format!(": {}", line(message))).unwrap_or_default();
         text = format!("{text}\n{}{message}", line(reason));
     }
+    if let Some(published) = status.published.as_ref().and_then(published) {
+        text = format!("{text}\n{published}");
+    }
     text
+}
+
+/// Where the changes were published, in one line.
+pub fn published(published: &PublishedStatus) -> Option<String> {
+    let PublishedStatus { branch, commit, url } = published;
+    let branch = branch.as_deref()?;
+    let commit = commit.as_deref().map(|commit| format!(" at {}", line(commit.get(..12).unwrap_or(commit))));
+    let url = url.as_deref().map(|url| format!(": {}", line(url)));
+    Some(format!("published branch {}{}{}", line(branch), commit.unwrap_or_default(), url.unwrap_or_default()))
 }
 
 /// A number with thousands separators.
@@ -137,6 +156,13 @@ mod tests {
                 "completionTime": "2026-01-01T00:01:05Z", "session": {"summary": {"filesChanged": 1, "additions": 3}},
                 "changes": {"commits": 2}, "usage": {"tokens": {"input": 1200, "output": 34}, "cost": "0.0123"}}),
             "task fix succeeded after 65s, 1 file changed (+3 -0), 2 commits, 1,234 tokens, cost $0.0123",
+        );
+        check(
+            json!({"phase": "Completed", "reason": "Succeeded", "artifacts": [{"name": "a"}, {"name": "b"}],
+                "result": {"outputs": {"URL": "x"}}, "usage": {"cost": "0.0123"},
+                "published": {"branch": "agents/fix", "commit": "0123456789abcdef", "url": "https://git.example/pulls/1"}}),
+            "task fix succeeded, 2 artifacts, 1 output, cost $0.0123\n\
+             published branch agents/fix at 0123456789ab: https://git.example/pulls/1",
         );
         check(
             json!({"phase": "Failed", "reason": "ModelError", "message": "HTTP 401"}),

@@ -57,10 +57,11 @@ struct Case {
     gone: bool,
     stop: Option<Stop>,
     report_required: bool,
+    keeps: bool,
 }
 
 fn case(pod: Value) -> Case {
-    Case { pod: Some(pod), gone: false, stop: None, report_required: true }
+    Case { pod: Some(pod), gone: false, stop: None, report_required: true, keeps: false }
 }
 
 impl Case {
@@ -76,13 +77,18 @@ impl Case {
         Self { report_required: false, ..self }
     }
 
+    fn keeps(self) -> Self {
+        Self { keeps: true, ..self }
+    }
+
     fn classify(&self) -> Option<Ending> {
         let pod: Option<Pod> = self.pod.clone().map(|mut pod| {
             pod.as_object_mut().unwrap().entry("metadata").or_insert(json!({}));
             serde_json::from_value(pod).unwrap()
         });
         let stop = self.stop.as_ref();
-        classify(&Evidence { pod: pod.as_ref(), gone: self.gone, stop, report_required: self.report_required })
+        let Self { gone, report_required, keeps, .. } = *self;
+        classify(&Evidence { pod: pod.as_ref(), gone, stop, report_required, keeps })
     }
 }
 
@@ -104,7 +110,7 @@ fn a_run_that_goes_on_has_not_ended() {
     assert_eq!(case(running()).stop(Stop::User).classify(), None, "its end is awaited, so that the log is whole");
     assert_eq!(case(deleted(running())).classify(), None);
     assert_eq!(case(json!({"status": {"phase": "Pending"}})).classify(), None);
-    assert_eq!(Case { pod: None, gone: false, stop: None, report_required: true }.classify(), None);
+    assert_eq!(Case { pod: None, gone: false, stop: None, report_required: true, keeps: false }.classify(), None);
 }
 
 #[test]
@@ -121,6 +127,69 @@ fn success_needs_exit_code_and_report() {
     check(foreign, TaskPhase::Completed, reasons::SUCCEEDED, "the agent finished its work");
     let message = "the agent finished its work, but the task container failed with exit code 9";
     check_failed(case(reported(9, "Succeeded", "Succeeded", "")), reasons::NON_ZERO_EXIT, message);
+}
+
+/// The Pod with a housekeeper in this state.
+fn beside(mut pod: Value, housekeeper: Value) -> Value {
+    pod["status"]["phase"] = "Running".into();
+    pod["status"]["containerStatuses"].as_array_mut().unwrap().push(container("housekeeper", housekeeper));
+    pod
+}
+
+fn housekeeper_ended_with(code: i32, message: &str) -> Value {
+    json!({"terminated": {"exitCode": code, "reason": "Error", "message": message}})
+}
+
+#[test]
+fn a_run_lasts_until_what_it_leaves_is_stored() {
+    let done = || reported(0, "Succeeded", "Succeeded", "the agent finished");
+    let running = || json!({"running": {}});
+    assert_eq!(case(beside(done(), running())).keeps().classify(), None);
+    let stored = case(beside(done(), housekeeper_ended_with(0, "{}"))).keeps();
+    check(stored, TaskPhase::Completed, reasons::SUCCEEDED, "the agent finished its work");
+    // Also that of a failed or stopped run: its artefacts may be kept.
+    let failed = || reported(1, "Failed", "ModelError", "429");
+    assert_eq!(case(beside(failed(), running())).keeps().classify(), None);
+    assert_eq!(case(beside(failed(), running())).keeps().stop(Stop::User).classify(), None);
+    // The controller ends the housekeeper of a task that could not be started; that is no timeout.
+    let mut unstarted = with_status(
+        beside(ended(128, "StartError", "no such file"), housekeeper_ended_with(1, "{}")),
+        "Failed",
+        "DeadlineExceeded",
+        "",
+    );
+    unstarted["metadata"] = json!({"annotations": {"kubeopencode.io/ended-for": "CollectFailed"}});
+    let message = "the task container could not be started: no such file";
+    check_failed(case(unstarted).keeps(), reasons::PREPARATION_FAILED, message);
+    // A run without a housekeeper does not wait for a container of that name, which is its user's.
+    assert!(case(beside(done(), running())).classify().is_some());
+}
+
+#[test]
+fn a_success_needs_everything_that_the_run_had_to_leave() {
+    let done = || reported(0, "Succeeded", "Succeeded", "the agent finished");
+    let failure = |reason: &str| json!({"failure": {"reason": reason, "message": "why"}}).to_string();
+    for (word, reason) in [
+        ("ArtifactMissing", reasons::ARTIFACT_MISSING),
+        ("OutputMissing", reasons::OUTPUT_MISSING),
+        ("PublishFailed", reasons::PUBLISH_FAILED),
+        ("CollectFailed", reasons::COLLECT_FAILED),
+        ("Later", reasons::COLLECT_FAILED),
+    ] {
+        let ending =
+            check_failed(case(beside(done(), housekeeper_ended_with(1, &failure(word)))).keeps(), reason, "why");
+        assert!(ending.report.is_some() && ending.retry.is_none(), "{word}");
+    }
+    let killed = "the container that stores results was killed (exit code 137)";
+    check_failed(case(beside(done(), housekeeper_ended_with(137, ""))).keeps(), reasons::COLLECT_FAILED, killed);
+    let lost = "the Pod was lost before what the run leaves was stored";
+    check_failed(case(beside(done(), json!({"running": {}}))).keeps().gone(), reasons::COLLECT_FAILED, lost);
+    // The run's own failure is the first cause.
+    let missing = housekeeper_ended_with(1, &failure("ArtifactMissing"));
+    let own = case(beside(reported(1, "Failed", "ModelError", "429"), missing.clone())).keeps();
+    check_failed(own, reasons::MODEL_ERROR, "429");
+    let stopped = case(beside(done(), missing)).keeps().stop(Stop::User);
+    check(stopped, TaskPhase::Completed, reasons::USER_STOPPED, "a user stopped the Task");
 }
 
 #[test]
@@ -238,7 +307,7 @@ fn a_vanished_pod_ends_the_task() {
     let message = "its Pod does not exist any more; the node may be lost, or the Pod was deleted";
     let ending = check_failed(case(running()).gone(), reasons::POD_LOST, message);
     assert!(ending.disrupted);
-    let unseen = Case { pod: None, gone: true, stop: None, report_required: true };
+    let unseen = Case { pod: None, gone: true, stop: None, report_required: true, keeps: false };
     check_failed(unseen, reasons::POD_LOST, "its Pod was deleted before it was seen");
     let message = "its Pod was deleted while it ran";
     check_failed(case(deleted(ended(137, "Error", ""))), reasons::POD_LOST, message);

@@ -234,6 +234,49 @@ fn the_smallest_limit_counts_whoever_sets_it() {
 }
 
 #[test]
+fn the_service_account_and_the_pull_secrets_come_from_the_nearest_layer_that_sets_them() {
+    use crate::contract::environment::{IMAGE_PULL_SECRETS, SERVICE_ACCOUNT};
+
+    let layers = ["agent", "template", "config", "environment"];
+    let settings = |layer: &str, named: &[&str]| {
+        if named.contains(&layer) {
+            json!({"serviceAccountName": layer, "imagePullSecrets": [{"name": layer}]})
+        } else {
+            json!({})
+        }
+    };
+    // Every combination of layers, against the rule in one line.
+    for chosen in 0..16_u32 {
+        let named: Vec<&str> = (0..4).filter(|at| chosen & (1 << at) != 0).map(|at| layers[at]).collect();
+        let expected = named.first().copied();
+        let origin = match expected {
+            Some("agent") => Origin::Agent("a".into()),
+            Some("template") => Origin::Template("t".into()),
+            Some("config") => Origin::Config,
+            Some(_) => Origin::Environment,
+            None => Origin::BuiltIn,
+        };
+        let spec = serde_json::from_value(json!({"defaults": settings("config", &named)})).unwrap();
+        let config = api::KubeOpenCodeConfig::new("cluster", spec);
+        let lookup = |name: &str| {
+            let is_set = named.contains(&"environment") && [SERVICE_ACCOUNT, IMAGE_PULL_SECRETS].contains(&name);
+            is_set.then(|| "environment".to_owned())
+        };
+        let platform = Platform::from(Some(&config), &lookup);
+        let mut spec = settings("agent", &named);
+        spec["templateRef"] = json!({"name": "t"});
+        let (agent, template) = (agent(spec), template(settings("template", &named)));
+        let target = Sources::Agent { agent: &agent, template: Some(&template), url: "http://a" };
+        let (run, origins) = resolve_task(&task(json!({"agentRef": {"name": "a"}})), target, &platform).unwrap();
+        assert_eq!(run.agent.service_account_name, expected.unwrap_or("default"), "{named:?}");
+        assert_eq!(run.agent.image_pull_secrets, expected.into_iter().collect::<Vec<_>>(), "{named:?}");
+        for field in ["agent.serviceAccountName", "agent.imagePullSecrets"] {
+            assert_eq!(origins.get(field), Some(&origin), "{field} {named:?}");
+        }
+    }
+}
+
+#[test]
 fn every_resolved_field_has_an_origin() {
     let (run, origins) = full_task(&agent(json!({})), None, &task(json!({"agentRef": {"name": "a"}})));
     let value = serde_json::to_value(&run).unwrap();

@@ -8,6 +8,7 @@ use super::*;
 use crate::{
     opencode::{ConfigInput, compile},
     platform::Addressing,
+    run::workspace::placed,
     sample::{agent, from_json, map, platform, task, task_on_agent},
     workload::contexts::{ConfigMaps, ContextInput, assemble},
 };
@@ -109,6 +110,99 @@ fn a_plain_task_on_a_template() {
     assert_yaml_snapshot!("template_plain_pod", pod);
 }
 
+fn with_depot() -> Platform {
+    Platform { depot_url: Some("http://depot.example:2748".into()), ..platform() }
+}
+
+#[test]
+fn a_task_that_keeps_and_fetches_has_a_housekeeper_and_prep() {
+    let mut task = task(rich_agent());
+    task.artifacts = from_json(json!([{ "name": "report", "paths": ["out/**"], "when": "Always" }]));
+    task.outputs = vec!["verdict".into()];
+    task.inputs = from_json(json!([{ "fromTask": "build", "artifact": "dist", "mountPath": "dist" }]));
+    task.caches =
+        from_json(json!([{ "name": "npm", "key": "npm-{{ hash \"package-lock.json\" }}", "paths": ["node_modules"] }]));
+    task.publish = Some(from_json(
+        json!({ "context": "code", "secretRef": { "name": "push" }, "pullRequest": { "draft": true } }),
+    ));
+    let objects = built(&task, &with_depot(), TASK).unwrap();
+    let spec = spec(&objects);
+    let named = |name: &str| {
+        let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        all.clone().find(|container| container.name == name).unwrap()
+    };
+    assert_yaml_snapshot!("template_housekeeper", named("housekeeper"));
+    assert_yaml_snapshot!("template_prep", named("prep"));
+    let only = |name: &str| name == "results" || name == "collect" || name == "depot-token";
+    let volumes: Vec<_> = spec.volumes.iter().flatten().filter(|volume| only(&volume.name)).collect();
+    assert_yaml_snapshot!("template_collecting_volumes", volumes);
+    assert_eq!(spec.termination_grace_period_seconds, Some(630));
+    // The agent has neither the token nor the credential, nor the files in transit.
+    let agent = serde_json::to_string(main_container(&objects)).unwrap();
+    for secret in ["depot", "push", "collect", "GIT_PASSWORD"] {
+        assert!(!agent.contains(secret), "{secret}: {agent}");
+    }
+    assert_eq!(env(main_container(&objects), "KUBEOPENCODE_OUTPUTS"), Some("/results/outputs"));
+}
+
+#[test]
+fn a_task_that_keeps_nothing_is_the_same_with_a_depot() {
+    let platform = |url: Option<&str>| Platform { depot_url: url.map(str::to_owned), ..platform() };
+    let pod = |url| built(&task(agent()), &platform(url), TASK).unwrap();
+    assert_eq!(pod(None), pod(Some("http://depot.example")));
+    // And so is one whose settings have no effect without a depot.
+    let mut keeping = task(agent());
+    keeping.outputs = vec!["verdict".into()];
+    assert_eq!(built(&keeping, &platform(None), TASK).unwrap(), pod(None));
+}
+
+#[test]
+fn the_containers_that_read_files_have_the_user_of_the_agent() {
+    let mut task = task(agent());
+    task.outputs = vec!["verdict".into()];
+    task.agent.pod.security_context = Some(from_json(json!({ "runAsUser": 0, "runAsGroup": 5 })));
+    let objects = built(&task, &with_depot(), TASK).unwrap();
+    let housekeeper = spec(&objects).containers.iter().find(|container| container.name == "housekeeper").unwrap();
+    let security = housekeeper.security_context.clone().unwrap();
+    assert_eq!((security.run_as_user, security.run_as_group, security.privileged), (Some(0), Some(5), None));
+    assert_eq!(security.allow_privilege_escalation, Some(false));
+}
+
+#[test]
+fn what_cannot_be_fetched_or_published_is_refused() {
+    let check = |edit: &dyn Fn(&mut ResolvedTask), expected: &str| {
+        let mut task = task(rich_agent());
+        edit(&mut task);
+        assert_eq!(built(&task, &with_depot(), TASK).unwrap_err().to_string(), expected);
+    };
+    let input = |path: &str| from_json(json!([{ "fromTask": "build", "artifact": "dist", "mountPath": path }]));
+    let refused =
+        |path: &str| format!("an input cannot be put at {path:?}: mountPath is a path below the workspace, without ..");
+    for path in ["/etc", "../x", "a/../../x", "/workspacex"] {
+        check(&|task| task.inputs = input(path), &refused(path));
+    }
+    let publish = |settings: Value| move |task: &mut ResolvedTask| task.publish = Some(from_json(settings.clone()));
+    check(
+        &publish(json!({ "secretRef": { "name": "push" } })),
+        "spec.publish cannot be used: there are several Git contexts; name one in publish.context: code, library",
+    );
+    check(
+        &publish(json!({ "secretRef": { "name": "push" }, "context": "docs" })),
+        "spec.publish cannot be used: there is no Git context \"docs\"",
+    );
+    check(
+        &publish(json!({ "secretRef": { "name": "push" }, "context": "library" })),
+        "spec.publish cannot be used: the context takes a part of its repository; remove git.path from it",
+    );
+    check(
+        &|task| {
+            task.agent.contexts.clear();
+            task.publish = Some(from_json(json!({ "secretRef": { "name": "push" } })));
+        },
+        "spec.publish cannot be used: the Task has no Git context",
+    );
+}
+
 #[test]
 fn a_task_with_everything() {
     let mut task = task(rich_agent());
@@ -137,6 +231,60 @@ fn a_command_of_its_own_runs_verbatim_under_the_shim() {
     let objects = built(&task, &platform(), TaskIdentity { epoch: 3, ..TASK }).unwrap();
     assert_yaml_snapshot!("command_pod", objects.pod);
     assert_eq!(main_container(&objects).image, Some(task.agent.executor_image));
+}
+
+/// The volume of the workspace, and its mounts in each container: path and part of the volume.
+fn workspaces(objects: &TaskObjects) -> (Value, Vec<(String, Vec<String>)>) {
+    let volume = spec(objects).volumes.iter().flatten().find(|volume| volume.name == "workspace").unwrap();
+    let mounts = |container: &Container| {
+        let all = container.volume_mounts.iter().flatten().filter(|mount| mount.name == "workspace");
+        let part = |mount: &VolumeMount| mount.sub_path.clone().unwrap_or_default();
+        all.map(|mount| format!("{} <- {}", mount.mount_path, part(mount))).collect::<Vec<_>>()
+    };
+    let containers = spec(objects).init_containers.iter().flatten().chain(&spec(objects).containers);
+    let mounted = containers.map(|container| (container.name.clone(), mounts(container)));
+    (serde_json::to_value(volume).unwrap(), mounted.filter(|(_, mounts)| !mounts.is_empty()).collect())
+}
+
+#[test]
+fn a_run_sees_its_directory_of_a_shared_claim_or_the_whole_volume() {
+    let mounted = |containers: &[&str], paths: &[&str]| -> Vec<(String, Vec<String>)> {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        containers.iter().map(|name| ((*name).to_owned(), paths.clone())).collect()
+    };
+    let mut resolved = task(agent());
+    resolved.workspace = Some(from_json(json!({ "accessMode": "ReadWriteMany" })));
+    let (volume, found) = workspaces(&objects(&resolved));
+    assert_eq!(volume["persistentVolumeClaim"], json!({ "claimName": "kubeopencode-workspace-template-go-dev" }));
+    let own = format!("/workspace <- {}/{}", TASK.uid, TASK.epoch);
+    assert_eq!(found, mounted(&["context-init", "agent"], &[&own]));
+
+    resolved.workspace =
+        Some(from_json(json!({ "accessMode": "ReadWriteMany", "sharing": "All", "claimName": "mine" })));
+    resolved.contexts = contexts(json!([
+        { "name": "code", "type": "Git", "mountPath": ".", "git": { "repository": "https://git.example/r.git" } },
+    ]));
+    resolved.outputs = vec!["verdict".into()];
+    let placed = placed(&TASK, &resolved);
+    let objects = built(&placed, &with_depot(), TASK).unwrap();
+    let (volume, found) = workspaces(&objects);
+    assert_eq!(volume["persistentVolumeClaim"], json!({ "claimName": "mine" }));
+    let directory = format!("{}.{}/{}", TASK.name, TASK.uid, TASK.epoch);
+    let own = format!("/workspace/{directory} <- {directory}");
+    let mut expected = mounted(&["context-init", "git-init-0"], &[&own]);
+    // Only the agent sees what is beside its directory.
+    expected.extend(mounted(&["agent"], &[&own, "/workspace <- "]));
+    expected.extend(mounted(&["housekeeper"], &[&own]));
+    assert_eq!(found, expected);
+    let work = format!("/workspace/{directory}");
+    assert_eq!(main_container(&objects).working_dir.as_deref(), Some(work.as_str()));
+    for container in spec(&objects).init_containers.iter().flatten().chain(&spec(&objects).containers) {
+        for name in ["WORKSPACE_DIR", "GIT_WORKSPACE_DIR"] {
+            assert!(env(container, name).is_none_or(|dir| dir == work), "{name} of {}", container.name);
+        }
+    }
+    let prompt = env(main_container(&objects), "SHIM_STDIN_FILE");
+    assert_eq!(prompt, Some(format!("{work}/task.md").as_str()));
 }
 
 #[test]
@@ -180,6 +328,11 @@ fn what_a_task_would_not_get_where_it_runs_is_refused() {
     check(&own, tools.clone(), None);
     check(&command, tools, None);
     check(&attached, json!({ "workspace": { "size": "1Gi" } }), Some("spec.workspace has no effect on Agent"));
+    let services = json!({ "services": [{ "name": "postgres", "image": "postgres:17" }] });
+    check(&attached, services.clone(), Some("let the Agent reach them through a Service"));
+    check(&attached, json!({ "services": [] }), None);
+    check(&own, services.clone(), None);
+    check(&command, services, None);
     check(&attached, json!({}), None);
     for mode in ["Ask", "Always"] {
         let asking = |mut task: ResolvedTask| {
@@ -423,10 +576,6 @@ fn what_cannot_be_built_is_said_in_a_sentence() {
     check(
         &|task| task.services = from_json(json!([{ "name": "agent", "image": "x" }])),
         "services has a container \"agent\", and there is another of that name in the Pod; give it another name",
-    );
-    check(
-        &|task| task.workspace = Some(from_json(json!({ "accessMode": "ReadWriteMany" }))),
-        "workspace.accessMode is ReadWriteMany, which shares a claim; name an existing one in workspace.claimName",
     );
 }
 

@@ -1,4 +1,4 @@
-//! Reverse index of `dependsOn`: which unfinished Tasks depend on a Task.
+//! Reverse index of `dependsOn` and `inputs`: which unfinished Tasks depend on a Task.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,6 +6,7 @@ use api::{Key, Task};
 use jiff::Timestamp;
 
 use super::Cluster;
+use crate::run::dependencies::{Wanted, wanted};
 
 /// Dependencies between Tasks. Few Tasks have any, so the index is small.
 #[derive(Default)]
@@ -35,7 +36,7 @@ impl Dependents {
     ) -> BTreeMap<String, Timestamp> {
         let before = self.absent.remove(key).unwrap_or_default();
         let mut absent = BTreeMap::new();
-        for dependency in task.spec.depends_on.iter().flatten() {
+        for Wanted { dependency, .. } in wanted(&task.spec) {
             let other = Key::new(&key.namespace, &dependency.task);
             if cluster.task(&other).is_none() {
                 let since = before.get(&dependency.task).copied().unwrap_or(now);

@@ -1,0 +1,309 @@
+//! What a run fetches from the store before its start and keeps after its end: the containers `prep` and `housekeeper`,
+//! their volumes and their environment.
+//!
+//! Both prove to the depot who they are by a token with its audience; the agent's container has neither the token nor the
+//! credential for publishing.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, ProjectedVolumeSource, ResourceRequirements, SecurityContext, ServiceAccountTokenProjection,
+    Volume, VolumeMount, VolumeProjection,
+};
+
+use crate::{
+    contract::{
+        collect::{Fetch, Keep, PublishPlan},
+        depot, environment as variables, paths,
+    },
+    platform::Platform,
+    run::{
+        progress::{HOUSEKEEPER_CONTAINER, PREP_CONTAINER},
+        publish,
+        resolved::ResolvedTask,
+        title::title,
+    },
+    workload::{
+        build::BuildError,
+        containers::Shared,
+        contexts::{ContextPlan, GitMount, GitTarget},
+        environment::{optional_secret, var},
+        pod::{TaskIdentity, attaches},
+        volumes::{self, Mounted, amount},
+    },
+};
+
+const RESULTS_VOLUME: &str = "results";
+const COLLECT_VOLUME: &str = "collect";
+const TOKEN_VOLUME: &str = "depot-token";
+/// Requests and limits are explicit: those of a LimitRange could kill the housekeeper.
+const MEMORY: (&str, &str) = ("64Mi", "512Mi");
+const CPU: &str = "10m";
+
+/// What a run keeps and fetches.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Collecting {
+    keep: Keep,
+    fetch: Fetch,
+    /// Secret with the credential for publishing.
+    secret: Option<String>,
+}
+
+/// Whether the Pod of a run has a housekeeper.
+pub(crate) fn keeps(task: &ResolvedTask, platform: &Platform) -> bool {
+    let ResolvedTask { artifacts, caches, outputs, publish, .. } = task;
+    let stored = !artifacts.is_empty() || !caches.is_empty() || !outputs.is_empty() || has_repositories(task);
+    !attaches(task) && (publish.is_some() || (stored && platform.depot_url.is_some()))
+}
+
+/// Whether the contexts of a run contain a repository whose changes can be stored as a patch.
+fn has_repositories(task: &ResolvedTask) -> bool {
+    task.agent.contexts.iter().chain(&task.contexts).any(|context| context.git.is_some())
+}
+
+/// Plans what a run keeps and fetches.
+pub(crate) fn plan(
+    task: &TaskIdentity<'_>,
+    resolved: &ResolvedTask,
+    contexts: &ContextPlan,
+    platform: &Platform,
+) -> Result<Collecting, BuildError> {
+    let stored = platform.depot_url.is_some();
+    let kept = keeps(resolved, platform);
+    let keep = Keep {
+        artifacts: if stored { resolved.artifacts.clone() } else { Vec::new() },
+        outputs: if stored { resolved.outputs.clone() } else { Vec::new() },
+        caches: if stored { resolved.caches.clone() } else { Vec::new() },
+        changes: stored && kept && !contexts.git.is_empty(),
+        publish: publish_plan(task, resolved, contexts)?,
+    };
+    let mut fetch = Fetch {
+        inputs: if stored { resolved.inputs.clone() } else { Vec::new() },
+        caches: if stored { resolved.caches.clone() } else { Vec::new() },
+    };
+    for input in &mut fetch.inputs {
+        input.mount_path = absolute(&input.mount_path, &contexts.workspace_dir)
+            .ok_or_else(|| BuildError::InputPath { path: input.mount_path.clone() })?;
+    }
+    let secret = keep.publish.as_ref().map(|plan| plan.settings.secret_ref.name.clone());
+    Ok(Collecting { keep, fetch, secret })
+}
+
+/// The path below the workspace; `None` if it leads elsewhere.
+fn absolute(path: &str, workspace: &str) -> Option<String> {
+    let below = path.strip_prefix(workspace).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    if path.starts_with('/') && below.is_none() {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for part in below.unwrap_or(path).split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return None,
+            part => parts.push(part),
+        }
+    }
+    parts.insert(0, workspace);
+    Some(parts.join("/"))
+}
+
+fn publish_plan(
+    task: &TaskIdentity<'_>,
+    resolved: &ResolvedTask,
+    contexts: &ContextPlan,
+) -> Result<Option<PublishPlan>, BuildError> {
+    let Some(settings) = &resolved.publish else { return Ok(None) };
+    let refused = |problem: String| Err(BuildError::Publish(problem));
+    let repository = match &settings.context {
+        Some(name) => contexts.git.iter().find(|mount| mount.name == *name),
+        None if contexts.git.len() > 1 => {
+            let names: Vec<&str> = contexts.git.iter().map(|mount| mount.name.as_str()).collect();
+            return refused(format!(
+                "there are several Git contexts; name one in publish.context: {}",
+                names.join(", ")
+            ));
+        }
+        None => contexts.git.first(),
+    };
+    let Some(GitMount { repository, reference, target, .. }) = repository else {
+        return refused(match &settings.context {
+            Some(name) => format!("there is no Git context {name:?}"),
+            None => "the Task has no Git context".to_owned(),
+        });
+    };
+    let directory = match target {
+        GitTarget::Mount { path, sub_path: None } => path.clone(),
+        GitTarget::Merge { directory, sub_path: None } => directory.clone(),
+        _ => return refused("the context takes a part of its repository; remove git.path from it".to_owned()),
+    };
+    let branch = publish::branch(settings, task.namespace, task.name, task.epoch)
+        .map_err(|problem| BuildError::Publish(problem.to_string()))?;
+    Ok(Some(PublishPlan {
+        repository: repository.clone(),
+        reference: reference.clone(),
+        left_out: put_by_contexts(contexts, &directory),
+        directory,
+        branch,
+        title: resolved.description.as_deref().and_then(title).unwrap_or_else(|| format!("Task {}", task.name)),
+        settings: settings.clone(),
+    }))
+}
+
+/// What contexts put below a directory.
+fn put_by_contexts(contexts: &ContextPlan, directory: &str) -> Vec<String> {
+    let files = contexts.files.iter().map(|file| &file.target_path);
+    let directories = contexts.directories.iter().map(|mount| &mount.target_path);
+    let documents = contexts.urls.iter().map(|url| &url.target_path);
+    let mounted = contexts.git.iter().filter_map(|mount| match &mount.target {
+        GitTarget::Mount { path, .. } => Some(path),
+        _ => None,
+    });
+    let below = |path: &&String| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+    files.chain(directories).chain(documents).chain(mounted).filter(below).cloned().collect()
+}
+
+impl Collecting {
+    pub(crate) fn keeps(&self) -> bool {
+        !self.keep.is_empty()
+    }
+
+    fn fetches(&self) -> bool {
+        !self.fetch.is_empty()
+    }
+
+    fn uses_depot(&self) -> bool {
+        let Keep { artifacts, outputs, caches, changes, publish: _ } = &self.keep;
+        self.fetches() || *changes || !(artifacts.is_empty() && outputs.is_empty() && caches.is_empty())
+    }
+
+    pub(crate) fn volumes(&self) -> Vec<Volume> {
+        let mut all = Vec::new();
+        if self.keeps() {
+            all.push(volumes::empty(RESULTS_VOLUME));
+        }
+        if self.keeps() || self.fetches() {
+            all.push(volumes::empty(COLLECT_VOLUME));
+        }
+        if self.uses_depot() {
+            all.push(token_volume());
+        }
+        all
+    }
+
+    /// The environment of the agent's container.
+    pub(crate) fn agent_env(&self) -> Vec<EnvVar> {
+        if !self.keeps() {
+            return Vec::new();
+        }
+        let mut env =
+            vec![var(variables::SHIM_LOCK_FILE, paths::RUN_LOCK), var(variables::SHIM_REPORT_FILE, paths::REPORT_COPY)];
+        if self.keep.changes {
+            env.push(var(variables::SHIM_PATCH_FILE, paths::PATCH));
+        }
+        if !self.keep.outputs.is_empty() {
+            env.push(var(variables::OUTPUTS_FILE, paths::OUTPUTS));
+        }
+        env
+    }
+
+    pub(crate) fn agent_mount(&self) -> Option<Mounted> {
+        let mount = || volumes::mount(RESULTS_VOLUME, paths::RESULTS);
+        self.keeps().then(|| Mounted { mount: mount(), what: "the results of the run".to_owned() })
+    }
+
+    /// The init container that fetches inputs and caches. `files` are the mounts with the agent's files.
+    pub(crate) fn prep(&self, shared: &Shared<'_>, files: &[VolumeMount], agent: &Container) -> Option<Container> {
+        if !self.fetches() {
+            return None;
+        }
+        let fetch = serde_json::to_string(&self.fetch).unwrap_or_default();
+        let mut env = vec![var(variables::FETCH, fetch)];
+        env.extend(self.common_env(shared));
+        let mut mounts = files.to_vec();
+        mounts.extend(self.common_mounts());
+        let container =
+            Container { resources: Some(resources()), ..shared.finished_helper(PREP_CONTAINER, "prep", env, mounts) };
+        Some(as_user_of(container, agent))
+    }
+
+    /// The container that keeps what the run leaves. It sees the agent's files, but cannot change them.
+    pub(crate) fn housekeeper(
+        &self,
+        shared: &Shared<'_>,
+        task_env: Vec<EnvVar>,
+        files: &[VolumeMount],
+        agent: &Container,
+        limit: Duration,
+    ) -> Option<Container> {
+        if !self.keeps() {
+            return None;
+        }
+        let mut env = task_env;
+        env.push(var(variables::KEEP, serde_json::to_string(&self.keep).unwrap_or_default()));
+        env.push(var(variables::COLLECT_TIMEOUT, format!("{}s", limit.as_secs().max(1))));
+        env.extend(self.common_env(shared));
+        if let Some(secret) = &self.secret {
+            env.extend(variables::GIT_CREDENTIALS.map(|(name, key)| optional_secret(name, secret, key)));
+        }
+        // Below a read-only mount no directory can be made for another mount.
+        let holds_another = |mount: &VolumeMount| {
+            files.iter().any(|other| other != mount && other.mount_path.starts_with(&mount.mount_path))
+        };
+        let as_seen = |mount: &VolumeMount| {
+            let read_only = if holds_another(mount) { mount.read_only } else { Some(true) };
+            VolumeMount { read_only, ..mount.clone() }
+        };
+        let mut mounts: Vec<VolumeMount> = files.iter().map(as_seen).collect();
+        mounts.push(volumes::mount(RESULTS_VOLUME, paths::RESULTS));
+        mounts.extend(self.common_mounts());
+        let container = Container {
+            resources: Some(resources()),
+            ..shared.finished_helper(HOUSEKEEPER_CONTAINER, "housekeeper", env, mounts)
+        };
+        Some(as_user_of(container, agent))
+    }
+
+    fn common_env(&self, shared: &Shared<'_>) -> Vec<EnvVar> {
+        let url = shared.platform.depot_url.as_ref().filter(|_| self.uses_depot());
+        let mut env: Vec<EnvVar> = url.map(|url| var(variables::DEPOT_URL, url)).into_iter().collect();
+        env.push(var(variables::WORKSPACE_DIR, &shared.agent.workspace_dir));
+        env
+    }
+
+    fn common_mounts(&self) -> Vec<VolumeMount> {
+        let mut mounts = vec![volumes::mount(COLLECT_VOLUME, paths::COLLECT)];
+        if self.uses_depot() {
+            let mount = volumes::mount(TOKEN_VOLUME, paths::DEPOT_TOKEN_DIRECTORY);
+            mounts.push(VolumeMount { read_only: Some(true), ..mount });
+        }
+        mounts
+    }
+}
+
+fn token_volume() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(depot::AUDIENCE.to_owned()),
+        expiration_seconds: Some(depot::TOKEN_SECONDS),
+        path: paths::DEPOT_TOKEN_NAME.to_owned(),
+    };
+    let source = VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() };
+    let projected = ProjectedVolumeSource { sources: Some(vec![source]), default_mode: None };
+    Volume { name: TOKEN_VOLUME.to_owned(), projected: Some(projected), ..Volume::default() }
+}
+
+fn resources() -> ResourceRequirements {
+    let mut requests = amount("memory", MEMORY.0);
+    requests.extend(amount("cpu", CPU));
+    ResourceRequirements { requests: Some(requests), limits: Some(amount("memory", MEMORY.1)), claims: None }
+}
+
+/// The container as the user of the agent's container, if that one does not have the user of the Pod: otherwise its files
+/// could not be read.
+fn as_user_of(mut container: Container, agent: &Container) -> Container {
+    if let Some(SecurityContext { run_as_user, run_as_group, run_as_non_root, .. }) = &agent.security_context {
+        let own = container.security_context.get_or_insert_default();
+        (own.run_as_user, own.run_as_group) = (*run_as_user, *run_as_group);
+        own.run_as_non_root = *run_as_non_root;
+    }
+    container
+}

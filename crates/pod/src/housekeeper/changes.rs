@@ -1,0 +1,76 @@
+//! The patch of the whole change of the run, which the shim wrote.
+
+use std::io::{self, Read as _, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use domain::contract::collect::{CollectFailure, MOST_PATCH_BYTES};
+use domain::contract::depot::Stored;
+use domain::contract::paths;
+use fileset::HashingWriter;
+
+use super::collection::{CHANGES, Collection};
+use super::results;
+use crate::depot::{Depot, DepotError, Upload};
+use crate::text;
+
+impl Collection<'_> {
+    pub(super) async fn changes(&mut self, depot: &Depot) {
+        if !self.settings.keep.changes {
+            return;
+        }
+        let path = self.settings.result(paths::PATCH);
+        let bytes = match results::open(&path).and_then(|file| file.map(|file| file.metadata()).transpose()) {
+            Ok(found) => found.map_or(0, |found| found.len()),
+            Err(error) => {
+                let message = format!("the changes cannot be stored: {error}");
+                return self.fail(CollectFailure::CollectFailed, message);
+            }
+        };
+        if bytes == 0 || bytes > MOST_PATCH_BYTES {
+            self.settled(CHANGES);
+            if bytes > 0 {
+                let (bytes, most) = (text::size(bytes), text::size(MOST_PATCH_BYTES));
+                self.note(format!("the patch of the changes has {bytes}; only patches up to {most} are kept"));
+            }
+            return;
+        }
+        let begin = Instant::now();
+        match self.store_changes(depot, &path).await {
+            Ok(stored) => {
+                let (size, time) = (text::size(stored.bytes), text::seconds(begin.elapsed()));
+                tracing::info!("stored the changes: {size}, in {time}");
+                self.stored(CHANGES);
+            }
+            Err(error) => {
+                self.fail(CollectFailure::CollectFailed, format!("the changes cannot be stored: {error}"));
+            }
+        }
+    }
+
+    async fn store_changes(&self, depot: &Depot, path: &Path) -> Result<Stored, ChangesError> {
+        let upload = self.patiently("the changes", async || {
+            let path = path.to_owned();
+            depot.upload(move |out| copy(&path, out)).await
+        });
+        let stored = upload.await??.stored;
+        self.patiently("the changes", async || depot.publish_changes(&stored).await).await?;
+        Ok(stored)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ChangesError {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Depot(#[from] DepotError),
+}
+
+fn copy(path: &Path, out: &mut dyn Write) -> io::Result<Upload<()>> {
+    let file = results::open(path)?.ok_or_else(|| io::Error::other("the patch was removed"))?;
+    let mut out = HashingWriter::new(out);
+    io::copy(&mut file.take(MOST_PATCH_BYTES), &mut out)?;
+    let (digest, bytes) = out.finish();
+    Ok(Upload { stored: Stored { digest: digest.to_string(), bytes }, made: () })
+}

@@ -1,0 +1,163 @@
+//! The steps of collecting within their time limit, and the report on them.
+
+use api::run::ArtifactWhen;
+use domain::contract::collect::{CollectFailure, CollectReport, Failure};
+use domain::contract::paths;
+use domain::contract::report::{RunReport, Verdict};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Settings, results};
+use crate::depot::{Depot, DepotError, retry};
+use crate::text;
+
+/// Bytes of the report of the run. It fits a termination message.
+const MOST_REPORT_BYTES: u64 = 64 << 10;
+/// How `outputs` and `changes` are called beside the names of artefacts.
+pub(super) const OUTPUTS: &str = "outputs";
+pub(super) const CHANGES: &str = "changes";
+
+/// What was collected so far.
+pub(super) struct Collection<'a> {
+    pub settings: &'a Settings,
+    pub deadline: Instant,
+    /// The report of the run; `None` if the agent was killed before it left one.
+    pub run: Option<RunReport>,
+    pub report: CollectReport,
+    depot: Option<Depot>,
+    stored: Vec<String>,
+    /// What is still to be stored.
+    missing: Vec<String>,
+}
+
+impl<'a> Collection<'a> {
+    pub fn begin(settings: &'a Settings, note: Option<String>) -> Self {
+        let mut collection = Self {
+            settings,
+            deadline: Instant::now() + settings.timeout,
+            run: None,
+            report: CollectReport::default(),
+            depot: None,
+            stored: Vec::new(),
+            missing: Vec::new(),
+        };
+        collection.notes(note);
+        match results::read(&settings.result(paths::REPORT_COPY), MOST_REPORT_BYTES) {
+            Ok(text) => collection.run = text.and_then(|text| RunReport::read(&String::from_utf8_lossy(&text))),
+            Err(error) => collection.note(format!("the report of the run cannot be read: {error}")),
+        }
+        collection.missing = collection.due();
+        let end = if collection.succeeded() { "the run succeeded" } else { "the run failed" };
+        tracing::info!("{end}; storing what it left within {}", text::duration(settings.timeout));
+        collection
+    }
+
+    /// Runs every step.
+    pub async fn collect(mut self) -> CollectReport {
+        match self.settings.depot.as_ref().map(Depot::connect).transpose() {
+            Ok(depot) => self.depot = depot,
+            Err(error) => self.fail(CollectFailure::CollectFailed, error.to_string()),
+        }
+        let deadline = self.deadline;
+        if timeout_at(deadline, self.steps()).await.is_err() {
+            let message =
+                format!("collecting took longer than {} (collectTimeout)", text::duration(self.settings.timeout));
+            if self.missing.is_empty() {
+                self.note(message);
+            } else {
+                self.fail(CollectFailure::CollectFailed, message);
+            }
+        }
+        self.concluded()
+    }
+
+    /// The most valuable first: what comes last may be cut off by the end of the time.
+    async fn steps(&mut self) {
+        let settings = self.settings;
+        if let Some(depot) = self.depot.clone() {
+            self.outputs(&depot).await;
+            for artifact in
+                settings.keep.artifacts.iter().filter(|artifact| self.is_due(artifact.when)).collect::<Vec<_>>()
+            {
+                self.artifact(&depot, artifact).await;
+            }
+            self.changes(&depot).await;
+        }
+        self.publish().await;
+        if let Some(depot) = self.depot.clone() {
+            self.caches(&depot).await;
+        }
+    }
+
+    fn concluded(mut self) -> CollectReport {
+        let names = |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        if let Some(Failure { reason: CollectFailure::CollectFailed, message }) = &mut self.report.failure
+            && !self.missing.is_empty()
+        {
+            *message = format!("{message}; stored: {}; missing: {}", names(&self.stored), names(&self.missing));
+        }
+        self.report
+    }
+
+    /// Names of everything that is to be stored.
+    fn due(&self) -> Vec<String> {
+        let keep = &self.settings.keep;
+        let artifacts = keep.artifacts.iter().filter(|artifact| self.is_due(artifact.when));
+        let outputs = (!keep.outputs.is_empty()).then_some(OUTPUTS);
+        let changes = keep.changes.then_some(CHANGES);
+        let publish = keep.publish.as_ref().filter(|plan| self.publishes(plan)).map(|plan| plan.branch.as_str());
+        let artifacts = artifacts.map(|artifact| artifact.name.as_str());
+        outputs.into_iter().chain(artifacts).chain(changes).chain(publish).map(str::to_owned).collect()
+    }
+
+    pub fn succeeded(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.outcome == Verdict::Succeeded)
+    }
+
+    fn is_due(&self, when: ArtifactWhen) -> bool {
+        match when {
+            ArtifactWhen::OnSuccess => self.succeeded(),
+            ArtifactWhen::OnFailure => !self.succeeded(),
+            ArtifactWhen::Always => true,
+        }
+    }
+
+    /// Something is in the store.
+    pub fn stored(&mut self, name: &str) {
+        self.settled(name);
+        self.stored.push(name.to_owned());
+    }
+
+    /// Nothing is to be stored under this name after all.
+    pub fn settled(&mut self, name: &str) {
+        self.missing.retain(|missing| missing != name);
+    }
+
+    /// The first failure counts; the others are notes.
+    pub fn fail(&mut self, reason: CollectFailure, message: String) {
+        tracing::error!("{message}");
+        match self.report.failure {
+            None => self.report.failure = Some(Failure { reason, message }),
+            Some(_) => self.report.notes.push(message),
+        }
+    }
+
+    pub fn note(&mut self, message: String) {
+        self.notes([message]);
+    }
+
+    pub fn notes(&mut self, messages: impl IntoIterator<Item = String>) {
+        for message in messages {
+            tracing::warn!("{message}");
+            self.report.notes.push(message);
+        }
+    }
+
+    /// Repeats a request until it succeeds, fails for good, or the time is over.
+    pub async fn patiently<T>(
+        &self,
+        what: &str,
+        attempt: impl AsyncFnMut() -> Result<T, DepotError>,
+    ) -> Result<T, DepotError> {
+        retry::until(self.deadline, what, attempt).await
+    }
+}
