@@ -10,6 +10,7 @@ use store::Archive;
 use crate::{
     log_archive::{LogArchiveArg, LogLimitArgs},
     process::{Log, address, cluster_config, shutdown_requested},
+    retention_args::RetentionArgs,
     store_args::StoreArgs,
 };
 
@@ -48,6 +49,8 @@ pub struct Args {
     #[command(flatten)]
     log_limits: LogLimitArgs,
     #[command(flatten)]
+    retention: RetentionArgs,
+    #[command(flatten)]
     log: Log,
 }
 
@@ -57,7 +60,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let config = cluster_config().await?;
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let log_archive: Option<Arc<dyn Archive>> = match args.store.open().await? {
-        Some(store) => Some(Arc::new(store.with_log_limit(args.log_limits.of_run()))),
+        Some(store) => {
+            Some(Arc::new(store.with_log_limit(args.log_limits.of_run()).with_retention(args.retention.retention())))
+        }
         None => args.log_archive.open_limited(args.log_limits.of_run())?,
     };
     let options = Options {

@@ -10,6 +10,7 @@ pub mod log_archive;
 pub mod login;
 pub mod oidc;
 pub mod process;
+mod retention_args;
 pub mod server;
 mod store_args;
 pub mod up;

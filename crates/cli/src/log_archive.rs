@@ -58,12 +58,12 @@ impl LogLimitArgs {
     }
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = text.parse::<units::Quantity>().ok().and_then(|size| u64::try_from(size.ceil()).ok());
     bytes.ok_or_else(|| format!("'{text}' is not a size; write it as 64Mi or 2Gi"))
 }
 
-fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let parsed = if text == "0" { Some(Duration::ZERO) } else { units::duration::parse(text) };
     parsed.ok_or_else(|| format!("'{text}' is not a duration; write it as 12h or 720h"))
 }

@@ -23,7 +23,7 @@ use local::{
 use node::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::{log_archive::LogLimitArgs, process};
+use crate::{log_archive::LogLimitArgs, process, retention_args::RetentionArgs};
 
 /// Arguments of `kubeopencode up`.
 #[derive(Debug, clap::Args)]
@@ -57,6 +57,8 @@ pub struct Args {
     in_memory: bool,
     #[command(flatten)]
     log_limits: LogLimitArgs,
+    #[command(flatten)]
+    retention: RetentionArgs,
     /// What to log to standard error, such as `info` or `kubeopencode_node=debug`.
     #[arg(long, default_value = "warn", env = "KUBEOPENCODE_LOG")]
     log: String,
@@ -123,6 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         opencode: opencode.clone(),
         log_limit: args.log_limits.of_run(),
         log_limits: args.log_limits.of_archive(),
+        retention: args.retention.retention(),
     };
     let platform = tokio::select! {
         started = Platform::start(&state, options) => started?,

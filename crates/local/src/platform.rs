@@ -16,7 +16,7 @@ use domain::run::retention::LogLimits;
 use kube::Client;
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
-use store::{Directory, Store};
+use store::{Directory, Retention, Store};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use workloads::{Settings, Workloads, this_node};
 
@@ -58,6 +58,8 @@ pub struct Options {
     pub log_limit: u64,
     /// Which archived logs are removed.
     pub log_limits: LogLimits,
+    /// How much of artefacts and caches is kept.
+    pub retention: Retention,
 }
 
 /// Errors of a start. Each message says what to do.
@@ -138,7 +140,7 @@ impl Platform {
         let (stop_server, server_stopped) = watch::channel(false);
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
-        let store = open_store(state.path(), options.log_limit).await?;
+        let store = open_store(state.path(), options.log_limit).await?.with_retention(options.retention);
         let (depot_listener, depot_url) = depot_listener().await?;
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);

@@ -34,6 +34,9 @@ use crate::{
 /// Opens a directory without a permission, and nothing else.
 const UNOPENED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// The rights that a removal needs.
+const OWNER_ALL: u32 = 0o700;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Mount of the whole volume.
@@ -142,11 +145,18 @@ fn unlock(directory: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the owner all rights to a directory, and opens it.
+/// Gives the owner all rights to a directory unless it has them, and opens it.
 fn open_fully(directory: &OwnedFd) -> io::Result<OwnedFd> {
-    // A descriptor that needs no permission can only be changed through its path.
-    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    let mode = rustix::fs::fstat(directory)?.st_mode;
+    if mode & OWNER_ALL != OWNER_ALL {
+        // A descriptor that needs no permission can only be changed through its path.
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        match fs::set_permissions(path, fs::Permissions::from_mode(mode | OWNER_ALL)) {
+            // Of another user, such as the kubelet: its group may have the rights.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            other => other?,
+        }
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(directory, ".", flags, Mode::empty())?)
 }

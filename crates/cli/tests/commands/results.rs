@@ -1,4 +1,5 @@
-//! artifacts, diff, pull, outputs, store: against a server with a store.
+//! artifacts, diff, pull, outputs, store: against a server with a store, which answers on another thread while a command
+//! runs.
 
 use std::{
     fs,
@@ -158,7 +159,7 @@ async fn token(world: &World) -> String {
     created.unwrap().status.unwrap().token
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn artifacts_are_listed_downloaded_and_printed() {
     let it = Results::start().await;
     let task = it.task("fix").await;
@@ -190,7 +191,7 @@ async fn artifacts_are_listed_downloaded_and_printed() {
     check!("artifacts-cat-unknown", it.run(&["artifacts", "fix", "cat", "report", "../summary.md"]));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_not_there_or_refuses_is_reported_with_a_next_step() {
     let it = Results::start().await;
     it.task("fix").await;
@@ -227,7 +228,7 @@ fn git(directory: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_shown_and_applied_to_a_checkout() {
     let it = Results::start().await;
     let task = it.task("fix").await;
@@ -263,7 +264,7 @@ async fn changes_are_shown_and_applied_to_a_checkout() {
     assert_eq!(git(&checkout, &["branch", "--show-current"]), "main\n");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outputs_are_printed_for_people_and_shells() {
     let it = Results::start().await;
     let task = it.task("fix").await;
@@ -279,7 +280,7 @@ async fn outputs_are_printed_for_people_and_shells() {
     check!("outputs-unknown", it.run(&["outputs", "fix", "NONE"]));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_checked_collected_and_copied_without_a_cluster() {
     let it = Results::start().await;
     let task = it.task("fix").await;

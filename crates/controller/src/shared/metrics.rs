@@ -24,6 +24,7 @@ pub struct Metrics {
     /// Running Tasks, by target.
     running: Family<Target, Gauge>,
     wait_seconds: Histogram,
+    collect_seconds: Histogram,
     task_seconds: Family<Namespace, Histogram, fn() -> Histogram>,
     outcomes: Family<Outcome, Counter>,
     /// Namespaces with series of their own.
@@ -90,6 +91,7 @@ impl Default for Metrics {
             queue_length: Family::default(),
             running: Family::default(),
             wait_seconds: seconds(),
+            collect_seconds: seconds(),
             task_seconds: Family::new_with_constructor(seconds),
             outcomes: Family::default(),
             namespaces: Mutex::default(),
@@ -104,6 +106,8 @@ impl Default for Metrics {
         registry.register("queue_length", "Tasks that wait", metrics.queue_length.clone());
         registry.register("tasks_running", "Tasks that run", metrics.running.clone());
         registry.register("task_wait_seconds", "From creation to admission", metrics.wait_seconds.clone());
+        let collect = "From the end of the agent until everything that the run keeps was stored";
+        registry.register("task_collect_seconds", collect, metrics.collect_seconds.clone());
         registry.register("task_duration_seconds", "From admission to the end", metrics.task_seconds.clone());
         registry.register("task_outcomes", "How Tasks ended", metrics.outcomes.clone());
         registry.register("api_writes", "Writes to the API server", metrics.writes.clone());
@@ -157,6 +161,11 @@ impl Metrics {
     /// Records how long a Task waited for its admission.
     pub fn admitted(&self, waited: Duration) {
         self.wait_seconds.observe(waited.as_secs_f64());
+    }
+
+    /// Records how long storing the results of a Task took.
+    pub fn collected(&self, took: Duration) {
+        self.collect_seconds.observe(took.as_secs_f64());
     }
 
     /// Counts a finished Task, and records its duration if it ran.

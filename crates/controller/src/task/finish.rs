@@ -79,6 +79,9 @@ pub async fn ended(
         ending.summary().map(|summary| TaskResult { summary: Some(summary.to_owned()), ..TaskResult::default() });
     after.changes = ending.changes();
     results::note(shared, task, epoch, terms, pod, &mut after).await;
+    if let (Some(ended), Some(collected)) = (progress.ended_at, progress.collected_at) {
+        shared.telemetry.metrics.collected(collected.duration_since(ended).try_into().unwrap_or_default());
+    }
     let mut conditions = after.conditions.take().unwrap_or_default();
     let generation = task.metadata.generation;
     let mut set = |type_: &str, holds: bool| {

@@ -187,7 +187,11 @@ fn running(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<C
     // The status reports the start of short runs only with their end, to save a write.
     let progress = run.pod.as_ref().map(Progress::of);
     let started = status.start_time.as_ref().map(|time| time.0);
-    if let Some(started) = started.or_else(|| progress?.started_at) {
+    let ended = progress.and_then(|progress| progress.ended_at);
+    if ended.is_some() || status.reason.as_deref() == Some(reasons::COLLECTING) {
+        let message = format!("the agent is over; Pod '{pod}' stores what the run leaves");
+        chain.push(Cause::new(Level::Wait, message, about).reason(reasons::COLLECTING).since(ended));
+    } else if let Some(started) = started.or_else(|| progress?.started_at) {
         chain.push(Cause::new(Level::Info, format!("it runs in Pod '{pod}'"), about).since(Some(started)));
     } else {
         let admitted = status.timings.as_ref().and_then(|timings| timings.admitted_at.as_ref());

@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn nothing_is_read_outside_of_the_workspace_and_nothing_without_limit() {
         let main = ("ws/app/.git/HEAD", "ref: refs/heads/main\n");
-        let huge = "x".repeat(MOST_LINE as usize + 1);
+        let huge = "x".repeat((8 << 10) + 1);
         for files in [
             &[("ws/app/.git", "gitdir: ../../secret\n"), ("secret/HEAD", ID)][..],
             &[("ws/app/.git", "gitdir: /etc\n")],

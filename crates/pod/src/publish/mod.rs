@@ -271,11 +271,11 @@ impl Publishing<'_> {
         }
         let target = self.patiently(async || resolve(self.git_settings, self.git).await).await?;
         let listed = self.patiently(async || self.list().await).await?;
-        let base_branch = match (&self.plan.settings.base_branch, &target) {
-            (Some(branch), _) => branch.clone(),
-            (None, Target::Branch(branch, _)) => branch.clone(),
-            (None, _) => listed.default_branch.clone().unwrap_or_default(),
+        let checked_out = match &target {
+            Target::Branch(branch, _) => Some(branch),
+            Target::Named(..) | Target::Commit(_) | Target::Abbreviated(_) => listed.default_branch.as_ref(),
         };
+        let base_branch = self.plan.settings.base_branch.as_ref().or(checked_out).cloned().unwrap_or_default();
         if !rules::may_push_to(&self.plan.branch, &base_branch, &self.plan.settings) {
             return Err(Error::BaseBranch(base_branch));
         }
@@ -283,7 +283,8 @@ impl Publishing<'_> {
             return Err(Error::PullRequestToItself(base_branch));
         }
         let author = rules::author(&self.plan.settings);
-        let own = Own::create(self.git, self.git_settings, scratch, &target, &author).await?;
+        let mut own = Own::create(self.git, scratch, &target, &author).await?;
+        self.patiently(async || own.fetch_target(self.git_settings).await).await?;
         let workspace =
             if work_tree.starts_with(&self.settings.workspace) { &self.settings.workspace } else { work_tree };
         let agents = Checkout::read(workspace, work_tree);
@@ -345,10 +346,10 @@ impl Publishing<'_> {
             start = Some(id.clone());
         }
         let head = match agents.as_ref().map(|agents| (agents, &agents.head)) {
-            Ok((agents, Ok(head))) => match own.has(head).await {
-                true => Ok(head.clone()),
-                false => own.import(agents, head).await.map(|()| head.clone()).map_err(|problem| problem.to_string()),
-            },
+            Ok((_, Ok(head))) if own.has(head).await => Ok(head.clone()),
+            Ok((agents, Ok(head))) => {
+                own.import(agents, head).await.map(|()| head.clone()).map_err(|problem| problem.to_string())
+            }
             Ok((_, Err(problem))) | Err(problem) => Err(problem.to_string()),
         };
         let head = match head {

@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_LEFT_OUT: usize = 2_000;
 /// The agent's newest commit, in the copy of its repository and in ours.
 const AGENT: &str = "refs/heads/agent";
-/// Settings of our repository. Large files are not held in memory.
+/// Settings of our repositories. Large files are not held in memory.
 const CONFIG: &str = "[core]\n\tbigFileThreshold = 8m\n\tlogAllRefUpdates = false\n[pack]\n\twindowMemory = 64m\n\
                       \tthreads = 1\n[push]\n\trecurseSubmodules = no\n[fetch]\n\trecurseSubmodules = no\n";
 
@@ -66,39 +66,43 @@ pub enum Fit {
 }
 
 impl<'a> Own<'a> {
-    /// Makes the repository for a target of the remote, and fetches its newest commit.
+    /// Makes an empty repository for a target of the remote.
     pub async fn create(
         git: &'a Git,
-        settings: &'a GitSettings,
         scratch: &Path,
         target: &'a Target,
         author: &PublishAuthor,
     ) -> Result<Self, Error> {
         let format = if target.commit().is_some_and(|commit| commit.len() == 64) { "sha256" } else { "sha1" };
         let directory = scratch.join("own");
-        let mut own = Self { git, scratch: scratch.to_owned(), directory, format, target, tip: String::new() };
-        own.init(&own.directory, &[]).await?;
+        let own = Self { git, scratch: scratch.to_owned(), directory, format, target, tip: String::new() };
         let identity = format!("[user]\n\tname = {}\n\temail = {}\n", quoted(&author.name), quoted(&author.email));
-        let config = own.directory.join(".git/config");
-        let written = std::fs::read_to_string(&config).map_err(|source| Error::io(&config, source))?;
-        write(&config, format!("{written}{CONFIG}{identity}").as_bytes())?;
-        own.remote(&["remote", "add", "origin", "--", &settings.repository.url]).await?;
-        checkout::fetch(settings, git, &own.directory, target).await?;
-        let name = match target {
-            Target::Branch(branch, _) => format!("refs/remotes/origin/{branch}"),
-            Target::Named(name, _) => name.clone(),
-            Target::Commit(commit) | Target::Abbreviated(commit) => commit.clone(),
-        };
-        own.tip = own.local(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).await?;
+        own.init(&own.directory, &[], ".git/config", &identity).await?;
         Ok(own)
     }
 
-    async fn init(&self, directory: &Path, options: &[&str]) -> Result<(), Error> {
+    async fn init(&self, directory: &Path, options: &[&str], config: &str, more: &str) -> Result<(), Error> {
         std::fs::create_dir(directory).map_err(|source| Error::io(directory, source))?;
         let format = format!("--object-format={}", self.format);
         // A template of the image may contain hooks.
         let arguments = [&["init", "--quiet", "--template=", &format][..], options].concat();
         self.git.run(directory, &arguments).await?;
+        let config = directory.join(config);
+        let written = std::fs::read_to_string(&config).map_err(|source| Error::io(&config, source))?;
+        write(&config, format!("{written}{CONFIG}{more}").as_bytes())
+    }
+
+    /// Fetches the newest commit of the target.
+    pub async fn fetch_target(&mut self, settings: &GitSettings) -> Result<(), CheckoutError> {
+        // Fails if an earlier attempt added it.
+        tolerated(self.remote(&["remote", "add", "origin", "--", &settings.repository.url]).await)?;
+        checkout::fetch(settings, self.git, &self.directory, self.target).await?;
+        let name = match self.target {
+            Target::Branch(branch, _) => format!("refs/remotes/origin/{branch}"),
+            Target::Named(name, _) => name.clone(),
+            Target::Commit(commit) | Target::Abbreviated(commit) => commit.clone(),
+        };
+        self.tip = self.local(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).await?;
         Ok(())
     }
 
@@ -163,7 +167,7 @@ impl<'a> Own<'a> {
     pub async fn import(&self, agents: &Checkout, commit: &str) -> Result<(), Unusable> {
         let copy = self.scratch.join("agent.git");
         let damaged = |detail: &dyn std::fmt::Display| Unusable::Copy(io::Error::other(detail.to_string()));
-        self.init(&copy, &["--bare"]).await.map_err(|error| damaged(&error))?;
+        self.init(&copy, &["--bare"], "config", "").await.map_err(|error| damaged(&error))?;
         agents.link_objects(&copy.join("objects"))?;
         let put = |name: &str, content: &str| std::fs::write(copy.join(name), content).map_err(Unusable::Copy);
         if !agents.shallow.is_empty() {
@@ -288,7 +292,7 @@ fn not_published(path: &Path) -> String {
 }
 
 /// Passes over a command that did what it could.
-fn tolerated(result: Result<Vec<u8>, GitError>) -> Result<(), GitError> {
+fn tolerated<T>(result: Result<T, GitError>) -> Result<(), GitError> {
     match result {
         Ok(_) | Err(GitError::Failed { .. }) => Ok(()),
         Err(error) => Err(error),

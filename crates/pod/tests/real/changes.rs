@@ -325,7 +325,9 @@ fn snapshot(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
             }
         }
     }
-    found.iter_mut().for_each(|(path, ..)| *path = path.strip_prefix(root).unwrap().to_owned());
+    for (path, ..) in &mut found {
+        *path = path.strip_prefix(root).unwrap().to_owned();
+    }
     found.sort();
     found
 }

@@ -22,7 +22,7 @@ use crate::{
     edge::extract::{At, Body, Part},
     error::{Answer, ApiError},
     live::logs,
-    routes::crud,
+    routes::{artifact, crud},
     state::Server,
     wire::{Permission, PermissionReply, Permissions, TaskChangesResponse},
 };
@@ -74,7 +74,7 @@ async fn changes(State(server): State<Arc<Server>>, caller: Caller, at: At) -> A
     let records = logs::records(&server, &pods, &task).await?;
     let changes = Changes::of_records(&records);
     let changes = changes.ok_or_else(|| ApiError::not_found("no changes are recorded for this run"))?;
-    Ok(Json(changes.into()))
+    Ok(Json(TaskChangesResponse::of(changes, artifact::patch_bytes(&server, &task).await?)))
 }
 
 /// The session of a Task, or its messages, from the Agent that keeps it.

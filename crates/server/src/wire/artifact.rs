@@ -102,11 +102,12 @@ pub enum FileKind {
     Directory,
 }
 
-/// The outputs of a run.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// The outputs of a run; empty if it has none.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Outputs {
-    /// The run that wrote them.
-    pub epoch: i64,
+    /// The run that wrote them; unset if no run did.
+    pub epoch: Option<i64>,
     pub outputs: BTreeMap<String, String>,
 }
 

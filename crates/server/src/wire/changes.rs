@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// The changes of a run in its workspace, compared before and after the run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskChangesResponse {
@@ -25,6 +26,8 @@ pub struct TaskChangesResponse {
     pub commit_count: u64,
     /// Sentences about what the comparison does not cover.
     pub notes: Vec<String>,
+    /// Size of the whole change as a patch; unset if none is stored.
+    pub patch_bytes: Option<u64>,
 }
 
 /// A changed file.
@@ -68,13 +71,13 @@ pub struct ChangeCommit {
     pub subject: String,
 }
 
-impl From<changes::Changes> for TaskChangesResponse {
-    fn from(changes: changes::Changes) -> Self {
+impl TaskChangesResponse {
+    pub fn of(changes: changes::Changes, patch_bytes: Option<u64>) -> Self {
         let changes::Changes { compared, files, file_count, insertions, deletions, commits, commit_count, notes } =
             changes;
         let commits = commits.into_iter().map(|changes::Commit { id, subject }| ChangeCommit { id, subject }).collect();
         let files = files.into_iter().map(ChangedFile::from).collect();
-        Self { compared, files, file_count, insertions, deletions, commits, commit_count, notes }
+        Self { compared, files, file_count, insertions, deletions, commits, commit_count, notes, patch_bytes }
     }
 }
 

@@ -107,7 +107,7 @@ pub struct TaskResponse {
     pub stop_requested: bool,
     /// The agent waits for a person's permission.
     pub awaiting_approval: bool,
-    /// Caches that the run used; only in details.
+    /// Caches that the run used.
     #[schema(schema_with = pieces::<CacheStatus>)]
     pub caches: Option<Vec<CacheStatus>>,
     /// Where the changes were published.
@@ -274,7 +274,6 @@ impl TaskResponse {
             let known = task.status.as_ref().and_then(|status| status.result.as_ref());
             result.outputs = known.and_then(|result| result.outputs.clone());
         }
-        response.caches = task.status.as_ref().and_then(|status| status.caches.clone());
         response
     }
 
@@ -324,7 +323,7 @@ impl TaskResponse {
             contexts: None,
             stop_requested: annotations.get(annotations::STOP).is_some_and(|value| value == "true"),
             awaiting_approval: is_true(types::AWAITING_APPROVAL),
-            caches: None,
+            caches: status.caches.clone(),
             published: status.published.clone(),
             annotations: (!annotations.is_empty()).then_some(annotations),
         }
@@ -502,6 +501,24 @@ mod tests {
         let short = TaskResponse::short(&task, Timestamp::UNIX_EPOCH).description.unwrap();
         assert_eq!(short.chars().count(), SHORT + 1);
         assert_eq!(TaskResponse::detail(&task, Timestamp::UNIX_EPOCH).description, Some(text));
+    }
+
+    #[test]
+    fn lists_and_events_have_what_a_run_left_except_its_outputs() {
+        let task: Task = serde_json::from_value(json!({
+            "apiVersion": "kubeopencode.io/v1alpha1", "kind": "Task", "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"agentRef": {"name": "dev"}},
+            "status": {"caches": [{"name": "npm", "hit": "Exact"}], "published": {"branch": "agents/a"},
+                "result": {"summary": "Done.", "outputs": {"answer": "42"}}},
+        }))
+        .unwrap();
+        // The page replaces what it shows by the short form when the Task changes.
+        let short = serde_json::to_value(TaskResponse::short(&task, Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(short["caches"], json!([{"name": "npm", "hit": "Exact"}]));
+        assert_eq!(short["published"], json!({"branch": "agents/a"}));
+        assert_eq!(short["result"], json!({"summary": "Done."}));
+        let detail = serde_json::to_value(TaskResponse::detail(&task, Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(detail["result"]["outputs"], json!({"answer": "42"}));
     }
 
     #[test]

@@ -268,7 +268,7 @@ async fn the_patch_and_the_outputs_are_those_of_the_newest_run_that_has_them() {
     let world = World::start().await;
     let (status, body) = world.get("/changes/patch").await;
     assert_eq!((status.as_u16(), &body["message"]), (404, &json!("no patch is stored for this run")));
-    assert_eq!(world.get("/outputs").await.0, 404);
+    assert_eq!(world.get("/outputs").await, (StatusCode::OK, json!({ "outputs": {} })));
     for epoch in [1, 2] {
         let patch = format!("diff --git a/x b/x\n+{epoch}\n");
         let digest = world.put(patch.as_bytes()).await;
@@ -289,6 +289,7 @@ async fn the_patch_and_the_outputs_are_those_of_the_newest_run_that_has_them() {
         json!({ "epoch": 2, "outputs": { "URL": "https://2.example", "empty": "" } })
     );
     assert_eq!(world.get("/outputs?epoch=1").await.1["outputs"]["URL"], "https://1.example");
+    assert_eq!(world.get("/outputs?epoch=3").await.1, json!({ "outputs": {} }));
     // The patch is kept with artefacts, and is none.
     assert_eq!(world.get("/artifacts").await.1, json!({ "artifacts": [] }));
     assert_eq!(world.get("/artifacts/.patch").await.0, 404);

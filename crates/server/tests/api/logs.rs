@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{Path, Query, State},
     routing::get,
 };
@@ -20,10 +20,12 @@ use domain::{
     run::changes::{Changes, Commit, FileChange},
 };
 use futures::StreamExt as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
+use server::Options;
+use store::{Limits, Owner, Run, Store};
 use tokio::{
     io,
     net::{TcpListener, TcpStream},
@@ -340,7 +342,9 @@ async fn a_log_of_an_earlier_version_carries_the_conversation_but_shows_only_its
 
 #[tokio::test]
 async fn a_log_carries_the_changes_of_the_workspace() {
-    let it = harness::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::directory(&dir.path().join("store")).unwrap();
+    let it = harness::start_with(Options { results: Some(store.clone()), ..harness::options() }).await;
     let token = it.owner().await;
     let (node, log) = node(&it).await;
     running(&it, &token, &node).await;
@@ -363,6 +367,18 @@ async fn a_log_carries_the_changes_of_the_workspace() {
     assert_eq!(body["commits"], json!([{ "id": "0123", "subject": "Violins" }]));
     // They are not part of the conversation.
     assert_eq!(it.get(&it.here("/tasks/a/session/messages"), &token).await.0, 404);
+
+    assert_eq!(body.get("patchBytes"), None, "{body}");
+    let (_, task) = it.get(&it.here("/tasks/a"), &token).await;
+    let task = Owner::new(&it.namespace, task["uid"].as_str().unwrap()).unwrap();
+    let patch = store.put_stream(futures::stream::iter([Ok(Bytes::from_static(b"a patch"))]), u64::MAX).await.unwrap();
+    store.publish_patch(&Run { task: task.clone(), epoch: 2 }, patch.digest.clone(), patch.bytes).await.unwrap();
+    assert_eq!(changes().await.1.get("patchBytes"), None, "the patch of another run");
+    store.publish_patch(&Run { task, epoch: 1 }, patch.digest, patch.bytes).await.unwrap();
+    assert_eq!(changes().await.1["patchBytes"], 7);
+    let old = Limits { age: Some(SignedDuration::ZERO), ..Limits::default() };
+    store.limit_artifacts(&it.namespace, old, Timestamp::now() + SignedDuration::from_secs(1)).await.unwrap();
+    assert_eq!(changes().await.1.get("patchBytes"), None, "the patch expired");
 }
 
 #[tokio::test]

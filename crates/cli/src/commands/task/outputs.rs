@@ -81,13 +81,15 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
 async fn fetch(cluster: &Cluster, task: &Task, args: &Args) -> Answer<Outputs> {
     #[derive(Deserialize)]
     struct Response {
+        epoch: Option<i64>,
         outputs: Outputs,
     }
     let epoch = args.epoch.map(|epoch| epoch.to_string());
     let path = task_path(cluster, &task.name_any(), "/outputs", &[("epoch", epoch)]);
     let asked = async { args.server.connect(cluster).await?.read::<Response>(&path).await };
     let problem = match asked.await {
-        Ok(response) => return Ok(response.outputs),
+        Ok(Response { epoch: Some(_), outputs }) => return Ok(outputs),
+        Ok(Response { epoch: None, .. }) => Problem::not_found("no outputs are stored for this run"),
         Err(problem) => problem,
     };
     let short = task.status.as_ref().and_then(|status| status.result.as_ref()?.outputs.as_ref());

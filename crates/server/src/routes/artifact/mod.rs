@@ -309,7 +309,7 @@ async fn patch(
     Ok(download.respond(&wanted, body))
 }
 
-/// All outputs of a run.
+/// All outputs of a run; none is not an error.
 #[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/outputs", operation_id = "getOutputs", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), EpochQuery), responses((status = 200, body = Outputs)))]
 async fn outputs(
@@ -323,10 +323,20 @@ async fn outputs(
         if let Some(json) = results.store.outputs(&run).await.map_err(|error| unreadable(&error))? {
             let outputs = serde_json::from_slice(&json);
             let outputs = outputs.map_err(|error| ApiError::internal("the outputs cannot be read", &error))?;
-            return Ok(Json(Outputs { epoch: run.epoch, outputs }));
+            return Ok(Json(Outputs { epoch: Some(run.epoch), outputs }));
         }
     }
-    Err(ApiError::not_found("no outputs are stored for this run"))
+    Ok(Json(Outputs::default()))
+}
+
+/// Size of the stored patch of the Task's current run; `None` if there is none to download.
+pub(super) async fn patch_bytes(server: &Server, task: &Task) -> Answer<Option<u64>> {
+    let epoch = task.status.as_ref().and_then(|status| status.run_epoch);
+    let (Some(store), Some(task), Some(epoch)) = (&server.options.results, logs::owner(task), epoch) else {
+        return Ok(None);
+    };
+    let patch = store.patch(&Run { task, epoch }).await.map_err(|error| unreadable(&error))?;
+    Ok(patch.filter(|patch| patch.expired.is_none()).map(|patch| patch.bytes))
 }
 
 /// What the runs of a Task left.
