@@ -30,6 +30,7 @@ fn task(field: &str, secret: &str) -> Value {
         "contexts[].git.secretRef" => ("contexts", json!([{"type": "Git", "mountPath": "x", "git": git}])),
         "contexts[].url.secretRef" => ("contexts", json!([{"type": "URL", "mountPath": "x", "url": url}])),
         "executorImageBuild.secretRef" => ("executorImageBuild", git),
+        "publish.secretRef" => ("publish", json!({"secretRef": {"name": secret}})),
         "services[].env[].valueFrom.secretKeyRef" => {
             let env = json!([{"name": "A", "valueFrom": {"secretKeyRef": from_secret}}]);
             ("services", json!([{"name": "s", "image": "i", "env": env}]))
