@@ -6,10 +6,31 @@ use std::path::{Path, PathBuf};
 use domain::contract::paths;
 use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
+use domain::contract::termination::MOST_BYTES;
 
 use crate::env::{self, Lookup};
 use crate::place::{FileMode, PlaceError, Root};
 use crate::redact::Redactor;
+
+/// The file that receives the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportFile {
+    pub path: PathBuf,
+    /// Bytes that the node keeps of it.
+    pub most_bytes: usize,
+}
+
+impl ReportFile {
+    pub fn from_env(env: Lookup<'_>) -> Self {
+        let most_bytes = env::text(env, env::OUTCOME_BYTES).and_then(|bytes| bytes.parse().ok()).unwrap_or(MOST_BYTES);
+        Self { path: file(env), most_bytes }
+    }
+
+    /// Writes a report, with secrets redacted.
+    pub fn write(&self, report: &RunReport, redactor: &Redactor) -> std::io::Result<()> {
+        write_termination_message(&self.path, &clean(report, redactor).into_termination_message(self.most_bytes))
+    }
+}
 
 /// The file that receives the report, or the reason why an init container failed.
 pub fn file(env: Lookup<'_>) -> PathBuf {
@@ -22,17 +43,12 @@ pub fn read(path: &Path) -> Option<RunReport> {
     Some(report).filter(|report| report.reason != Reason::Unknown)
 }
 
-/// Writes a report, with secrets redacted.
-pub fn write(report: &RunReport, path: &Path, redactor: &Redactor) -> std::io::Result<()> {
-    write_termination_message(path, &clean(report, redactor).into_termination_message())
-}
-
 /// Writes a copy of a report for the housekeeper, with secrets redacted. Replaces whatever the agent put there.
 pub fn copy(report: &RunReport, path: &Path, redactor: &Redactor) -> Result<(), PlaceError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(PlaceError::Outside(path.to_owned()));
     };
-    let text = clean(report, redactor).into_termination_message();
+    let text = clean(report, redactor).into_termination_message(MOST_BYTES);
     // The housekeeper may have another UID.
     Root::open(parent)?.write(name.as_ref(), &mut text.as_bytes(), FileMode::Exactly(0o644)).map(drop)
 }
@@ -66,11 +82,13 @@ mod tests {
         assert_eq!(read(&path), None);
         let mut report = RunReport::new(Reason::ModelError, "key sk-secret-1 refused \"\n".repeat(400));
         report.summary = "the key is sk-secret-1".to_owned();
-        write(&report, &path, &Redactor::new(["sk-secret-1".to_owned()])).unwrap();
+        let file = ReportFile { path: path.clone(), most_bytes: 2048 };
+        file.write(&report, &Redactor::new(["sk-secret-1".to_owned()])).unwrap();
         let written = std::fs::read_to_string(&path).unwrap();
         assert!(
             written.starts_with(r#"{"outcome":"Failed","reason":"ModelError""#) && !written.contains("sk-secret-1")
         );
+        assert!(written.len() <= 2048, "{}", written.len());
         assert_eq!(read(&path).map(|report| report.reason), Some(Reason::ModelError));
         std::fs::write(&path, r#"{"outcome":"Failed","reason":"Another"}"#).unwrap();
         assert_eq!(read(&path), None, "another program's report");
@@ -94,8 +112,8 @@ mod tests {
 
     #[test]
     fn dev_is_left_alone_outside_of_a_pod() {
-        let nowhere = Path::new("/dev/kubeopencode-no-such-log");
-        write(&RunReport::succeeded(), nowhere, &Redactor::default()).unwrap();
-        assert!(!nowhere.exists());
+        let nowhere = ReportFile { path: "/dev/kubeopencode-no-such-log".into(), most_bytes: 4096 };
+        nowhere.write(&RunReport::succeeded(), &Redactor::default()).unwrap();
+        assert!(!nowhere.path.exists());
     }
 }

@@ -90,8 +90,6 @@ pub const MOST_PATCH_BYTES: u64 = 10 << 20;
 pub const MOST_CONTENT_BYTES: u64 = 16 << 30;
 /// Files of an artefact or a cache.
 pub const MOST_FILES: u64 = 1_000_000;
-/// Kubernetes cuts a termination message at 4096 bytes.
-const MOST_MESSAGE: usize = 4000;
 
 /// The termination message of `prep` after success.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -167,13 +165,13 @@ impl FetchReport {
         serde_json::from_str(message.trim()).ok()
     }
 
-    /// The report as a termination message. Notes are left out first, then caches.
-    pub fn to_termination_message(&self) -> String {
+    /// The report as a termination message of at most so many bytes. Notes are left out first, then caches.
+    pub fn to_termination_message(&self, most_bytes: usize) -> String {
         let mut report = self.clone();
         shorten(&mut report.notes);
         loop {
             let text = serde_json::to_string(&report).unwrap_or_default();
-            if text.len() <= MOST_MESSAGE || (report.notes.pop().is_none() && report.caches.pop().is_none()) {
+            if text.len() <= most_bytes || (report.notes.pop().is_none() && report.caches.pop().is_none()) {
                 return text;
             }
         }
@@ -191,8 +189,9 @@ impl CollectReport {
         serde_json::from_str(message.trim()).ok()
     }
 
-    /// The report as a termination message. Notes are left out first, then the names of caches.
-    pub fn to_termination_message(&self) -> String {
+    /// The report as a termination message of at most so many bytes. Notes are left out first, then the names of caches,
+    /// the sentence about the failure, and what was published.
+    pub fn to_termination_message(&self, most_bytes: usize) -> String {
         let mut report = self.clone();
         shorten(&mut report.notes);
         if let Some(failure) = &mut report.failure {
@@ -200,9 +199,24 @@ impl CollectReport {
         }
         loop {
             let text = serde_json::to_string(&report).unwrap_or_default();
-            if text.len() <= MOST_MESSAGE || (report.notes.pop().is_none() && report.saved_caches.pop().is_none()) {
+            if text.len() <= most_bytes || !report.leave_out() {
                 return text;
             }
+        }
+    }
+
+    /// Leaves out what is needed least; `false` if only the reason of a failure is left.
+    fn leave_out(&mut self) -> bool {
+        if self.notes.pop().is_some() || self.saved_caches.pop().is_some() {
+            return true;
+        }
+        match &mut self.failure {
+            Some(Failure { message, .. }) if !message.is_empty() => {
+                let half = message.chars().count() / 2;
+                *message = message.chars().take(half).collect();
+                true
+            }
+            _ => self.published.take().is_some(),
         }
     }
 }
@@ -220,12 +234,13 @@ fn shorten(sentences: &mut [String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::termination::{MOST_BYTES, kept};
 
     #[test]
     fn a_report_survives_its_container() {
         let failed = CollectReport::failed(CollectFailure::ArtifactMissing, "nothing matches dist/**");
         for report in [CollectReport::default(), failed] {
-            assert_eq!(CollectReport::read(&report.to_termination_message()), Some(report));
+            assert_eq!(CollectReport::read(&report.to_termination_message(MOST_BYTES)), Some(report));
         }
         let unknown = r#"{"failure":{"reason":"Later","message":"m"}}"#;
         assert_eq!(CollectReport::read(unknown), Some(CollectReport::failed(CollectFailure::Unknown, "m")));
@@ -241,14 +256,18 @@ mod tests {
             saved_caches: (0..64).map(|number| format!("{number:063}")).collect(),
             ..CollectReport::failed(CollectFailure::CollectFailed, long.clone())
         };
-        let message = report.to_termination_message();
-        assert!(message.len() <= MOST_MESSAGE, "{}", message.len());
-        let read = CollectReport::read(&message).unwrap();
-        assert_eq!(read.failure.unwrap().reason, CollectFailure::CollectFailed);
+        for containers in [1, 6, 24, 100] {
+            let message = report.to_termination_message(kept(containers));
+            assert!(message.len() <= kept(containers), "{containers} containers: {}", message.len());
+            let read = CollectReport::read(&message).unwrap();
+            assert_eq!(read.failure.unwrap().reason, CollectFailure::CollectFailed);
+        }
 
         let fetched = FetchedCache { name: "n".repeat(63), hit: Some(CacheHit::Exact), bytes: 1, seconds: 1 };
         let report = FetchReport { caches: vec![fetched; 64], notes: vec![long; 20] };
-        let message = report.to_termination_message();
-        assert!(message.len() <= MOST_MESSAGE && FetchReport::read(&message).is_some(), "{}", message.len());
+        for containers in [1, 6, 24, 100] {
+            let message = report.to_termination_message(kept(containers));
+            assert!(message.len() <= kept(containers) && FetchReport::read(&message).is_some(), "{}", message.len());
+        }
     }
 }

@@ -110,6 +110,9 @@ groups! {
         /// File that receives the report as JSON; in init containers, the reason of a failure. Default
         /// `/dev/termination-log`.
         OUTCOME_FILE = "OUTCOME_FILE";
+        /// Bytes of the report: nodes cut longer termination messages off, depending on the number of containers.
+        /// Default 4096.
+        OUTCOME_BYTES = "KUBEOPENCODE_OUTCOME_BYTES";
         /// Socket on which the container `session` receives the records of the conversation. Default: none, and nothing is
         /// recorded.
         RECORDS_SOCKET = "KUBEOPENCODE_RECORDS_SOCKET";

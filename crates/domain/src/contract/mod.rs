@@ -13,6 +13,7 @@
 //! | [`report`] | out of the Pod | the report in the termination message |
 //! | [`reason`] | out of the Pod | why a run ended, with exit codes |
 //! | [`record`] | out of the Pod | the conversation, as invisible records in the log |
+//! | [`termination`] | out of the Pod | how long a report may be |
 //! | [`workspace`] | out of the Pod | what was removed from a shared workspace |
 
 pub mod collect;
@@ -23,4 +24,5 @@ pub mod paths;
 pub mod reason;
 pub mod record;
 pub mod report;
+pub mod termination;
 pub mod workspace;

@@ -13,8 +13,6 @@ use crate::{
     run::{changes::Changes, progress::task_ended},
 };
 
-/// Kubernetes keeps at most 4096 bytes of a termination message, and 12 KiB over all containers of a Pod.
-const MAX_BYTES: usize = 4000;
 /// Characters of the note about the changes.
 const MAX_NOTE: usize = 500;
 
@@ -138,20 +136,23 @@ impl RunReport {
         serde_json::from_str(message.trim()).ok()
     }
 
-    /// The report as JSON that fits a termination message: the summary is cut first, then the message.
+    /// The report as JSON of at most so many bytes: the summary is cut first, then the message. In a Pod of very many
+    /// containers only the outcome and its reason have room.
     #[must_use]
-    pub fn into_termination_message(mut self) -> String {
+    pub fn into_termination_message(mut self, most_bytes: usize) -> String {
         loop {
             let json = serde_json::to_string(&self).unwrap_or_default();
-            if json.len() <= MAX_BYTES {
+            if json.len() <= most_bytes {
                 return json;
             }
             let longer = if self.summary.is_empty() { &mut self.message } else { &mut self.summary };
-            if longer.is_empty() {
+            if !longer.is_empty() {
+                shorten(longer, json.len() - most_bytes);
+            } else if self.session.is_none() && self.changes.is_none() {
+                return serde_json::json!({ "outcome": self.outcome, "reason": self.reason }).to_string();
+            } else {
                 (self.session, self.changes) = (None, None);
-                continue;
             }
-            shorten(longer, json.len() - MAX_BYTES);
         }
     }
 
@@ -227,6 +228,7 @@ mod tests {
     use api::conditions::reasons;
 
     use super::*;
+    use crate::contract::termination::{MOST_BYTES, kept};
 
     /// A report of an older helper that did not count lines.
     const WRITTEN: &str = r#"{"outcome":"Failed","reason":"ModelError","message":"429","sessionID":"ses_1","usage":{"tokens":{"input":1,"output":2,"reasoning":3,"cacheRead":4,"cacheWrite":5},"cost":0.75,"messages":2,"filesChanged":1},"summary":"bye"}"#;
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_documented_shape() {
-        let json = RunReport::succeeded().into_termination_message();
+        let json = RunReport::succeeded().into_termination_message(MOST_BYTES);
         assert_eq!(
             json,
             r#"{"outcome":"Succeeded","reason":"Succeeded","message":"the agent finished","usage":{"tokens":{"input":0,"output":0,"reasoning":0,"cacheRead":0,"cacheWrite":0},"cost":0.0,"messages":0,"filesChanged":0,"additions":0,"deletions":0},"summary":""}"#
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!((unknown.usage.files_changed, unknown.changes), (1, None));
         let changes = Changes { compared: true, file_count: 2, insertions: 3, commit_count: 1, ..Changes::default() };
         let report = report.with_changes(&changes);
-        let read = RunReport::read(&report.into_termination_message()).unwrap();
+        let read = RunReport::read(&report.into_termination_message(MOST_BYTES)).unwrap();
         assert_eq!((read.usage.files_changed, read.usage.additions), (2, Some(3)));
         assert_eq!(read.changes.and_then(|changes| changes.commits), Some(1));
     }
@@ -270,11 +272,18 @@ mod tests {
         let mut report = RunReport::new(Reason::ModelError, "the key was refused \"\n".repeat(400));
         report.summary = "é\u{1}".repeat(5000);
         report.session = Some("ses_1".to_owned());
-        let json = report.into_termination_message();
-        assert!(json.len() <= MAX_BYTES, "{}", json.len());
+        let json = report.clone().into_termination_message(MOST_BYTES);
+        assert!(json.len() <= MOST_BYTES, "{}", json.len());
         let read = RunReport::read(&json).unwrap();
         assert_eq!((read.reason, read.outcome), (Reason::ModelError, Verdict::Failed));
         assert_eq!(read.session.as_deref(), Some("ses_1"));
+        for containers in [1, 6, 24, 100] {
+            let most = kept(containers);
+            let json = report.clone().into_termination_message(most);
+            assert!(json.len() <= most, "{containers} containers: {}", json.len());
+            let read = RunReport::read(&json).unwrap();
+            assert_eq!((read.reason, read.outcome), (Reason::ModelError, Verdict::Failed), "{containers} containers");
+        }
     }
 
     #[test]

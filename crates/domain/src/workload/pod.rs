@@ -19,12 +19,13 @@ use crate::{
     contract::{
         environment as variables,
         paths::{self, OPENCODE, OUR_BINARY},
+        termination::report_bytes,
     },
     opencode::CompiledConfig,
     platform::Platform,
     run::{
         budget::Allowance,
-        progress::{HOUSEKEEPER_CONTAINER, TASK_CONTAINER},
+        progress::{HOUSEKEEPER_CONTAINER, PREP_CONTAINER, TASK_CONTAINER},
         resolved::{ResolvedAgent, ResolvedTarget, ResolvedTask},
         target::RunsOn,
         workspace as run_workspace,
@@ -376,12 +377,24 @@ fn objects(input: &TaskPodInput<'_>, mut spec: PodSpec, bundle: Bundle) -> TaskO
     annotations.extend(pod_settings.annotations.clone().unwrap_or_default());
     metadata.annotations = Some(annotations);
     spec.restart_policy = Some("Never".to_owned());
+    limit_reports(&mut spec);
     let asked_for = !input.resolved.contexts.is_empty() || !input.resolved.agent.contexts.is_empty();
     if !asked_for && let Some(files) = bundle.carried(&mut spec, "context-files") {
         metadata.annotations.get_or_insert_default().extend(files);
         return TaskObjects { config_maps: Vec::new(), pod: Pod { metadata, spec: Some(spec), status: None } };
     }
     TaskObjects { config_maps: owner.config_maps(bundle, &ours), pod: Pod { metadata, spec: Some(spec), status: None } }
+}
+
+/// Tells the containers that write a report how much of it the node keeps.
+fn limit_reports(spec: &mut PodSpec) {
+    let count = spec.containers.len() + spec.init_containers.as_ref().map_or(0, Vec::len);
+    let most = var(variables::OUTCOME_BYTES, report_bytes(count).to_string());
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
+        if [TASK_CONTAINER, HOUSEKEEPER_CONTAINER, PREP_CONTAINER].contains(&container.name.as_str()) {
+            container.env.get_or_insert_default().push(most.clone());
+        }
+    }
 }
 
 /// Which run it is.

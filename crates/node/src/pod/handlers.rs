@@ -44,7 +44,8 @@ impl Worker {
                     let started_at = self.live[slot].started_at;
                     let (container, log) = (&self.containers[slot], &self.logs[slot]);
                     let exit = Exit { code, signal, out_of_memory };
-                    let ended = describe(container, run, exit, started_at, &self.directories, log);
+                    let mut ended = describe(container, run, exit, started_at, &self.directories, log);
+                    ended.shorten_message(self.containers.len());
                     self.ended(slot, run, ended);
                 }
             },

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::contract::termination::{MOST_BYTES, kept};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use rustix::process::Signal;
@@ -17,8 +18,6 @@ use crate::{
     runtime::Running,
 };
 
-/// Limit of Kubernetes for a termination message, in bytes.
-const MAX_MESSAGE: u64 = 4096;
 /// Limits for the end of the log as a termination message (FallbackToLogsOnError).
 const LOG_LINES: usize = 80;
 const LOG_BYTES: usize = 2048;
@@ -56,7 +55,7 @@ pub(crate) fn describe(
     directories: &Directories,
     log: &Log,
 ) -> Terminated {
-    let message_file = end_of(&directories.message(&container.name, run), MAX_MESSAGE).unwrap_or_default();
+    let message_file = end_of(&directories.message(&container.name, run), MOST_BYTES as u64).unwrap_or_default();
     let mut message = String::from_utf8_lossy(&message_file).into_owned();
     let from_log = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
     if message.is_empty() && from_log && code != 0 {
@@ -75,6 +74,15 @@ pub(crate) fn describe(
         message: Some(message).filter(|message| !message.is_empty()),
         started_at,
         finished_at: Timestamp::now(),
+    }
+}
+
+impl Terminated {
+    /// Cuts off what a kubelet does not keep in a Pod of so many containers.
+    pub(crate) fn shorten_message(&mut self, containers: usize) {
+        if let Some(message) = &mut self.message {
+            message.truncate(message.floor_char_boundary(kept(containers)));
+        }
     }
 }
 
@@ -99,6 +107,16 @@ mod tests {
     use std::{fs, os::unix::fs::FileExt as _};
 
     use super::*;
+
+    #[test]
+    fn containers_share_the_space_for_messages() {
+        let message = |containers| {
+            let mut ended = not_started("é".repeat(2048));
+            ended.shorten_message(containers);
+            ended.message.unwrap().len()
+        };
+        assert_eq!([1, 3, 6, 7].map(message), [4096, 4096, 2048, 1754]);
+    }
 
     #[test]
     fn of_a_message_of_any_size_only_the_end_is_read() {

@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::changes::{self, agent::Begun};
 use crate::env::{self, Lookup};
-use crate::outcome;
+use crate::outcome::ReportFile;
 use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
@@ -57,7 +57,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
     let settings = Settings::from_env(env).map_err(|error| error.to_string());
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
-    let outcome_file = outcome::file(env);
+    let file = ReportFile::from_env(env);
     let mut out = std::io::stdout();
     let mut recorder = Recorder::connect(env).await;
     let mut log = Log::new(&mut out, format, redactor.clone()).recorded(&mut recorder);
@@ -74,8 +74,8 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
         (Err(problem), _) | (_, Err(problem)) => RunReport::new(Reason::BadInvocation, problem),
     };
     log.note(&Note::End(&report));
-    if let Err(error) = outcome::write(&report, &outcome_file, &redactor) {
-        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
+    if let Err(error) = file.write(&report, &redactor) {
+        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", file.path.display());
     }
     report.exit_code()
 }

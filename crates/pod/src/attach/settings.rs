@@ -12,7 +12,6 @@ use super::arguments::Arguments;
 use crate::budget;
 use crate::changes::agent::Remote;
 use crate::env::{self, Lookup, SettingError};
-use crate::outcome;
 use crate::place::plain_names;
 use egress::Authorities;
 
@@ -85,8 +84,6 @@ pub struct Settings {
     pub start: Duration,
     /// How long the server may be unreachable.
     pub lost: Duration,
-    /// File that receives the report.
-    pub outcome_file: PathBuf,
     pub authorities: Authorities,
 }
 
@@ -129,7 +126,6 @@ impl Settings {
             allowance: budget::allowance(env)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
             lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
-            outcome_file: outcome::file(env),
             authorities: crate::authorities::from_env(env),
         })
     }
@@ -182,7 +178,6 @@ mod tests {
         let settings = Settings::from_env(&of(&[])).unwrap();
         assert_eq!(settings.approval, Approval::Reject);
         assert_eq!((settings.stall.as_secs(), settings.start.as_secs(), settings.lost.as_secs()), (900, 120, 60));
-        assert_eq!(settings.outcome_file, PathBuf::from("/dev/termination-log"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ use domain::contract::paths;
 
 use crate::depot;
 use crate::env::{self, Lookup, SettingError};
-use crate::outcome;
+use crate::outcome::{self, ReportFile};
 use crate::publish as publishing;
 use crate::redact::{self, Redactor};
 use collection::Collection;
@@ -99,9 +99,9 @@ pub async fn execute(env: Lookup<'_>) -> u8 {
         (_, Err(error)) => CollectReport::failed(CollectFailure::CollectFailed, error.to_string()),
     };
     let report = clean(report, &redact::from_process([]));
-    let file = outcome::file(env);
-    if let Err(error) = outcome::write_termination_message(&file, &report.to_termination_message()) {
-        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", file.display());
+    let ReportFile { path, most_bytes } = ReportFile::from_env(env);
+    if let Err(error) = outcome::write_termination_message(&path, &report.to_termination_message(most_bytes)) {
+        let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", path.display());
     }
     u8::from(report.failure.is_some())
 }

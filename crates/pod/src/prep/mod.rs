@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::depot::{self, Depot, DepotError, FoundSet};
 use crate::env::{self, Lookup, SettingError};
 use crate::housekeeper::LIMITS;
-use crate::outcome;
+use crate::outcome::{self, ReportFile};
 use crate::place::PlaceError;
 use crate::text;
 
@@ -38,7 +38,7 @@ pub struct Settings {
     pub collect: PathBuf,
     pub workspace: PathBuf,
     /// File that receives the report.
-    pub outcome_file: PathBuf,
+    pub report: ReportFile,
     /// See [`INPUTS`].
     pub inputs_timeout: Duration,
     /// See [`CACHES`].
@@ -52,7 +52,7 @@ impl Settings {
             depot: depot::Settings::from_env(env)?,
             collect: env::path(env, env::COLLECT_DIR, paths::COLLECT),
             workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
-            outcome_file: outcome::file(env),
+            report: ReportFile::from_env(env),
             inputs_timeout: INPUTS,
             caches_timeout: CACHES,
         })
@@ -111,8 +111,8 @@ pub async fn run(settings: &Settings) -> Result<FetchReport, Error> {
     let mut report = FetchReport::default();
     inputs::fetch(settings, &depot, &mut report).await?;
     caches::restore(settings, &depot, &mut report).await;
-    outcome::write_termination_message(&settings.outcome_file, &report.to_termination_message())
-        .map_err(Error::Report)?;
+    let ReportFile { path, most_bytes } = &settings.report;
+    outcome::write_termination_message(path, &report.to_termination_message(*most_bytes)).map_err(Error::Report)?;
     Ok(report)
 }
 

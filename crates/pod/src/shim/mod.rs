@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use crate::budget::{self, Meter};
 use crate::changes;
 use crate::env::{self, Lookup, SettingError};
-use crate::outcome;
+use crate::outcome::{self, ReportFile};
 use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
@@ -66,8 +66,6 @@ pub struct Settings {
     pub config: Option<String>,
     /// File that becomes the command's standard input.
     pub stdin: Option<PathBuf>,
-    /// File that receives the report.
-    pub outcome_file: PathBuf,
     /// The directory whose changes are reported; none for a client, which has the Agent's.
     pub workspace: Option<PathBuf>,
     /// File that receives the patch of the whole change.
@@ -96,7 +94,6 @@ impl Settings {
             path_prepend: env::text(env, env::SHIM_PATH_PREPEND),
             config: env::text(env, env::OPENCODE_CONFIG_CONTENT),
             stdin: env::text(env, env::SHIM_STDIN_FILE).map(PathBuf::from),
-            outcome_file: outcome::file(env),
             workspace: env::text(env, env::WORKSPACE_DIR).map(PathBuf::from).filter(|_| output != Output::Client),
             patch: env::text(env, env::SHIM_PATCH_FILE).map(PathBuf::from),
         })
@@ -125,7 +122,7 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process([]);
     let mut out = std::io::stdout();
     let settings = Settings::from_env(env);
-    let outcome_file = outcome::file(env);
+    let file = ReportFile::from_env(env);
     let report_copy = env::text(env, env::SHIM_REPORT_FILE).map(PathBuf::from);
     if let Some(path) = env::text(env, env::SHIM_LOCK_FILE).map(PathBuf::from)
         && let Err(error) = lock::hold(&path)
@@ -153,13 +150,13 @@ pub async fn execute(command: &[String], env: Lookup<'_>) -> u8 {
             let _ = writeln!(std::io::stderr(), "the report cannot be copied: {error}");
         }
     };
-    if judges_itself && let Some(report) = outcome::read(&outcome_file) {
+    if judges_itself && let Some(report) = outcome::read(&file.path) {
         copy(&report);
         return ended.exit;
     }
     let write = |report: &RunReport| {
-        if let Err(error) = outcome::write(report, &outcome_file, &redactor) {
-            let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", outcome_file.display());
+        if let Err(error) = file.write(report, &redactor) {
+            let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", file.path.display());
         }
         copy(report);
     };

@@ -68,7 +68,7 @@ impl Case {
     }
 
     fn ended(&self, reason: Reason) {
-        self.write("results/report.json", RunReport::new(reason, "").into_termination_message());
+        self.write("results/report.json", RunReport::new(reason, "").into_termination_message(4096));
     }
 
     async fn run(&self) -> CollectReport {

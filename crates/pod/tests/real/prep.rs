@@ -9,6 +9,7 @@ use domain::contract::collect::{FetchReport, FetchedCache};
 use domain::contract::depot::RefusalReason;
 use egress::Authorities;
 use kubeopencode_pod::depot;
+use kubeopencode_pod::outcome::ReportFile;
 use kubeopencode_pod::prep::{self, Error, Settings};
 use serde_json::{Value, json};
 
@@ -42,7 +43,7 @@ impl Case {
             },
             collect: path("collect"),
             workspace: path("workspace"),
-            outcome_file: path("outcome"),
+            report: ReportFile { path: path("outcome"), most_bytes: 4096 },
             inputs_timeout: LIMIT,
             caches_timeout: LIMIT,
         };
