@@ -13,7 +13,7 @@
 //! Cases for bounds, enums, defaults and types are not written but derived: [`probe`] walks the definitions of the
 //! [`kind`]s and changes one value of the full manifests at a time, so a new field has its cases before it has a user.
 //!
-//! The controllers are tested with the real binary ([`controller`]) on both kinds of
+//! The controllers are tested with the real binary ([`controller`], a [`daemon`]) on both kinds of
 //! [`control_plane`]. Instead of nodes, these suites have a [`stub_kubelet`] that follows the script of
 //! the case.
 //! The suite `node` has a real one: real images, real OpenCode, and a model that follows a script.
@@ -21,12 +21,14 @@
 pub mod cases;
 pub mod control_plane;
 pub mod controller;
+pub mod daemon;
 pub mod embedded;
 pub mod git_server;
 pub mod history;
 pub mod install;
 pub mod kind;
 pub mod probe;
+pub mod rest_server;
 pub mod sample;
 pub mod server;
 pub mod stub_kubelet;

@@ -137,6 +137,7 @@ async fn serve_depot(
 ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    tracing::info!(depot = %listener.local_addr()?, "serving the depot");
     let depot = Depot::new(client, store, depot::Options::default());
     Ok(tokio::spawn(async move { depot.serve(listener, shutdown_requested()).await }))
 }

@@ -3,6 +3,7 @@
 //! One cluster for all cases, each in a namespace of its own that enforces restricted Pod Security.
 
 mod agents;
+mod results;
 mod tasks;
 mod world;
 
@@ -18,5 +19,5 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "the images cannot be made: {error:#}");
         return ExitCode::FAILURE;
     }
-    blackbox::runner::run([tasks::CASES, agents::CASES].concat(), AT_ONCE)
+    blackbox::runner::run([tasks::CASES, results::CASES, agents::CASES].concat(), AT_ONCE)
 }

@@ -1,12 +1,13 @@
 //! The fixture of a case: a namespace of a real cluster with a real node, the controller, and a scripted model.
 
-use std::{fmt::Debug, path::PathBuf, time::Duration};
+use std::{fmt::Debug, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use api::{Agent, Task, TaskPhase, TaskStatus};
 use blackbox::{
     controller::{Controller, Options},
     install,
+    rest_server::{RestServer, Storage},
     server::Remote,
 };
 use demo::scripted_model::ScriptedModel;
@@ -18,7 +19,8 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use testenv::Cluster;
+use tempfile::TempDir;
+use testenv::{Cluster, Postgres};
 use tokio::{
     sync::OnceCell,
     time::{Instant, sleep},
@@ -34,6 +36,9 @@ pub struct Shared {
     pub cluster: Cluster,
     pub controller: Controller,
     pub model: ScriptedModel,
+    pub server: RestServer,
+    _records: Postgres,
+    _blobs: TempDir,
 }
 
 async fn shared() -> anyhow::Result<&'static Shared> {
@@ -54,9 +59,14 @@ async fn shared() -> anyhow::Result<&'static Shared> {
             configure(client).await?;
             let model = ScriptedModel::start_at(testenv::HOST_ADDRESS).await?;
             // What is in the images; a build of another one could take longer than a case may.
-            let program = Some(built()?.join("static/kubeopencode"));
-            let controller = Controller::start(&cluster, Options { program, ..Options::default() }).await?;
-            anyhow::Ok(Shared { cluster, controller, model })
+            let program = built()?.join("static/kubeopencode");
+            let (records, blobs) = (Postgres::start().await?, tempfile::tempdir()?);
+            let storage = Storage { records: records.database("node")?, blobs: blobs.path().to_owned(), depot: None };
+            let server = RestServer::start(&cluster, testenv::HOST_ADDRESS, &storage, Some(&program)).await?;
+            let storage = Some(Storage { depot: Some(format!("http://{}", server.depot)), ..storage });
+            let options = Options { program: Some(program), storage, ..Options::default() };
+            let controller = Controller::start(&cluster, options).await?;
+            anyhow::Ok(Shared { cluster, controller, model, server, _records: records, _blobs: blobs })
         })
         .await
 }
@@ -223,6 +233,26 @@ impl World {
     /// The output of `kubectl logs` for a Task.
     pub fn logs(&self, task: &str) -> String {
         self.kubectl(&["logs", &format!("{task}-pod")]).unwrap_or_else(|error| format!("no log: {error:#}"))
+    }
+
+    /// The output of a command of ours that asks the server.
+    pub fn command(&self, args: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new(built()?.join("static/kubeopencode"));
+        command.args(args).args(["--namespace", &self.namespace]);
+        command.env("KUBECONFIG", self.shared.cluster.kubeconfig_path());
+        command.env("KUBEOPENCODE_SERVER", format!("http://{}", self.shared.server.address));
+        let output = command.env("KUBEOPENCODE_TOKEN", self.token()?).output()?;
+        ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A token of somebody who may do everything in this namespace.
+    fn token(&self) -> anyhow::Result<String> {
+        let rights = ["--clusterrole=cluster-admin", &format!("--serviceaccount={}:default", self.namespace)];
+        let binding = [&["create", "rolebinding", "owner"], &rights[..]].concat();
+        // It exists after the first command.
+        let _ = self.kubectl(&binding);
+        Ok(self.kubectl(&["create", "token", "default"])?.trim().to_owned())
     }
 
     pub fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
