@@ -11,7 +11,11 @@ use std::{
 use api::conditions::reasons;
 use k8s_openapi::api::core::v1::PodSpec;
 
-use crate::workload::{contexts::ContextPlan, secrets::needed_secrets, volumes::CA_BUNDLE};
+use crate::{
+    contract::environment::GIT_USERNAME,
+    run::progress::HOUSEKEEPER_CONTAINER,
+    workload::{contexts::ContextPlan, secrets::needed_secrets, volumes::CA_BUNDLE},
+};
 
 /// Keys of a Secret for a repository. One of them is enough.
 const GIT_KEYS: &[&str] = &["username", "password", "ssh-privatekey"];
@@ -80,7 +84,14 @@ pub fn needs(pod: &PodSpec, contexts: &ContextPlan) -> BTreeMap<Holder, Need> {
         .urls
         .iter()
         .filter_map(|url| Some((url.secret.clone()?, format!("the document for {}", url.target_path), URL_KEYS)));
-    for (secret, who, keys) in git.chain(urls) {
+    // Optional for the container, which cannot name one of several keys; without it the agent would work for nothing.
+    let housekeeper = pod.containers.iter().find(|container| container.name == HOUSEKEEPER_CONTAINER);
+    let publish = housekeeper.and_then(|container| {
+        let login = container.env.iter().flatten().find(|variable| variable.name == GIT_USERNAME)?;
+        let secret = login.value_from.as_ref()?.secret_key_ref.as_ref()?;
+        Some((secret.name.clone(), "publish".to_owned(), GIT_KEYS))
+    });
+    for (secret, who, keys) in git.chain(urls).chain(publish) {
         needs.entry(Holder::Secret(secret)).or_default().one_of.push((who, keys));
     }
     let bundle = pod.volumes.iter().flatten().find(|volume| volume.name == CA_BUNDLE);
@@ -132,6 +143,22 @@ mod tests {
         check(pod(), &none, &["ca: ca.crt"], &["Secret 'model' does not exist"]);
         let both = ["Secret 'model' has no key 'key'", "ConfigMap 'ca' has no key 'ca.crt'"];
         check(pod(), &none, &["model: other", "ca: other"], &both);
+    }
+
+    #[test]
+    fn the_secret_of_publish_must_have_a_key_that_is_of_use() {
+        let login = |key: &str| {
+            json!({"name": format!("GIT_{}", key.to_uppercase()),
+            "valueFrom": {"secretKeyRef": {"name": "push", "key": key, "optional": true}}})
+        };
+        let env = [login("username"), login("password")];
+        let pod = json!({"containers": [{"name": "agent"}, {"name": "housekeeper", "env": env}]});
+        let none = ContextPlan::default();
+        check(pod.clone(), &none, &["push: password"], &[]);
+        check(pod.clone(), &none, &[], &["Secret 'push' does not exist"]);
+        let useless =
+            "Secret 'push' has none of the keys username, password, ssh-privatekey, one of which publish needs";
+        check(pod, &none, &["push: token"], &[useless]);
     }
 
     #[test]

@@ -91,6 +91,11 @@ pub fn task_started(pod: &Pod) -> bool {
     task_ended(pod).is_none_or(|state| !unstarted(state))
 }
 
+/// Whether the Pod was made with a housekeeper.
+pub fn has_housekeeper(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.containers.iter().any(|one| one.name == HOUSEKEEPER_CONTAINER))
+}
+
 /// How the housekeeper ended, if it did.
 pub(crate) fn housekeeper_ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
     let mut all = status(pod)?.container_statuses.iter().flatten();

@@ -58,6 +58,11 @@ pub enum BuildError {
     /// An input cannot be put where it should be.
     #[error("an input cannot be put at {path:?}: mountPath is a path below the workspace, without ..")]
     InputPath { path: String },
+    /// The settings of a container that stores or fetches results are too long.
+    #[error(
+        "the description of what is {what} for the run takes {bytes} bytes, and a container can be started with 122880; shorten publish.pullRequest.body and publish.message, or name fewer paths in artifacts, inputs and caches"
+    )]
+    TooManyResults { what: &'static str, bytes: usize },
     /// The changes of the run cannot be published.
     #[error("spec.publish cannot be used: {0}")]
     Publish(String),
@@ -68,9 +73,11 @@ impl BuildError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Context(error) => error.reason(),
-            Self::OfTheAgent { .. } | Self::NoApprover(_) | Self::InputPath { .. } | Self::Publish(_) => {
-                reasons::INVALID
-            }
+            Self::OfTheAgent { .. }
+            | Self::NoApprover(_)
+            | Self::InputPath { .. }
+            | Self::TooManyResults { .. }
+            | Self::Publish(_) => reasons::INVALID,
             _ => reasons::POD_CREATION_ERROR,
         }
     }

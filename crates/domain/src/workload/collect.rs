@@ -39,6 +39,8 @@ const TOKEN_VOLUME: &str = "depot-token";
 /// Requests and limits are explicit: those of a LimitRange could kill the housekeeper.
 const MEMORY: (&str, &str) = ("64Mi", "512Mi");
 const CPU: &str = "10m";
+/// Bytes of `KUBEOPENCODE_KEEP` and `KUBEOPENCODE_FETCH`: Linux starts no program with a variable of 128 KiB.
+const MOST_SETTINGS: usize = 120 << 10;
 
 /// What a run keeps and fetches.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +76,7 @@ pub(crate) fn plan(
         artifacts: if stored { resolved.artifacts.clone() } else { Vec::new() },
         outputs: if stored { resolved.outputs.clone() } else { Vec::new() },
         caches: if stored { resolved.caches.clone() } else { Vec::new() },
-        changes: stored && kept && !contexts.git.is_empty(),
+        changes: stored && kept && contexts.git.iter().any(|mount| is_checkout_below(mount, &contexts.workspace_dir)),
         publish: publish_plan(task, resolved, contexts)?,
     };
     let mut fetch = Fetch {
@@ -85,8 +87,24 @@ pub(crate) fn plan(
         input.mount_path = absolute(&input.mount_path, &contexts.workspace_dir)
             .ok_or_else(|| BuildError::InputPath { path: input.mount_path.clone() })?;
     }
+    for (what, json) in [("kept", serde_json::to_string(&keep)), ("fetched", serde_json::to_string(&fetch))] {
+        let bytes = json.map(|json| json.len()).unwrap_or_default();
+        if bytes > MOST_SETTINGS {
+            return Err(BuildError::TooManyResults { what, bytes });
+        }
+    }
     let secret = keep.publish.as_ref().map(|plan| plan.settings.secret_ref.name.clone());
     Ok(Collecting { keep, fetch, secret })
+}
+
+/// Whether the agent finds a whole repository below the workspace: the changes of another one cannot be compared.
+fn is_checkout_below(mount: &GitMount, workspace: &str) -> bool {
+    let directory = match &mount.target {
+        GitTarget::Mount { path, sub_path: None } => path,
+        GitTarget::Merge { directory, sub_path: None } => directory,
+        GitTarget::Mount { .. } | GitTarget::Merge { .. } | GitTarget::Parts(_) => return false,
+    };
+    directory.strip_prefix(workspace).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The path below the workspace; `None` if it leads elsewhere.

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     opencode::{ConfigInput, compile},
     platform::Addressing,
-    run::workspace::placed,
+    run::{progress::has_housekeeper, workspace::placed},
     sample::{agent, from_json, map, platform, task, task_on_agent},
     workload::contexts::{ConfigMaps, ContextInput, assemble},
 };
@@ -154,6 +154,36 @@ fn a_task_that_keeps_nothing_is_the_same_with_a_depot() {
     let mut keeping = task(agent());
     keeping.outputs = vec!["verdict".into()];
     assert_eq!(built(&keeping, &platform(None), TASK).unwrap(), pod(None));
+}
+
+#[test]
+fn only_a_whole_repository_in_the_workspace_has_changes_to_keep() {
+    let check = |context: Value, expected: bool| {
+        let mut task = task(agent());
+        let git = json!({ "repository": "https://git.example/x.git" });
+        let mut item = json!({ "name": "code", "type": "Git", "git": git });
+        for (key, value) in context.as_object().unwrap() {
+            item[key] = value.clone();
+        }
+        task.contexts = from_json(json!([item]));
+        let pod = built(&task, &with_depot(), TASK).unwrap().pod;
+        assert_eq!(has_housekeeper(&pod), expected, "{context}");
+    };
+    check(json!({ "mountPath": "code" }), true);
+    check(json!({ "mountPath": "." }), true);
+    check(json!({ "mountPath": "/opt/tools" }), false);
+    let part = json!({ "repository": "https://git.example/x.git", "path": "docs" });
+    check(json!({ "mountPath": "code", "git": part }), false);
+}
+
+#[test]
+fn settings_that_no_container_could_be_started_with_are_refused() {
+    let mut task = task(rich_agent());
+    let body = "\u{6587}".repeat(45_000);
+    task.publish =
+        Some(from_json(json!({ "context": "code", "secretRef": { "name": "push" }, "pullRequest": { "body": body } })));
+    let problem = built(&task, &with_depot(), TASK).unwrap_err().to_string();
+    assert!(problem.contains("what is kept for the run takes 13"), "{problem}");
 }
 
 #[test]
