@@ -1,5 +1,7 @@
 //! What a run keeps and fetches, and what the containers that do it report.
 
+use std::time::Duration;
+
 use api::{
     kinds::task::{CacheHit, PublishedStatus},
     run::{Artifact, Cache, Input, Publish},
@@ -86,6 +88,9 @@ pub const MOST_OUTPUT_BYTES: usize = 64 << 10;
 pub const MOST_OUTPUTS: usize = 64;
 /// Bytes of the patch of a run. The patch of a larger change is not kept.
 pub const MOST_PATCH_BYTES: u64 = 10 << 20;
+/// After a stop, the shim of a run whose patch is kept compares the workspace within this time. The grace period of the
+/// Pod contains it.
+pub const COMPARE_AFTER_STOP: Duration = Duration::from_secs(20);
 /// Bytes of the files of an artefact or a cache.
 pub const MOST_CONTENT_BYTES: u64 = 16 << 30;
 /// Files of an artefact or a cache.

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 
 use crate::{
     contract::{
-        collect::{Fetch, Keep, PublishPlan},
+        collect::{COMPARE_AFTER_STOP, Fetch, Keep, PublishPlan},
         depot, environment as variables, paths,
     },
     platform::Platform,
@@ -183,6 +183,12 @@ fn put_by_contexts(contexts: &ContextPlan, directory: &str) -> Vec<String> {
 impl Collecting {
     pub(crate) fn keeps(&self) -> bool {
         !self.keep.is_empty()
+    }
+
+    /// How much longer than usual the run may take to stop, so that it keeps its results; `None` if it keeps nothing.
+    pub(crate) fn stop_time(&self, limit: Duration) -> Option<Duration> {
+        let comparing = if self.keep.changes { COMPARE_AFTER_STOP } else { Duration::ZERO };
+        self.keeps().then(|| limit.saturating_add(comparing))
     }
 
     fn fetches(&self) -> bool {

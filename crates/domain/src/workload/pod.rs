@@ -189,12 +189,11 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
         init_containers.push(containers::side_service(service));
     }
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
-    let grace = housekeeper.as_ref().map(|_| limit);
     let containers = [Some(container), housekeeper].into_iter().flatten().collect();
     let mut spec = build::pod_spec(agent, init_containers, containers, all, extra_volumes)?;
-    if let (Some(limit), Some(seconds)) = (grace, &mut spec.termination_grace_period_seconds) {
+    if let (Some(more), Some(seconds)) = (collecting.stop_time(limit), &mut spec.termination_grace_period_seconds) {
         // A run that is stopped or evicted keeps its results too. The shim ends the agent within the usual time.
-        *seconds = seconds.saturating_add(i64::try_from(limit.as_secs()).unwrap_or(i64::MAX / 2));
+        *seconds = seconds.saturating_add(i64::try_from(more.as_secs()).unwrap_or(i64::MAX / 2));
     }
     Ok(objects(input, spec, bench.bundle))
 }

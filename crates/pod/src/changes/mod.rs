@@ -20,13 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::run_log::{Log, Note};
 use place::{Difference, Place, Problem, Scope};
 
-pub use patch::remove as remove_patch;
-
 /// How long the workspace may be read before a run. The run waits for it.
 pub const BEFORE: Duration = Duration::from_secs(20);
 /// The same after a run.
 pub const AFTER: Duration = Duration::from_secs(40);
-/// The same after a run that was stopped: its Pod has 30 s for everything.
+/// The same after a run that was stopped and keeps no patch: its Pod has 30 s for everything.
 pub const AFTER_STOP: Duration = Duration::from_secs(3);
 
 const NOT_LISTED: &str = "files changed by shell commands are not listed";

@@ -4,9 +4,11 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use api::kinds::task::TaskChanges;
 use domain::contract::collect::{CollectFailure, MOST_PATCH_BYTES};
 use domain::contract::depot::Stored;
 use domain::contract::paths;
+use domain::contract::report::RunReport;
 use fileset::HashingWriter;
 
 use super::collection::{CHANGES, Collection};
@@ -32,6 +34,8 @@ impl Collection<'_> {
             if bytes > 0 {
                 let (bytes, most) = (text::size(bytes), text::size(MOST_PATCH_BYTES));
                 self.note(format!("the patch of the changes has {bytes}; only patches up to {most} are kept"));
+            } else {
+                self.notes(why_no_patch(self.run.as_ref()));
             }
             return;
         }
@@ -57,6 +61,17 @@ impl Collection<'_> {
         self.patiently("the changes", async || depot.publish_changes(&stored).await).await?;
         Ok(stored)
     }
+}
+
+/// Why there is no patch; `None` if the run changed nothing.
+fn why_no_patch(run: Option<&RunReport>) -> Option<String> {
+    let why = match run.map(RunReport::changes) {
+        None => "the agent's container was killed before its workspace was compared".to_owned(),
+        Some(None) => "the workspace was not compared after the run".to_owned(),
+        Some(Some(TaskChanges { files: None | Some(0), .. })) => return None,
+        Some(Some(changes)) => changes.note.unwrap_or_else(|| "the run left none".to_owned()),
+    };
+    Some(format!("no patch of the changes is kept: {why}"))
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::contract::collect::{CollectFailure, CollectReport, Keep};
+use domain::contract::collect::{COMPARE_AFTER_STOP, CollectFailure, CollectReport, Keep};
 use domain::contract::paths;
 
 use crate::depot;
@@ -41,7 +41,7 @@ pub(crate) use store::LIMITS;
 use wait::{Ended, Stops};
 
 /// After a request to stop, the shim ends the agent's command and compares the workspace within this time.
-const STOP_GRACE: Duration = Duration::from_secs(30);
+const STOP_GRACE: Duration = Duration::from_secs(35).saturating_add(COMPARE_AFTER_STOP);
 
 #[derive(Clone, Debug)]
 pub struct Settings {

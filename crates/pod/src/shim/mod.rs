@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use domain::contract::collect::COMPARE_AFTER_STOP;
 use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
 use domain::run::budget::Allowance;
@@ -106,7 +107,7 @@ pub struct Ended {
     pub outcome: RunReport,
     /// Exit code of the outcome, or of the command.
     pub exit: u8,
-    /// The shim ended the command, or processes are left: there is little time, or the workspace still changes.
+    /// The shim was asked to stop, or processes are left: there is little time, or the workspace still changes.
     pub hasty: bool,
 }
 
@@ -181,15 +182,13 @@ impl Compared {
         Some(Self(changes::Before::read(root, state.path(), changes::BEFORE).await, state))
     }
 
-    /// In haste there is no time for a patch.
     async fn end(self, hasty: bool, patch: Option<&Path>) -> domain::run::changes::Changes {
+        let state = self.1.path();
         match patch {
-            Some(patch) if !hasty => self.0.compare_into(self.1.path(), changes::AFTER, patch).await,
-            _ => {
-                // What the agent put there is no patch.
-                let _ = patch.map(changes::remove_patch);
-                self.0.compare(self.1.path(), if hasty { changes::AFTER_STOP } else { changes::AFTER }).await
+            Some(patch) => {
+                self.0.compare_into(state, if hasty { COMPARE_AFTER_STOP } else { changes::AFTER }, patch).await
             }
+            None => self.0.compare(state, if hasty { changes::AFTER_STOP } else { changes::AFTER }).await,
         }
     }
 }
@@ -352,7 +351,7 @@ impl Run<'_, '_> {
         // workspace.
         let reaped = async { while exits.recv().await.is_some() {} };
         let alone = tokio::time::timeout(LEFTOVERS, reaped).await.is_ok();
-        let hasty = ending.is_some() || !alone;
+        let hasty = matches!(ending, Some((Ending::Stopped, _))) || !alone;
         Ended { hasty, ..self.judge(exit, ending.map(|(ending, _)| ending)) }
     }
 

@@ -408,6 +408,7 @@ fn shim_in(workspace: &Workspace, script: &str, patch: &Path) -> Helper {
         (env::WORKSPACE_DIR, root.as_str()),
         (env::OUTCOME_FILE, &report),
         (env::SHIM_PATCH_FILE, &patch),
+        (env::SHIM_GRACE_SECONDS, "1"),
         ("PWD", &root),
     ];
     let mut command = command("shim", &["sh", "-c", script], &pairs);
@@ -416,7 +417,7 @@ fn shim_in(workspace: &Workspace, script: &str, patch: &Path) -> Helper {
 }
 
 #[tokio::test]
-async fn the_shim_leaves_the_patch_unless_it_is_stopped() {
+async fn the_shim_leaves_the_patch_after_every_end() {
     let workspace = Workspace::empty();
     repository(&workspace.root());
     let patch = workspace.base.path().join("changes.patch");
@@ -424,15 +425,28 @@ async fn the_shim_leaves_the_patch_unless_it_is_stopped() {
     let text = fs::read_to_string(&patch).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
     assert!(text.starts_with("diff --git a/poem.txt b/poem.txt\n") && text.contains("\n+changed\n"), "{text}");
 
-    let helper = shim_in(&workspace, "echo again >poem.txt; echo ready; sleep 1000", &patch);
-    let start = Instant::now();
-    while !helper.stdout().contains("ready") {
-        assert!(start.elapsed() < LIMIT, "{}", helper.stdout());
-        std::thread::sleep(Duration::from_millis(20));
+    // The second run ignores the request to stop, as OpenCode does. The third has changed nothing.
+    for (script, expected) in [
+        ("echo stopped >poem.txt; echo ready; sleep 1000", Some("\n-changed\n+stopped\n")),
+        ("trap '' TERM; echo killed >poem.txt; echo ready; while :; do sleep 0.1; done", Some("\n-stopped\n+killed\n")),
+        ("echo ready; sleep 1000", None),
+    ] {
+        let helper = shim_in(&workspace, script, &patch);
+        let start = Instant::now();
+        while !helper.stdout().contains("ready") {
+            assert!(start.elapsed() < LIMIT, "{}", helper.stdout());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        helper.signal(rustix::process::Signal::TERM);
+        helper.finish(LIMIT);
+        let left = fs::read_to_string(&patch).ok();
+        assert_eq!(
+            left.is_some(),
+            expected.is_some(),
+            "a patch of an earlier run would be taken for this one's: {left:?}"
+        );
+        assert!(expected.is_none_or(|expected| left.is_some_and(|left| left.contains(expected))), "{expected:?}");
     }
-    helper.signal(rustix::process::Signal::TERM);
-    helper.finish(LIMIT);
-    assert!(!patch.exists(), "a patch of an earlier run would be taken for this one's");
 }
 
 /// The script of a run: `sed` by a command, a file by a tool, a commit.

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::kinds::task::TaskChanges;
 use domain::contract::collect::{CollectFailure, CollectReport, MOST_PATCH_BYTES};
 use domain::contract::depot::RefusalReason;
 use domain::contract::reason::Reason;
@@ -262,12 +263,36 @@ async fn hostile_results_are_not_read() {
 async fn a_patch_beyond_the_limit_is_a_note() {
     let case = Case::new(json!({"changes": true})).await;
     case.ended(Reason::Succeeded);
-    for (bytes, kept) in [(MOST_PATCH_BYTES + 1, false), (0, false), (MOST_PATCH_BYTES, true)] {
+    for (bytes, kept) in [(MOST_PATCH_BYTES + 1, false), (MOST_PATCH_BYTES, true)] {
         File::create(case.path("results/changes.patch")).unwrap().set_len(bytes).unwrap();
         let report = case.run().await;
         assert_eq!(report.failure, None);
         assert_eq!(report.notes.len(), usize::from(bytes > MOST_PATCH_BYTES), "{:?}", report.notes);
         assert_eq!(case.depot.store().changes.is_some(), kept, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn changes_that_are_not_kept_are_a_note() {
+    let compared = |files: i64, note: Option<&str>| {
+        let note = note.map(str::to_owned);
+        let changes = Some(TaskChanges { files: Some(files), note, ..TaskChanges::default() });
+        RunReport { changes, ..RunReport::new(Reason::Stopped, "") }
+    };
+    for (report, expected) in [
+        (Some(compared(0, None)), None),
+        (Some(compared(1, Some("It is too large."))), Some("It is too large.")),
+        (Some(RunReport::new(Reason::Stopped, "")), Some("the workspace was not compared after the run")),
+        (None, Some("the agent's container was killed before its workspace was compared")),
+    ] {
+        let case = Case::new(json!({"changes": true})).await;
+        if let Some(report) = report {
+            case.write("results/report.json", report.into_termination_message());
+        }
+        let report = case.run().await;
+        let expected: Vec<String> =
+            expected.iter().map(|why| format!("no patch of the changes is kept: {why}")).collect();
+        assert_eq!((report.failure, report.notes), (None, expected));
     }
 }
 

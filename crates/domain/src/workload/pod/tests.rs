@@ -136,7 +136,7 @@ fn a_task_that_keeps_and_fetches_has_a_housekeeper_and_prep() {
     let only = |name: &str| name == "results" || name == "collect" || name == "depot-token";
     let volumes: Vec<_> = spec.volumes.iter().flatten().filter(|volume| only(&volume.name)).collect();
     assert_yaml_snapshot!("template_collecting_volumes", volumes);
-    assert_eq!(spec.termination_grace_period_seconds, Some(630));
+    assert_eq!(spec.termination_grace_period_seconds, Some(650));
     // The agent has neither the token nor the credential, nor the files in transit.
     let agent = serde_json::to_string(main_container(&objects)).unwrap();
     for secret in ["depot", "push", "collect", "GIT_PASSWORD"] {
