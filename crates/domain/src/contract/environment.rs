@@ -322,6 +322,8 @@ groups! {
         DEPOT_TOKEN_FILE = "KUBEOPENCODE_DEPOT_TOKEN_FILE";
         /// prep: what to fetch, as JSON: `{"inputs", "caches"}` as in the Task.
         FETCH = "KUBEOPENCODE_FETCH";
+        /// prep: `startupTimeout` of the run, which includes prep. Default 300s.
+        STARTUP_TIMEOUT = "KUBEOPENCODE_STARTUP_TIMEOUT";
         /// housekeeper: what to keep, as JSON: `{"artifacts", "outputs", "caches"}` as in the Task, `changes` and
         /// `publish`.
         KEEP = "KUBEOPENCODE_KEEP";

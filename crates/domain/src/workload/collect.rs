@@ -236,12 +236,18 @@ impl Collecting {
     }
 
     /// The init container that fetches inputs and caches. `files` are the mounts with the agent's files.
-    pub(crate) fn prep(&self, shared: &Shared<'_>, files: &[VolumeMount], agent: &Container) -> Option<Container> {
+    pub(crate) fn prep(
+        &self,
+        shared: &Shared<'_>,
+        files: &[VolumeMount],
+        agent: &Container,
+        startup_timeout: Duration,
+    ) -> Option<Container> {
         if !self.fetches() {
             return None;
         }
         let fetch = serde_json::to_string(&self.fetch).unwrap_or_default();
-        let mut env = vec![var(variables::FETCH, fetch)];
+        let mut env = vec![var(variables::FETCH, fetch), var(variables::STARTUP_TIMEOUT, seconds(startup_timeout))];
         env.extend(self.common_env(shared));
         let mut mounts = files.to_vec();
         mounts.extend(self.common_mounts());
@@ -264,7 +270,7 @@ impl Collecting {
         }
         let mut env = task_env;
         env.push(var(variables::KEEP, serde_json::to_string(&self.keep).unwrap_or_default()));
-        env.push(var(variables::COLLECT_TIMEOUT, format!("{}s", limit.as_secs().max(1))));
+        env.push(var(variables::COLLECT_TIMEOUT, seconds(limit)));
         env.extend(self.common_env(shared));
         if let Some(secret) = &self.secret {
             env.extend(variables::GIT_CREDENTIALS.map(|(name, key)| optional_secret(name, secret, key)));
@@ -302,6 +308,10 @@ impl Collecting {
         }
         mounts
     }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{}s", span.as_secs().max(1))
 }
 
 fn token_volume() -> Volume {

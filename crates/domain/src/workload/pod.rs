@@ -177,7 +177,7 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     };
     let helpers = self::shared(input, workspace);
     let mut init_containers = bench.init_containers;
-    init_containers.extend(collecting.prep(&helpers, &files, &container));
+    init_containers.extend(collecting.prep(&helpers, &files, &container, resolved.startup_timeout));
     init_containers.push(session);
     let limit = resolved.collect_timeout;
     let housekeeper = collecting.housekeeper(&helpers, identity_env(&task), &files, &container, limit);

@@ -109,6 +109,13 @@ impl Depot {
         Ok(Self { settings: settings.clone(), client: client()?.no_proxy().build()?, outside: client()?.build()? })
     }
 
+    /// The same depot, given up after at most this silence.
+    #[must_use]
+    pub fn with_silence(&self, silence: Duration) -> Self {
+        let settings = Settings { silence: silence.min(self.settings.silence), ..self.settings.clone() };
+        Self { settings, ..self.clone() }
+    }
+
     /// Names stored bytes as an artefact of the run.
     pub async fn publish_artifact(&self, name: &str, packed: &fileset::Packed) -> Result<Published, DepotError> {
         self.publish(self.url(&["artifacts", name], &[]), packed).await

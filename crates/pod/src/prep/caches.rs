@@ -19,7 +19,12 @@ use crate::depot::{Depot, DepotError, retry};
 use crate::text;
 
 /// Computes the key of every cache, restores those that are to be restored, and leaves the keys for the housekeeper.
-pub(super) async fn restore(settings: &Settings, depot: &Depot, report: &mut FetchReport) {
+pub(super) async fn restore(
+    settings: &Settings,
+    depot: &Depot,
+    deadline: tokio::time::Instant,
+    report: &mut FetchReport,
+) {
     if settings.fetch.caches.is_empty() {
         return;
     }
@@ -31,15 +36,18 @@ pub(super) async fn restore(settings: &Settings, depot: &Depot, report: &mut Fet
             Err(problem) => note(report, format!("cache \"{}\" is not used: {problem}", cache.name)),
         }
     }
-    let deadline = tokio::time::Instant::now() + settings.caches_timeout;
+    // For all caches together: a depot that fails must not cost the run its time to start.
+    let mut patience = settings.patience;
     let mut computed = Vec::new();
     for (cache, keys) in usable {
         let mut fetched = FetchedCache { name: cache.name.clone(), hit: None, bytes: 0, seconds: 0 };
         if cache.policy != CachePolicy::Push {
             let begin = Instant::now();
             let what = format!("cache \"{}\"", cache.name);
-            let restored = restore_one(settings, depot, cache, &keys, deadline, &what).await;
+            let times = Times { retry_until: tokio::time::Instant::now() + patience, deadline };
+            let restored = restore_one(settings, depot, cache, &keys, times, &what).await;
             let (hit, bytes) = restored.unwrap_or_else(|problem| {
+                patience = patience.saturating_sub(begin.elapsed());
                 note(report, format!("{what} is not restored: {problem}"));
                 (CacheHit::Miss, 0)
             });
@@ -93,17 +101,25 @@ impl Keys {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Times {
+    /// What fails is tried again until then.
+    retry_until: tokio::time::Instant,
+    deadline: tokio::time::Instant,
+}
+
 /// Returns what was found, and the bytes of its files.
 async fn restore_one(
     settings: &Settings,
     depot: &Depot,
     cache: &Cache,
     keys: &Keys,
-    deadline: tokio::time::Instant,
+    Times { retry_until, deadline }: Times,
     what: &str,
 ) -> Result<(CacheHit, u64), FetchError> {
-    let download = download(settings, depot, cache, keys, deadline, what);
-    let late = || io::Error::other(format!("it took longer than {}", text::duration(settings.caches_timeout)));
+    let download = download(settings, depot, cache, keys, retry_until, what);
+    let limit = settings.optional_timeout;
+    let late = || io::Error::other(format!("it took longer than {}", text::duration(limit)));
     let Some((hit, set)) = timeout_at(deadline, download).await.map_err(|_| late())?? else {
         return Ok((CacheHit::Miss, 0));
     };
@@ -124,10 +140,10 @@ async fn download(
     depot: &Depot,
     cache: &Cache,
     Keys { key, prefixes }: &Keys,
-    deadline: tokio::time::Instant,
+    retry_until: tokio::time::Instant,
     what: &str,
 ) -> Result<Option<(CacheHit, InTransit)>, FetchError> {
-    let found = retry::until(deadline, what, async || depot.find_cache(&cache.name, key, prefixes).await).await;
+    let found = retry::until(retry_until, what, async || depot.find_cache(&cache.name, key, prefixes).await).await;
     let found = match found {
         Err(error) if error.is_not_found() => return Ok(None),
         other => other?,
@@ -139,7 +155,7 @@ async fn download(
         }
         _ => return Err(DepotError::Unreadable("it found an entry of another key".to_owned()).into()),
     };
-    let set = InTransit::download(settings, depot, &content, found, deadline, what).await?;
+    let set = InTransit::download(settings, depot, &content, found, retry_until, what).await?;
     Ok(Some((hit, set)))
 }
 

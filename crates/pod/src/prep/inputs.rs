@@ -15,16 +15,27 @@ use crate::depot::{Depot, DepotError, retry};
 use crate::place::Root;
 use crate::text;
 
-/// Puts every input in place, in the order of the Task.
-pub(super) async fn fetch(settings: &Settings, depot: &Depot, report: &mut FetchReport) -> Result<(), Error> {
-    let deadline = tokio::time::Instant::now() + settings.inputs_timeout;
+/// Puts every input in place, in the order of the Task. Those that the run can do without are given up early, and
+/// `hasty` is the depot for them.
+pub(super) async fn fetch(
+    settings: &Settings,
+    depot: &Depot,
+    hasty: &Depot,
+    start: tokio::time::Instant,
+    report: &mut FetchReport,
+) -> Result<(), Error> {
     for input in &settings.fetch.inputs {
         let what = format!("artifact \"{}\" of Task \"{}\"", input.artifact, input.from_task);
         let begin = Instant::now();
-        let downloaded = match timeout_at(deadline, download(settings, depot, input, deadline, &what)).await {
+        let (depot, limit) =
+            if input.optional { (hasty, settings.optional_timeout) } else { (depot, settings.inputs_timeout) };
+        let deadline = start + limit;
+        let retry_until =
+            if input.optional { deadline.min(tokio::time::Instant::now() + settings.patience) } else { deadline };
+        let downloaded = match timeout_at(deadline, download(settings, depot, input, retry_until, &what)).await {
             Ok(Ok(set)) => Ok(set),
             Ok(Err(error)) => Err(failed(input, error)),
-            Err(_) => Err(Error::TimedOut { limit: settings.inputs_timeout, awaited: what.clone() }),
+            Err(_) => Err(Error::TimedOut { limit, awaited: what.clone() }),
         };
         // Not interrupted: a thread that is left alone would go on writing.
         let fetched = match downloaded {
@@ -53,12 +64,12 @@ async fn download(
     settings: &Settings,
     depot: &Depot,
     Input { from_task: task, artifact, .. }: &Input,
-    deadline: tokio::time::Instant,
+    retry_until: tokio::time::Instant,
     what: &str,
 ) -> Result<InTransit, FetchError> {
-    let found = retry::until(deadline, what, async || depot.find_input(task, artifact).await).await?;
+    let found = retry::until(retry_until, what, async || depot.find_input(task, artifact).await).await?;
     let content = depot.input_content(task, artifact);
-    InTransit::download(settings, depot, &content, found, deadline, what).await
+    InTransit::download(settings, depot, &content, found, retry_until, what).await
 }
 
 async fn unpack(settings: &Settings, input: &Input, set: InTransit) -> Result<Unpacked, FetchError> {

@@ -1,7 +1,7 @@
 //! prep: puts the inputs of a run and its caches in place, before the agent starts.
 //!
 //! Inputs that are not optional must be there, or the run does not start. A cache only saves time: whatever is wrong with
-//! it, the run starts without it. Archives are downloaded and verified whole before a file of them is written; they are
+//! it, the run starts without it, and in time: its `startupTimeout` goes on meanwhile. Archives are downloaded and verified whole before a file of them is written; they are
 //! kept in a volume that the agent does not have.
 
 mod caches;
@@ -25,10 +25,14 @@ use crate::outcome::{self, ReportFile};
 use crate::place::PlaceError;
 use crate::text;
 
-/// Time for all inputs.
-const INPUTS: Duration = Duration::from_mins(10);
-/// Time for all caches: later than this, a run gains nothing from them.
-const CACHES: Duration = Duration::from_mins(5);
+/// Parts of `startupTimeout` for all inputs; the rest is for what comes before and after them.
+const INPUTS: (u32, u32) = (3, 4);
+/// Parts of `startupTimeout` until what a run can do without is given up.
+const OPTIONAL: (u32, u32) = (1, 2);
+/// Later than this, a run gains nothing from its caches.
+const MOST_OPTIONAL: Duration = Duration::from_mins(5);
+/// What a run can do without is given up when requests for it fail for this long.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -39,22 +43,27 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// File that receives the report.
     pub report: ReportFile,
-    /// See [`INPUTS`].
+    /// Time for all inputs.
     pub inputs_timeout: Duration,
-    /// See [`CACHES`].
-    pub caches_timeout: Duration,
+    /// Time after which optional inputs and caches are given up.
+    pub optional_timeout: Duration,
+    /// See [`PATIENCE`].
+    pub patience: Duration,
 }
 
 impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
+        let startup = env::duration(env, env::STARTUP_TIMEOUT, Duration::from_mins(5))?;
+        let part = |(part, whole): (u32, u32)| startup.saturating_mul(part) / whole;
         Ok(Self {
             fetch: env::json(env, env::FETCH, "what to fetch, as JSON")?,
             depot: depot::Settings::from_env(env)?,
             collect: env::path(env, env::COLLECT_DIR, paths::COLLECT),
             workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
             report: ReportFile::from_env(env),
-            inputs_timeout: INPUTS,
-            caches_timeout: CACHES,
+            inputs_timeout: part(INPUTS),
+            optional_timeout: part(OPTIONAL).min(MOST_OPTIONAL),
+            patience: PATIENCE,
         })
     }
 }
@@ -83,7 +92,10 @@ pub enum Error {
         source: FetchError,
     },
     /// The inputs took too long.
-    #[error("the inputs were not in place within {}: {awaited} took too long", text::duration(*.limit))]
+    #[error(
+        "the inputs were not in place within {}: {awaited} took too long; raise startupTimeout, which includes them",
+        text::duration(*.limit)
+    )]
     TimedOut { limit: Duration, awaited: String },
     /// The report cannot be written.
     #[error("the report cannot be written: {0}")]
@@ -108,9 +120,11 @@ pub enum FetchError {
 /// Puts inputs and caches in place, and reports on them.
 pub async fn run(settings: &Settings) -> Result<FetchReport, Error> {
     let depot = Depot::connect(&settings.depot)?;
+    let hasty = depot.with_silence(settings.patience);
+    let begin = Instant::now();
     let mut report = FetchReport::default();
-    inputs::fetch(settings, &depot, &mut report).await?;
-    caches::restore(settings, &depot, &mut report).await;
+    inputs::fetch(settings, &depot, &hasty, begin, &mut report).await?;
+    caches::restore(settings, &hasty, begin + settings.optional_timeout, &mut report).await;
     let ReportFile { path, most_bytes } = &settings.report;
     outcome::write_termination_message(path, &report.to_termination_message(*most_bytes)).map_err(Error::Report)?;
     Ok(report)
@@ -129,13 +143,13 @@ impl Drop for InTransit {
 }
 
 impl InTransit {
-    /// Downloads and verifies the bytes of a set.
+    /// Downloads and verifies the bytes of a set. What fails is tried again until `retry_until`.
     async fn download(
         settings: &Settings,
         depot: &Depot,
         url: &reqwest::Url,
         found: FoundSet,
-        deadline: Instant,
+        retry_until: Instant,
         what: &str,
     ) -> Result<Self, FetchError> {
         if found.manifest.bytes != found.bytes {
@@ -148,7 +162,7 @@ impl InTransit {
             _ => {}
         }
         let set = Self { path, found };
-        depot.download(url, &set.found.stored(), &set.path, deadline, what).await?;
+        depot.download(url, &set.found.stored(), &set.path, retry_until, what).await?;
         Ok(set)
     }
 
@@ -174,5 +188,15 @@ mod tests {
         assert!(Settings::from_env(&of(&pairs)).is_err());
         let settings = Settings::from_env(&of(&pairs[..1])).unwrap();
         assert_eq!((settings.collect, settings.workspace), (paths::COLLECT.into(), paths::WORKSPACE.into()));
+    }
+
+    #[test]
+    fn the_run_starts_within_its_startup_timeout() {
+        for (startup, inputs, optional) in [("300s", 225, 150), ("1h", 2700, 300), ("40s", 30, 20)] {
+            let pairs = [(env::DEPOT_URL, "http://depot:1"), (env::STARTUP_TIMEOUT, startup)];
+            let settings = Settings::from_env(&of(&pairs)).unwrap();
+            let found = (settings.inputs_timeout.as_secs(), settings.optional_timeout.as_secs());
+            assert_eq!(found, (inputs, optional), "{startup}");
+        }
     }
 }

@@ -45,7 +45,8 @@ impl Case {
             workspace: path("workspace"),
             report: ReportFile { path: path("outcome"), most_bytes: 4096 },
             inputs_timeout: LIMIT,
-            caches_timeout: LIMIT,
+            optional_timeout: LIMIT,
+            patience: LIMIT,
         };
         Self { directory, depot, settings }
     }
@@ -272,7 +273,7 @@ async fn an_entry_of_another_key_is_a_miss() {
 async fn without_a_depot_a_run_that_fetches_only_caches_starts() {
     let mut case = Case::cache().await;
     case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
-    case.settings.caches_timeout = Duration::from_secs(1);
+    case.settings.optional_timeout = Duration::from_secs(1);
     assert!(case.missed().await.contains("the connection to the depot failed"));
     let mut case = Case::input().await;
     case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
@@ -287,9 +288,12 @@ async fn waiting_for_a_depot_has_a_limit() {
     case.settings.inputs_timeout = Duration::from_secs(1);
     case.depot.fail("GET /v1/inputs/build/dist/content", 100, Fault::Hang);
     let error = case.run().await.unwrap_err().to_string();
-    assert_eq!(error, "the inputs were not in place within 1s: artifact \"dist\" of Task \"build\" took too long");
+    assert_eq!(
+        error,
+        "the inputs were not in place within 1s: artifact \"dist\" of Task \"build\" took too long; raise startupTimeout, which includes them"
+    );
     let mut case = Case::cache().await;
-    case.settings.caches_timeout = Duration::from_secs(1);
+    case.settings.optional_timeout = Duration::from_secs(1);
     case.depot.fail("GET /v1/caches/go/content", 100, Fault::Hang);
     assert!(case.missed().await.ends_with("it took longer than 1s"));
     let mut case = Case::cache().await;
@@ -297,6 +301,29 @@ async fn waiting_for_a_depot_has_a_limit() {
     case.depot.fail("GET /v1/caches/go", 1, Fault::Hang);
     case.depot.fail("GET /v1/caches/go/content", 1, Fault::Hang);
     assert_eq!(case.run().await.unwrap().caches[0].hit, Some(CacheHit::Exact));
+}
+
+#[tokio::test]
+async fn what_a_run_can_do_without_is_given_up_early() {
+    let cache = |name: &str| json!({"name": name, "key": "k", "paths": ["m"]});
+    let fetch = json!({"inputs": [input(true)], "caches": [cache("go"), cache("npm")]});
+    for hangs in [false, true] {
+        let mut case = Case::new(fetch.clone()).await;
+        case.settings.patience = Duration::from_secs(1);
+        let problem = if hangs {
+            case.depot.fail("GET ", 100, Fault::Hang);
+            "the depot did nothing for 1 s"
+        } else {
+            case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
+            "the connection to the depot failed"
+        };
+        let report = case.run().await.unwrap();
+        let [input, go, npm] = &report.notes[..] else { panic!("{:?}", report.notes) };
+        assert!(input.starts_with("continuing without an optional input: ") && input.contains(problem), "{input}");
+        for (note, name) in [(go, "go"), (npm, "npm")] {
+            assert!(note.starts_with(&format!("cache \"{name}\" is not restored: {problem}")), "{note}");
+        }
+    }
 }
 
 #[tokio::test]
