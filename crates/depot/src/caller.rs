@@ -46,7 +46,8 @@ pub(crate) struct Caller {
     pub(crate) run: Run,
     /// Name of the Task, for people.
     pub(crate) task: String,
-    /// What the caches of the run are shared with: `template/NAME` or `agent/NAME`.
+    /// What the caches of the run are shared with: `template/NAME` or `agent/NAME`, with `/tasks` if the Task itself
+    /// declares them.
     pub(crate) scope: String,
     keep: Keep,
     fetch: Fetch,
@@ -274,13 +275,15 @@ fn admit(bearer: &Bearer, pod: &Pod, task: &Task) -> Answer<Caller> {
     })
 }
 
-/// From the Task: whoever writes to a Pod must not choose whose caches it uses.
+/// From the Task: whoever writes to a Pod must not choose whose caches it uses. A Task with caches of its own chooses
+/// what is saved, so it does not share those of its template, which may be for reading only.
 fn scope(task: &Task) -> Option<String> {
-    match (&task.spec.agent_ref, &task.spec.template_ref) {
-        (Some(agent), None) => Some(format!("agent/{}", agent.name)),
-        (None, Some(template)) => Some(format!("template/{}", template.name)),
-        _ => None,
-    }
+    let shared = match (&task.spec.agent_ref, &task.spec.template_ref) {
+        (Some(agent), None) => format!("agent/{}", agent.name),
+        (None, Some(template)) => format!("template/{}", template.name),
+        _ => return None,
+    };
+    Some(if task.spec.run.caches.is_some() { format!("{shared}/tasks") } else { shared })
 }
 
 /// What a container is told, read from the specification of the Pod, which cannot be changed.
@@ -360,6 +363,8 @@ mod tests {
         let caller = read(pod(), task()).unwrap();
         assert_eq!((caller.namespace(), caller.run.task.uid(), caller.run.epoch), ("team", "task-uid", 2));
         assert_eq!(caller.scope, "template/go");
+        let own = changed(&task(), "/spec/caches", json!([{"name": "npm", "key": "k", "paths": ["node_modules"]}]));
+        assert_eq!(read(pod(), own).unwrap().scope, "template/go/tasks");
         assert_eq!(caller.artifact("dist").unwrap().paths, ["$(x)/**"]);
         assert_eq!(caller.outputs().unwrap(), ["a$b"]);
         caller.may_upload().unwrap();
