@@ -71,6 +71,7 @@ pub(crate) fn task(agent: ResolvedAgent) -> ResolvedTask {
         retry: Retry::default(),
         collect_timeout: Duration::from_secs(defaults::COLLECT_TIMEOUT_SECONDS),
         publish: None,
+        publish_inherited: false,
         budget: None,
     }
 }

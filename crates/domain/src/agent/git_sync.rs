@@ -170,6 +170,7 @@ mod tests {
             target: GitTarget::Parts(Vec::new()),
             optional: false,
             sync: serde_json::from_value(sync).ok(),
+            of_task: false,
         }
     }
 

@@ -173,6 +173,7 @@ mod tests {
             target: GitTarget::Parts(Vec::new()),
             optional: true,
             sync: None,
+            of_task: false,
         };
         let url = UrlFetch {
             source: "https://docs.example/x".into(),

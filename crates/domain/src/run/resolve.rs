@@ -180,6 +180,7 @@ pub fn resolve_task(
         collect_timeout: run
             .shared("collectTimeout", span(collect_timeout), span(shared.collect_timeout))
             .unwrap_or_else(|| run.fall_back("collectTimeout", platform, platform.collect_timeout)),
+        publish_inherited: publish.is_none(),
         publish: run.shared("publish", publish, shared.publish.clone()),
         budget: run.smallest_budget(&budgets.into_iter().flatten().collect::<Vec<_>>()),
         agent,

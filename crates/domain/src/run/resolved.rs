@@ -100,6 +100,9 @@ pub struct ResolvedTask {
     /// From the end of the agent until everything that the run keeps is stored.
     pub collect_timeout: Duration,
     pub publish: Option<Publish>,
+    /// `publish` is not the Task's own: the Task may not choose where its credential is used.
+    #[serde(skip)]
+    pub publish_inherited: bool,
     /// `None` is no limit.
     pub budget: Option<Budget>,
 }

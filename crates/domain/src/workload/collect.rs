@@ -132,17 +132,27 @@ fn publish_plan(
 ) -> Result<Option<PublishPlan>, BuildError> {
     let Some(settings) = &resolved.publish else { return Ok(None) };
     let refused = |problem: String| Err(BuildError::Publish(problem));
+    let of_others = |mount: &&GitMount| resolved.publish_inherited && mount.of_task;
+    let usable: Vec<&GitMount> = contexts.git.iter().filter(|mount| !of_others(mount)).collect();
     let repository = match &settings.context {
-        Some(name) => contexts.git.iter().find(|mount| mount.name == *name),
-        None if contexts.git.len() > 1 => {
-            let names: Vec<&str> = contexts.git.iter().map(|mount| mount.name.as_str()).collect();
+        Some(name) => usable.iter().copied().find(|mount| mount.name == *name),
+        None if usable.len() > 1 => {
+            let names: Vec<&str> = usable.iter().map(|mount| mount.name.as_str()).collect();
             return refused(format!(
                 "there are several Git contexts; name one in publish.context: {}",
                 names.join(", ")
             ));
         }
-        None => contexts.git.first(),
+        None => usable.first().copied(),
     };
+    let by_name = |mount: &&GitMount| settings.context.as_ref().is_none_or(|name| mount.name == *name);
+    if repository.is_none() && contexts.git.iter().filter(of_others).any(|mount| by_name(&mount)) {
+        return refused(
+            "it is set on the template, whose credential is for the repositories of the template, and this repository \
+             is a context of the Task; set publish on the Task"
+                .to_owned(),
+        );
+    }
     let Some(GitMount { repository, reference, target, .. }) = repository else {
         return refused(match &settings.context {
             Some(name) => format!("there is no Git context {name:?}"),

@@ -176,6 +176,7 @@ fn the_task_wins_over_the_agent_and_that_over_the_template_and_that_over_the_pla
     assert_eq!(run.agent.stall_timeout, Duration::from_mins(2));
     assert_eq!(run.startup_timeout, Duration::from_mins(4));
     assert_eq!(run.workspace, run.agent.workspace);
+    assert!(run.publish_inherited);
     let by_agent = Origin::Agent("a".into());
     let by_template = Origin::Template("t".into());
     for (path, origin) in [

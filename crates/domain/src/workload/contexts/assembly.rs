@@ -222,6 +222,7 @@ impl<'a> Assembly<'a> {
             target,
             optional: item.optional == Some(true),
             sync,
+            of_task: level == Level::Task,
         };
         self.placed.put(Entry { level, label: label.to_owned(), path, content: Content::Git(mount) })
     }

@@ -163,6 +163,8 @@ pub struct GitMount {
     pub optional: bool,
     /// How an Agent follows the repository; `None` if it does not.
     pub sync: Option<GitSync>,
+    /// The Task chose it, not its Agent or template.
+    pub of_task: bool,
 }
 
 /// How the content of a repository gets into the Pod.
@@ -390,6 +392,7 @@ pub fn skill_mounts(skills: &[SkillSource]) -> Result<Vec<GitMount>, ContextErro
             target: GitTarget::Parts(parts),
             optional: false,
             sync: None,
+            of_task: false,
         })
     });
     mounts.collect()

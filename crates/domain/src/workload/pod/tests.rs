@@ -224,6 +224,33 @@ fn what_cannot_be_fetched_or_published_is_refused() {
         &publish(json!({ "secretRef": { "name": "push" }, "context": "library" })),
         "spec.publish cannot be used: the context takes a part of its repository; remove git.path from it",
     );
+    let of_task = "spec.publish cannot be used: it is set on the template, whose credential is for the repositories of the template, \
+                   and this repository is a context of the Task; set publish on the Task";
+    for (context, path, expected) in [
+        // In place of the template's.
+        (Some("code"), ".", of_task),
+        (Some("own"), "own", of_task),
+        (None, ".", of_task),
+    ] {
+        let inherited = |task: &mut ResolvedTask| {
+            if context.is_none() {
+                task.agent.contexts.clear();
+            }
+            let name = context.unwrap_or("own");
+            task.contexts = contexts(json!([{ "name": name, "type": "Git", "mountPath": path, "git": {
+                "repository": "https://git.example/another.git", "ref": "main" } }]));
+            task.publish = Some(from_json(json!({ "secretRef": { "name": "push" }, "context": context })));
+            task.publish_inherited = true;
+        };
+        check(&inherited, expected);
+        let mut own = task(rich_agent());
+        inherited(&mut own);
+        own.publish_inherited = false;
+        let objects = built(&own, &with_depot(), TASK).unwrap();
+        let housekeeper = spec(&objects).containers.iter().find(|container| container.name == "housekeeper").unwrap();
+        let keep = env(housekeeper, "KUBEOPENCODE_KEEP").unwrap();
+        assert!(keep.contains(r#""repository":"https://git.example/another.git""#), "{keep}");
+    }
     check(
         &|task| {
             task.agent.contexts.clear();
