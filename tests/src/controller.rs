@@ -16,10 +16,7 @@ use tokio::{
 };
 
 pub use crate::daemon::binary;
-use crate::{
-    daemon::{Daemon, LIMIT},
-    rest_server::Storage,
-};
+use crate::daemon::{Daemon, LIMIT};
 
 /// A cluster that other processes reach.
 pub trait Reachable {
@@ -44,10 +41,10 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// Keeps logs and records in this directory.
     pub archive: Option<PathBuf>,
-    /// Keeps them, and what runs leave, in this store instead.
-    pub storage: Option<Storage>,
     /// Uses Secrets that Tasks name without a check of its own.
     pub unchecked_task_secrets: bool,
+    /// Has these environment variables too.
+    pub variables: Vec<(&'static str, String)>,
     /// Is this program, instead of one that is built first.
     pub program: Option<PathBuf>,
 }
@@ -87,9 +84,7 @@ impl Controller {
         if let Some(archive) = &options.archive {
             command.arg("--log-archive").arg(archive);
         }
-        if let Some(storage) = &options.storage {
-            command.envs(storage.environment());
-        }
+        command.envs(options.variables);
         if options.unchecked_task_secrets {
             command.arg("--unchecked-task-secrets");
         }

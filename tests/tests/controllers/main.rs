@@ -27,6 +27,7 @@ mod proxy;
 mod queue;
 mod registry;
 mod restart;
+mod results;
 mod secrets;
 mod sessions;
 mod stop;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         watches::CASES,
         restart::CASES,
         evidence::CASES,
+        results::CASES,
         terms::CASES,
         dependencies::CASES,
         delivered::CASES,

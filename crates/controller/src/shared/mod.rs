@@ -52,8 +52,8 @@ use crate::{
         traces::{Collector, Traces},
     },
     task::{
-        self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, secrets::TaskSecrets,
-        session::LeftBehind, workspace::Workspaces,
+        self, cleanup::Finished, last_pods::LastPods, needs::KeyNames, queues::Queues, results::Unread,
+        secrets::TaskSecrets, session::LeftBehind, workspace::Workspaces,
     },
 };
 
@@ -119,6 +119,8 @@ pub struct Records {
     pub archive: Option<Arc<dyn Archive>>,
     /// Followers that copy logs into the archive.
     pub logs: Logs,
+    /// Ended runs whose results the store does not list.
+    pub unread: Unread,
 }
 
 /// Watched objects.
@@ -189,7 +191,7 @@ impl Shared {
             telemetry,
             tasks,
             agents: AgentState::default(),
-            records: Records { archive, logs },
+            records: Records { archive, logs, unread: Unread::default() },
             dependents: Dependents::default(),
             lookup,
             opt_ins: OptIns::default(),

@@ -25,7 +25,9 @@ use observe::{Key, Next};
 
 use super::{
     follow::{later, time},
-    record, results, session,
+    record,
+    results::{self, Reading},
+    session,
     start::{Error, note_rerun},
     workspace,
 };
@@ -56,6 +58,10 @@ pub async fn ended(
         session::ended(shared, task, epoch, &ending, &progress);
         logs
     };
+    let results = match results::read(shared, task, epoch, terms).await {
+        Reading::Until(at) => return Ok(Next::At(at)),
+        Reading::Over(results) => results,
+    };
     let ended_at = progress.ended_at.unwrap_or_else(now);
     let key = Key::of(task);
     let before = task.status.clone().unwrap_or_default();
@@ -78,7 +84,7 @@ pub async fn ended(
     after.result =
         ending.summary().map(|summary| TaskResult { summary: Some(summary.to_owned()), ..TaskResult::default() });
     after.changes = ending.changes();
-    results::note(shared, task, epoch, terms, pod, &mut after).await;
+    results::note(shared, task, evidence, &ending, results, &mut after);
     if let (Some(ended), Some(collected)) = (progress.ended_at, progress.collected_at) {
         shared.telemetry.metrics.collected(collected.duration_since(ended).try_into().unwrap_or_default());
     }

@@ -27,6 +27,7 @@ use serde_json::json;
 
 use super::{
     approval, finish,
+    results::{self, Reading},
     start::{self, Error},
     still_runs, workspace,
 };
@@ -194,8 +195,11 @@ async fn give_up(
     pod: &Pod,
     evidence: Evidence<'_>,
 ) -> Result<Next, Error> {
-    // The log is archived as far as it can be read, before the Pod is deleted.
+    // The log is archived as far as it can be read, and the results are read, before the Pod is deleted.
     if let Closing::Until(at) = shared.records.logs.close(task, epoch, Some(pod), false).await {
+        return Ok(Next::At(at));
+    }
+    if let Reading::Until(at) = results::read(shared, task, epoch, terms).await {
         return Ok(Next::At(at));
     }
     let evidence = Evidence { gone: true, ..evidence };

@@ -20,7 +20,9 @@ use crate::{
     },
     duration::spoken,
     run::{
-        progress::{PREP_CONTAINER, housekeeper_ended, phase, preparing, status, task_container, task_ended},
+        progress::{
+            PREP_CONTAINER, housekeeper_ended, phase, preparing, status, task_container, task_ended, task_started,
+        },
         startup::Trouble,
     },
 };
@@ -184,6 +186,16 @@ fn not_kept(pod: Option<&Pod>) -> Option<Ending> {
         CollectFailure::CollectFailed | CollectFailure::Unknown => reasons::COLLECT_FAILED,
     };
     failed(reason, shortened(&failure.message))
+}
+
+/// Why results of a run are not kept, if that did not decide how the run ended.
+pub fn results_lost(evidence: &Evidence<'_>, ending: &Ending) -> Option<String> {
+    let pod = evidence.pod.filter(|pod| evidence.keeps && task_started(pod))?;
+    let state = task_container(pod)?.state.as_ref()?;
+    if state.running.is_none() && state.terminated.is_none() {
+        return None;
+    }
+    not_kept(Some(pod)).filter(|lost| lost.reason != ending.reason).map(|lost| lost.message)
 }
 
 /// The report of the housekeeper of a run, if it left one.

@@ -82,13 +82,22 @@ impl Case {
     }
 
     fn classify(&self) -> Option<Ending> {
+        self.with_evidence(classify)
+    }
+
+    /// The note on results that are not kept, besides the ending.
+    fn lost(&self) -> Option<String> {
+        self.with_evidence(|evidence| results_lost(evidence, &classify(evidence).unwrap()))
+    }
+
+    fn with_evidence<T>(&self, look: impl Fn(&Evidence<'_>) -> T) -> T {
         let pod: Option<Pod> = self.pod.clone().map(|mut pod| {
             pod.as_object_mut().unwrap().entry("metadata").or_insert(json!({}));
             serde_json::from_value(pod).unwrap()
         });
         let stop = self.stop.as_ref();
         let Self { gone, report_required, keeps, .. } = *self;
-        classify(&Evidence { pod: pod.as_ref(), gone, stop, report_required, keeps })
+        look(&Evidence { pod: pod.as_ref(), gone, stop, report_required, keeps })
     }
 }
 
@@ -190,6 +199,29 @@ fn a_success_needs_everything_that_the_run_had_to_leave() {
     check_failed(own, reasons::MODEL_ERROR, "429");
     let stopped = case(beside(done(), missing)).keeps().stop(Stop::User);
     check(stopped, TaskPhase::Completed, reasons::USER_STOPPED, "a user stopped the Task");
+}
+
+#[test]
+fn results_that_are_lost_after_a_failure_or_a_stop_are_noted() {
+    let done = || reported(0, "Succeeded", "Succeeded", "the agent finished");
+    let failed = || reported(1, "Failed", "ModelError", "429");
+    let failure = || housekeeper_ended_with(1, r#"{"failure": {"reason": "CollectFailed", "message": "why"}}"#);
+    let lost = "the Pod was lost before what the run leaves was stored";
+    let killed = "the container that stores results was killed (exit code 137)";
+    for (case, expected) in [
+        (case(beside(failed(), failure())).keeps(), Some("why")),
+        (case(beside(done(), failure())).keeps().stop(Stop::User), Some("why")),
+        (case(beside(failed(), housekeeper_ended_with(137, ""))).keeps(), Some(killed)),
+        (case(beside(running(), json!({"running": {}}))).keeps().gone(), Some(lost)),
+        // The failure is the reason of the Task, or nothing was to be kept.
+        (case(beside(done(), failure())).keeps(), None),
+        (case(beside(failed(), housekeeper_ended_with(0, "{}"))).keeps(), None),
+        (case(failed()), None),
+        (case(unprepared("git-init-0", 128, "Error", "")).keeps(), None),
+        (case(ended(128, "StartError", "no such file")).keeps(), None),
+    ] {
+        assert_eq!(case.lost().as_deref(), expected, "{:?}", case.pod);
+    }
 }
 
 #[test]
