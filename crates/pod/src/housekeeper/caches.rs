@@ -15,7 +15,7 @@ impl Collection<'_> {
         let settings = self.settings;
         let saved = |cache: &&Cache| matches!(cache.policy, CachePolicy::PullPush | CachePolicy::Push);
         let caches: Vec<&Cache> = settings.keep.caches.iter().filter(saved).collect();
-        if caches.is_empty() || !self.succeeded() {
+        if caches.is_empty() || !self.succeeded() || self.left_too_little() {
             return;
         }
         let keys = match keys::read(&settings.collect) {

@@ -1,5 +1,7 @@
 //! The steps of collecting within their time limit, and the report on them.
 
+use std::time::Duration;
+
 use api::run::ArtifactWhen;
 use domain::contract::collect::{CollectFailure, CollectReport, Failure};
 use domain::contract::paths;
@@ -20,6 +22,8 @@ pub(super) const CHANGES: &str = "changes";
 pub(super) struct Collection<'a> {
     pub settings: &'a Settings,
     pub deadline: Instant,
+    /// Requests to the depot are tried again until then.
+    retry_until: Instant,
     /// The report of the run; `None` if the agent was killed before it left one.
     pub run: Option<RunReport>,
     pub report: CollectReport,
@@ -31,9 +35,11 @@ pub(super) struct Collection<'a> {
 
 impl<'a> Collection<'a> {
     pub fn begin(settings: &'a Settings, note: Option<String>) -> Self {
+        let deadline = Instant::now() + settings.timeout;
         let mut collection = Self {
             settings,
-            deadline: Instant::now() + settings.timeout,
+            deadline,
+            retry_until: deadline,
             run: None,
             report: CollectReport::default(),
             depot: None,
@@ -72,20 +78,41 @@ impl<'a> Collection<'a> {
 
     /// The most valuable first: what comes last may be cut off by the end of the time.
     async fn steps(&mut self) {
-        let settings = self.settings;
         if let Some(depot) = self.depot.clone() {
-            self.outputs(&depot).await;
-            for artifact in
-                settings.keep.artifacts.iter().filter(|artifact| self.is_due(artifact.when)).collect::<Vec<_>>()
-            {
-                self.artifact(&depot, artifact).await;
+            match self.time_to_publish() {
+                None => self.store_results(&depot).await,
+                Some(kept) => {
+                    let time = self.settings.timeout.saturating_sub(kept);
+                    self.retry_until = self.deadline - kept;
+                    if timeout_at(self.retry_until, self.store_results(&depot)).await.is_err() {
+                        let time = text::duration(time);
+                        let message =
+                            format!("storing took longer than {time}; the rest of the time is for publishing");
+                        self.fail(CollectFailure::CollectFailed, message);
+                    }
+                    self.retry_until = self.deadline;
+                }
             }
-            self.changes(&depot).await;
         }
         self.publish().await;
         if let Some(depot) = self.depot.clone() {
             self.caches(&depot).await;
         }
+    }
+
+    async fn store_results(&mut self, depot: &Depot) {
+        self.outputs(depot).await;
+        let artifacts = &self.settings.keep.artifacts;
+        for artifact in artifacts.iter().filter(|artifact| self.is_due(artifact.when)).collect::<Vec<_>>() {
+            self.artifact(depot, artifact).await;
+        }
+        self.changes(depot).await;
+    }
+
+    /// The part of the time that is kept for publishing, which does not need the depot; `None` if nothing is published.
+    fn time_to_publish(&self) -> Option<Duration> {
+        let Settings { keep, publishing_time, .. } = self.settings;
+        keep.publish.as_ref().filter(|plan| self.publishes(plan)).map(|_| *publishing_time)
     }
 
     fn concluded(mut self) -> CollectReport {
@@ -111,6 +138,12 @@ impl<'a> Collection<'a> {
 
     pub fn succeeded(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.outcome == Verdict::Succeeded)
+    }
+
+    /// The run did not write what its Task declares, so its success is none.
+    pub fn left_too_little(&self) -> bool {
+        let failure = self.report.failure.as_ref().map(|failure| failure.reason);
+        matches!(failure, Some(CollectFailure::ArtifactMissing | CollectFailure::OutputMissing))
     }
 
     fn is_due(&self, when: ArtifactWhen) -> bool {
@@ -158,6 +191,6 @@ impl<'a> Collection<'a> {
         what: &str,
         attempt: impl AsyncFnMut() -> Result<T, DepotError>,
     ) -> Result<T, DepotError> {
-        retry::until(self.deadline, what, attempt).await
+        retry::until(self.retry_until, what, attempt).await
     }
 }

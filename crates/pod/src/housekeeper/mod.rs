@@ -43,6 +43,9 @@ use wait::{Ended, Stops};
 /// After a request to stop, the shim ends the agent's command and compares the workspace within this time.
 const STOP_GRACE: Duration = Duration::from_secs(35).saturating_add(COMPARE_AFTER_STOP);
 
+/// A quarter of the time is kept for publishing, and at least this, but at most half.
+const PUBLISHING: Duration = Duration::from_mins(3);
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub keep: Keep,
@@ -59,12 +62,15 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// See [`STOP_GRACE`].
     pub stop_grace: Duration,
+    /// The part of `timeout` that is kept for publishing.
+    pub publishing_time: Duration,
 }
 
 impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let keep: Keep = env::json(env, env::KEEP, "what to keep, as JSON")?;
         let uses_depot = keep.has_files() || !keep.outputs.is_empty();
+        let timeout = env::duration(env, env::COLLECT_TIMEOUT, Duration::from_mins(10))?;
         Ok(Self {
             depot: if uses_depot { Some(depot::Settings::from_env(env)?) } else { None },
             publish: match &keep.publish {
@@ -75,11 +81,12 @@ impl Settings {
                 None => None,
             },
             keep,
-            timeout: env::duration(env, env::COLLECT_TIMEOUT, Duration::from_mins(10))?,
+            timeout,
             results: env::path(env, env::RESULTS_DIR, paths::RESULTS),
             collect: env::path(env, env::COLLECT_DIR, paths::COLLECT),
             workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
             stop_grace: STOP_GRACE,
+            publishing_time: PUBLISHING.max(timeout / 4).min(timeout / 2),
         })
     }
 
@@ -144,6 +151,10 @@ mod tests {
             assert_eq!(read(keep).unwrap_err(), missing, "{keep}");
         }
         assert!(read(r#"{"artifacts":"x"}"#).is_err());
+        for (timeout, kept) in [("600s", 180), ("1h", 900), ("60s", 30)] {
+            let settings = Settings::from_env(&of(&[(env::COLLECT_TIMEOUT, timeout)])).unwrap();
+            assert_eq!(settings.publishing_time.as_secs(), kept, "{timeout}");
+        }
         let settings = read("{}").unwrap();
         assert_eq!((settings.timeout, settings.result(paths::PATCH)), (Duration::from_mins(10), paths::PATCH.into()));
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use api::run::PublishWhen;
-use domain::contract::collect::{CollectFailure, Failure, PublishPlan};
+use domain::contract::collect::{CollectFailure, PublishPlan};
 
 use super::collection::Collection;
 use crate::publish::{self, Published};
@@ -22,10 +22,7 @@ impl Collection<'_> {
         let settings = self.settings;
         let Some(plan) = settings.keep.publish.as_ref().filter(|plan| self.publishes(plan)) else { return };
         let Some(publishing) = &settings.publish else { return };
-        if plan.settings.when == PublishWhen::OnSuccess
-            && let Some(Failure { reason: CollectFailure::ArtifactMissing | CollectFailure::OutputMissing, .. }) =
-                self.report.failure
-        {
+        if plan.settings.when == PublishWhen::OnSuccess && self.left_too_little() {
             self.settled(&plan.branch);
             return self.note("the changes are not published, because the run did not leave what it had to".to_owned());
         }

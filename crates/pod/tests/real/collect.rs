@@ -54,6 +54,7 @@ impl Case {
             collect: path("collect"),
             workspace: path("workspace"),
             stop_grace: LIMIT,
+            publishing_time: LIMIT / 2,
         };
         Self { directory, depot, settings }
     }
@@ -450,6 +451,23 @@ async fn trouble_with_caches_is_a_note() {
 }
 
 #[tokio::test]
+async fn a_run_that_left_too_little_saves_no_cache() {
+    for (missing, saved) in
+        [(json!({"artifacts": dist()["artifacts"]}), 0), (json!({"outputs": ["a"]}), 0), (json!({}), 1)]
+    {
+        let mut keep = json!({"caches": [{"name": "go", "key": "k", "paths": ["a"]}]});
+        keep.as_object_mut().unwrap().extend(missing.as_object().unwrap().clone());
+        let case = Case::new(keep).await;
+        case.write("workspace/a", "a");
+        case.write("collect/caches.json", r#"[{"name":"go","key":"k","exact":false}]"#);
+        case.ended(Reason::Succeeded);
+        let report = case.run().await;
+        assert_eq!((report.failure.is_some(), report.saved_caches.len()), (saved == 0, saved), "{missing}");
+        assert_eq!(case.depot.store().caches.len(), saved, "{missing}");
+    }
+}
+
+#[tokio::test]
 async fn a_second_housekeeper_stores_nothing_twice() {
     let keep = json!({"artifacts": dist()["artifacts"], "outputs": ["a"], "changes": true});
     let case = Case::new(keep).await;
@@ -523,6 +541,28 @@ async fn a_run_that_did_not_leave_what_it_had_to_is_not_published_as_a_success()
     let report = case.run().await;
     assert_eq!(report.failure.unwrap().reason, CollectFailure::CollectFailed);
     assert!(report.published.is_some(), "{:?}", report.notes);
+}
+
+#[tokio::test]
+async fn a_depot_that_is_gone_leaves_time_for_publishing() {
+    for hangs in [false, true] {
+        let origin = Origin::new();
+        let mut case = publishing(&origin, "OnSuccess").await;
+        case.settings.publishing_time = LIMIT - Duration::from_secs(3);
+        if hangs {
+            case.depot.fail("PUT /v1/blobs", 100, Fault::Hang);
+        } else {
+            case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
+        }
+        case.ended(Reason::Succeeded);
+        let report = case.run().await;
+        let failure = report.failure.unwrap();
+        assert_eq!(failure.reason, CollectFailure::CollectFailed);
+        assert!(failure.message.ends_with("; stored: agents/fix; missing: dist"), "{}", failure.message);
+        let late = "storing took longer than 3s; the rest of the time is for publishing";
+        assert!(!hangs || failure.message.starts_with(late), "{}", failure.message);
+        assert!(report.published.is_some(), "{:?}", report.notes);
+    }
 }
 
 #[tokio::test]
