@@ -41,8 +41,8 @@ pub enum PullRequestError {
         hint: &'static str,
     },
     #[error(
-        "the pull request cannot be opened: the answer of {url} is not one of {provider:?}; check \
-             publish.pullRequest.provider and publish.pullRequest.apiURL"
+        "the answer of {url} is not one of {provider:?}; check publish.pullRequest.provider and \
+             publish.pullRequest.apiURL"
     )]
     Answer { url: String, provider: Provider },
 }

@@ -318,6 +318,7 @@ async fn a_branch_is_published_even_if_its_pull_request_fails() {
     pull.server.instead("GET /repos/o/r/pulls", 200, json!("<html>"));
     let (error, _) = pull.fail().await;
     assert!(error.contains("is not one of GitHub; check publish.pullRequest.provider"), "{error}");
+    assert_eq!(error.matches("cannot be opened").count(), 1, "{error}");
 
     pull.server.instead("POST /repos/o/r/pulls", 201, json!({"html_url": "javascript:alert(1)"}));
     let (error, _) = pull.fail().await;
