@@ -135,11 +135,11 @@ pub mod reasons {
     pub const ARTIFACT_MISSING: &str = "ArtifactMissing";
     /// The run did not leave a declared output.
     pub const OUTPUT_MISSING: &str = "OutputMissing";
-    /// What the run leaves could not be stored.
+    /// The results of the run could not be stored.
     pub const COLLECT_FAILED: &str = "CollectFailed";
     /// The changes could not be pushed, or the pull request could not be opened.
     pub const PUBLISH_FAILED: &str = "PublishFailed";
-    /// The agent is over; what it leaves is being stored.
+    /// The agent has finished; its results are being stored.
     pub const COLLECTING: &str = "Collecting";
     /// The Pod vanished.
     pub const POD_LOST: &str = "PodLost";

@@ -21,7 +21,7 @@ export function isStopped({ phase, reason }: Partial<Pick<Task, "phase" | "reaso
   return phase === "Completed" && (reason === "UserStopped" || reason === "Timeout");
 }
 
-/** Whether the agent is over and what the run leaves is being stored. */
+/** Whether the agent has finished and its results are being stored. */
 export function isCollecting({ phase, reason }: Partial<Pick<Task, "phase" | "reason">>): boolean {
   return phase === "Running" && reason === "Collecting";
 }

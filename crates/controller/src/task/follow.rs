@@ -130,7 +130,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     }
 }
 
-/// The agent is over, and the housekeeper of the run still works. It ends by itself in time; a Pod in which it does not is
+/// The agent has finished, and the housekeeper of the run still works. It ends by itself in time; a Pod in which it does not is
 /// stopped.
 async fn collecting(
     shared: &Shared,
@@ -154,7 +154,7 @@ async fn collecting(
     if now() < report_at {
         return Ok(Next::At(instant(report_at)));
     }
-    report_stage(shared, task, reasons::COLLECTING, "the agent is over; what it leaves is being stored").await?;
+    report_stage(shared, task, reasons::COLLECTING, "the agent has finished; its results are being stored").await?;
     Ok(Next::At(instant(overdue)))
 }
 

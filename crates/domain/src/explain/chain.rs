@@ -189,7 +189,7 @@ fn running(status: &TaskStatus, run: &Run, about: &ObjectName, chain: &mut Vec<C
     let started = status.start_time.as_ref().map(|time| time.0);
     let ended = progress.and_then(|progress| progress.ended_at);
     if ended.is_some() || status.reason.as_deref() == Some(reasons::COLLECTING) {
-        let message = format!("the agent is over; Pod '{pod}' stores what the run leaves");
+        let message = format!("the agent has finished; Pod '{pod}' stores its results");
         chain.push(Cause::new(Level::Wait, message, about).reason(reasons::COLLECTING).since(ended));
     } else if let Some(started) = started.or_else(|| progress?.started_at) {
         chain.push(Cause::new(Level::Info, format!("it runs in Pod '{pod}'"), about).since(Some(started)));

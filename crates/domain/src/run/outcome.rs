@@ -168,7 +168,7 @@ pub fn classify(evidence: &Evidence<'_>) -> Option<Ending> {
 fn not_kept(pod: Option<&Pod>) -> Option<Ending> {
     let failed = |reason, message: String| Some(Ending::failed(reason, message, None));
     let Some(state) = pod.and_then(housekeeper_ended) else {
-        let message = "the Pod was lost before what the run leaves was stored";
+        let message = "the Pod was lost before the results of the run were stored";
         return failed(reasons::COLLECT_FAILED, message.to_owned());
     };
     let Some(report) = collected(pod?) else {

@@ -53,7 +53,7 @@ impl<'a> Collection<'a> {
         }
         collection.missing = collection.due();
         let end = if collection.succeeded() { "the run succeeded" } else { "the run failed" };
-        tracing::info!("{end}; storing what it left within {}", text::duration(settings.timeout));
+        tracing::info!("{end}; storing its results within {}", text::duration(settings.timeout));
         collection
     }
 

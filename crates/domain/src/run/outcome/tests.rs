@@ -191,7 +191,7 @@ fn a_success_needs_everything_that_the_run_had_to_leave() {
     }
     let killed = "the container that stores results was killed (exit code 137)";
     check_failed(case(beside(done(), housekeeper_ended_with(137, ""))).keeps(), reasons::COLLECT_FAILED, killed);
-    let lost = "the Pod was lost before what the run leaves was stored";
+    let lost = "the Pod was lost before the results of the run were stored";
     check_failed(case(beside(done(), json!({"running": {}}))).keeps().gone(), reasons::COLLECT_FAILED, lost);
     // The run's own failure is the first cause.
     let missing = housekeeper_ended_with(1, &failure("ArtifactMissing"));
@@ -206,7 +206,7 @@ fn results_that_are_lost_after_a_failure_or_a_stop_are_noted() {
     let done = || reported(0, "Succeeded", "Succeeded", "the agent finished");
     let failed = || reported(1, "Failed", "ModelError", "429");
     let failure = || housekeeper_ended_with(1, r#"{"failure": {"reason": "CollectFailed", "message": "why"}}"#);
-    let lost = "the Pod was lost before what the run leaves was stored";
+    let lost = "the Pod was lost before the results of the run were stored";
     let killed = "the container that stores results was killed (exit code 137)";
     for (case, expected) in [
         (case(beside(failed(), failure())).keeps(), Some("why")),
