@@ -1,5 +1,5 @@
 //! How a run ended (invariant I5). Where several causes are true, the first of these counts:
-//! cancelled > timeout > disruption > preparation failure > exit code > missing result.
+//! cancelled > timeout > disruption > preparation failure > exit code > missing result > results not kept.
 
 use std::time::Duration;
 
