@@ -109,6 +109,8 @@ impl Blobs {
     pub(crate) fn bucket(url: &str) -> Result<Self, OpenError> {
         let (place, options) = url.split_once('?').unwrap_or((url, ""));
         let prefix = place.trim_start_matches("s3://").split_once('/').map_or("", |(_, prefix)| prefix);
+        // The client panics without one; an error says that this process has one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let open = |timeout| {
             let retry = RetryConfig { retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
             let of_request = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);

@@ -31,11 +31,9 @@ fn main() -> ExitCode {
         runtime.block_on(faults::write_until_killed(Path::new(&base)));
     }
     if let Ok(urls) = std::env::var(streams::WRITER) {
-        rustls::crypto::ring::default_provider().install_default().unwrap();
         tokio::runtime::Runtime::new().unwrap().block_on(streams::write_until_killed(&urls));
     }
     if let Ok(urls) = std::env::var(results::PUBLISHER) {
-        rustls::crypto::ring::default_provider().install_default().unwrap();
         tokio::runtime::Runtime::new().unwrap().block_on(results::publish_until_killed(&urls));
     }
     if std::env::var_os(ACCESS_KEY).is_none_or(|key| key != Bucket::ACCESS_KEY) {
@@ -45,7 +43,6 @@ fn main() -> ExitCode {
         let status = again.env("AWS_SECRET_ACCESS_KEY", Bucket::SECRET_KEY).status().unwrap();
         return if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    rustls::crypto::ring::default_provider().install_default().unwrap();
     let on = |worlds: &'static [World], cases: Cases| {
         worlds.iter().flat_map(move |world| {
             cases.iter().map(move |(name, case)| (format!("{}::{name}", world.name()), case(*world)))
