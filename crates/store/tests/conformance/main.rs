@@ -8,6 +8,7 @@ mod caches;
 mod export;
 mod faults;
 mod files;
+mod proxy;
 mod results;
 mod streams;
 mod world;
@@ -29,6 +30,10 @@ fn main() -> ExitCode {
     if let Some(base) = std::env::var_os(faults::WRITER) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(faults::write_until_killed(Path::new(&base)));
+    }
+    if let Some(disk) = std::env::var_os(faults::FULL) {
+        tokio::runtime::Runtime::new().unwrap().block_on(faults::fill_disk(Path::new(&disk)));
+        return ExitCode::SUCCESS;
     }
     if let Ok(urls) = std::env::var(streams::WRITER) {
         tokio::runtime::Runtime::new().unwrap().block_on(streams::write_until_killed(&urls));
