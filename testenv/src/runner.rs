@@ -46,6 +46,11 @@ pub fn run(cases: Vec<Case>, at_once: usize) -> ExitCode {
 
 /// As [`run`], for cases with names made at run time.
 pub fn run_ready(cases: Vec<Ready>, at_once: usize) -> ExitCode {
+    run_within(cases, at_once, LIMIT)
+}
+
+/// As [`run_ready`], with another limit for each case.
+pub fn run_within(cases: Vec<Ready>, at_once: usize, limit: Duration) -> ExitCode {
     let (times_flags, others): (Vec<_>, Vec<_>) = std::env::args().partition(|arg| arg == "--report-time");
     let mut arguments = Arguments::from_iter(others);
     arguments.test_threads.get_or_insert(at_once);
@@ -57,7 +62,7 @@ pub fn run_ready(cases: Vec<Ready>, at_once: usize) -> ExitCode {
         }
     };
     let times = Times::default();
-    let trials = cases.into_iter().map(|case| trial(case, runtime.handle(), &times)).collect();
+    let trials = cases.into_iter().map(|case| trial(case, runtime.handle(), &times, limit)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !times_flags.is_empty() {
         for (name, time) in times.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -68,26 +73,26 @@ pub fn run_ready(cases: Vec<Ready>, at_once: usize) -> ExitCode {
 }
 
 /// A case as libtest-mimic runs it: on a thread that waits for the runtime.
-fn trial((name, case): Ready, runtime: &Handle, times: &Times) -> Trial {
+fn trial((name, case): Ready, runtime: &Handle, times: &Times, limit: Duration) -> Trial {
     let (runtime, times, case_name) = (runtime.clone(), Arc::clone(times), name.clone());
     Trial::test(name, move || {
         let started = Instant::now();
-        let outcome = runtime.block_on(run_limited(case));
+        let outcome = runtime.block_on(run_limited(case, limit));
         times.lock().unwrap_or_else(PoisonError::into_inner).push((case_name, started.elapsed()));
         outcome
     })
 }
 
-async fn run_limited(case: CaseFuture) -> Result<(), Failed> {
+async fn run_limited(case: CaseFuture, limit: Duration) -> Result<(), Failed> {
     // A task of its own, so that the workers of the runtime poll the case and not the waiting thread.
     let mut task = tokio::spawn(case);
-    match tokio::time::timeout(LIMIT, &mut task).await {
+    match tokio::time::timeout(limit, &mut task).await {
         Ok(Ok(outcome)) => outcome.map_err(|error| Failed::from(format!("{error:#}"))),
         Ok(Err(ended)) if ended.is_panic() => panic::resume_unwind(ended.into_panic()),
         Ok(Err(cancelled)) => Err(Failed::from(cancelled)),
         Err(_) => {
             task.abort();
-            Err(Failed::from(format!("timed out after {LIMIT:?}")))
+            Err(Failed::from(format!("timed out after {limit:?}")))
         }
     }
 }

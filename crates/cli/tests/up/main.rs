@@ -4,6 +4,7 @@
 mod agent_access;
 mod agents;
 mod command;
+mod kills;
 mod limits;
 mod logs;
 mod readme;
