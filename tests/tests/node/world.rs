@@ -64,8 +64,7 @@ async fn shared() -> anyhow::Result<&'static Shared> {
             let storage = Storage { records: records.database("node")?, blobs: blobs.path().to_owned(), depot: None };
             let server = RestServer::start(&cluster, testenv::HOST_ADDRESS, &storage, Some(&program)).await?;
             let storage = Storage { depot: Some(format!("http://{}", server.depot)), ..storage };
-            let options =
-                Options { program: Some(program), variables: storage.environment(), ..Options::default() };
+            let options = Options { program: Some(program), variables: storage.environment(), ..Options::default() };
             let controller = Controller::start(&cluster, options).await?;
             anyhow::Ok(Shared { cluster, controller, model, server, _records: records, _blobs: blobs })
         })
