@@ -250,7 +250,7 @@ fn write(dir: &Path, dice: &Dice, index: usize, token: &str, key: &str, large: b
     let file = |name: &str, bytes: &[u8]| fs::write(dir.join(name), bytes);
     file("token", token.as_bytes())?;
     file("results/lock", b"")?;
-    file("results/report.json", RunReport::new(Reason::Succeeded, "").into_termination_message().as_bytes())?;
+    file("results/report.json", RunReport::new(Reason::Succeeded, "").into_termination_message(4096).as_bytes())?;
     file("results/outputs", format!("verdict=good-{index}\n").as_bytes())?;
     file("results/changes.patch", format!("diff --git a b {index}\n").as_bytes())?;
     file("collect/caches.json", json!([{"name": "deps", "key": key, "exact": false}]).to_string().as_bytes())?;

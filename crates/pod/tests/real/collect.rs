@@ -288,7 +288,7 @@ async fn changes_that_are_not_kept_are_a_note() {
     ] {
         let case = Case::new(json!({"changes": true})).await;
         if let Some(report) = report {
-            case.write("results/report.json", report.into_termination_message());
+            case.write("results/report.json", report.into_termination_message(4096));
         }
         let report = case.run().await;
         let expected: Vec<String> =
