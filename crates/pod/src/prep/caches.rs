@@ -44,7 +44,7 @@ pub(super) async fn restore(
         if cache.policy != CachePolicy::Push {
             let begin = Instant::now();
             let what = format!("cache \"{}\"", cache.name);
-            let times = Times { retry_until: tokio::time::Instant::now() + patience, deadline };
+            let times = Times { retry_until: deadline.min(tokio::time::Instant::now() + patience), deadline };
             let restored = restore_one(settings, depot, cache, &keys, times, &what).await;
             let (hit, bytes) = restored.unwrap_or_else(|problem| {
                 patience = patience.saturating_sub(begin.elapsed());
