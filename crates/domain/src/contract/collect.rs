@@ -112,7 +112,7 @@ pub struct FetchReport {
 #[serde(rename_all = "camelCase")]
 pub struct FetchedCache {
     pub name: String,
-    /// `None` if the cache was not to be restored.
+    /// `None` if the cache was not to be restored, or has no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit: Option<CacheHit>,
     /// Bytes of the restored files.

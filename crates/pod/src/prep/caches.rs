@@ -29,18 +29,21 @@ pub(super) async fn restore(
         return;
     }
     // All keys before the first restored file: a key depends on what the agent gets, not on other caches.
-    let mut usable = Vec::new();
+    let mut all = Vec::new();
     for cache in &settings.fetch.caches {
-        match Keys::of(cache, settings, report).await {
-            Ok(found) => usable.push((cache, found)),
-            Err(problem) => note(report, format!("cache \"{}\" is not used: {problem}", cache.name)),
-        }
+        let keys = Keys::of(cache, settings, report).await;
+        let keys = keys.map_err(|problem| note(report, format!("cache \"{}\" is not used: {problem}", cache.name)));
+        all.push((cache, keys.ok()));
     }
     // For all caches together: a depot that fails must not cost the run its time to start.
     let mut patience = settings.patience;
     let mut computed = Vec::new();
-    for (cache, keys) in usable {
+    for (cache, keys) in all {
         let mut fetched = FetchedCache { name: cache.name.clone(), hit: None, bytes: 0, seconds: 0 };
+        let Some(keys) = keys else {
+            report.caches.push(fetched);
+            continue;
+        };
         if cache.policy != CachePolicy::Push {
             let begin = Instant::now();
             let what = format!("cache \"{}\"", cache.name);

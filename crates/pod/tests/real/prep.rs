@@ -129,6 +129,8 @@ async fn inputs_and_caches_are_in_place() {
             cache("prefix", Some(CacheHit::Prefix), 6),
             cache("miss", Some(CacheHit::Miss), 0),
             cache("push", None, 0),
+            cache("keyless", None, 0),
+            cache("wrong", None, 0),
         ]
     );
     let [keyless, wrong] = &report.notes[..] else { panic!("{:?}", report.notes) };
