@@ -10,7 +10,7 @@
 //! - The agent's commits, if they continue the commit that the run began with. Otherwise, and if they are damaged, its
 //!   files become one commit on top of that commit, and a note says so.
 //! - What the agent did not commit, in one more commit. Ignored files, `.kubeopencode`, the prompt and the files of
-//!   contexts are left out.
+//!   contexts are left out; so are files with a filter, as those of Git LFS, and submodules, with a note.
 //! - Nothing, if the run changed nothing.
 //!
 //! ## Which branch
@@ -25,6 +25,7 @@
 pub mod checkout;
 mod forge;
 mod repository;
+mod submodules;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub use self::forge::PullRequestError;
 
 use self::checkout::{Checkout, Unusable};
 use self::repository::{Fit, Own};
+use self::submodules::Modules;
 use crate::env::{self, Lookup, SettingError};
 use crate::git::access::{self, PrepareError};
 use crate::git::checkout::{CheckoutError, Target, resolve};
@@ -173,7 +175,7 @@ pub enum Error {
     NoCheckout(PathBuf),
     #[error("the changes have more than 100,000 files or 1 GiB; add what is generated to .gitignore")]
     TooLarge,
-    #[error("the checkout contains more than 2,000 repositories or files of contexts")]
+    #[error("the checkout contains more than 2,000 repositories, files of contexts and new files with a filter")]
     TooManyPaths,
     #[error("the branch {0} is the one that the changes began with; to push to it, set publish.branch to its name")]
     BaseBranch(String),
@@ -294,6 +296,8 @@ impl Publishing<'_> {
         let left_out = self.settings.left_out(work_tree);
         let files = own.files(work_tree, (&parent, &base), &left_out, ignored).await?;
         self.notes.extend(files.notes);
+        let modules = Modules { git: self.git, workspace, work_tree, git_dir: &own.git_dir(), scratch };
+        self.notes.extend(modules.changed(&files.submodules).await);
         let commit = if files.tree == own.tree_of(&parent).await? {
             parent
         } else {

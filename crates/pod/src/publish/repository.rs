@@ -3,7 +3,7 @@
 //! Commands that reach the remote run with the credential, in a repository that only this process writes. Commands that
 //! read what the agent wrote run without it, and with the configuration of our repository alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,8 +14,8 @@ use egress::{Git, GitError, View};
 
 use super::Error;
 use super::checkout::{Checkout, Unusable};
+use super::submodules;
 use crate::changes::find;
-use crate::changes::place::submodules;
 use crate::git::checkout::{self, CheckoutError, Target};
 use crate::git::settings::Settings as GitSettings;
 
@@ -30,6 +30,10 @@ const MOST_FILES: usize = 100_000;
 const MOST_BYTES: u64 = 1 << 30;
 /// Paths that are left out.
 const MOST_LEFT_OUT: usize = 2_000;
+/// Paths in the arguments of one command.
+const PATHS_AT_ONCE: usize = 500;
+/// Files with a filter, such as those of Git LFS: what is in the work tree is not what belongs into a commit.
+const FILTERED: [&str; 3] = [".", ":(exclude,attr:!filter)", ":(exclude,attr:-filter)"];
 /// The agent's newest commit, in the copy of its repository and in ours.
 const AGENT: &str = "refs/heads/agent";
 /// Settings of our repositories. Large files are not held in memory.
@@ -50,6 +54,8 @@ pub struct Own<'a> {
 /// The files of the agent as a tree.
 pub struct Files {
     pub tree: String,
+    /// Submodules and their commits.
+    pub submodules: BTreeMap<PathBuf, String>,
     /// Sentences about what is not in it.
     pub notes: Vec<String>,
 }
@@ -90,6 +96,10 @@ impl<'a> Own<'a> {
         let config = directory.join(config);
         let written = std::fs::read_to_string(&config).map_err(|source| Error::io(&config, source))?;
         write(&config, format!("{written}{CONFIG}{more}").as_bytes())
+    }
+
+    pub fn git_dir(&self) -> PathBuf {
+        self.directory.join(".git")
     }
 
     /// Fetches the newest commit of the target.
@@ -189,7 +199,8 @@ impl<'a> Own<'a> {
     }
 
     /// The files of the work tree on top of those of `parent`. Paths in `left_out`, relative to the work tree, are as in
-    /// `base`. Ignored files, submodules and repositories inside of the work tree are left as they are in `parent`.
+    /// `base`. Ignored files, files with a filter, submodules and repositories inside of the work tree are left as they are
+    /// in `parent`.
     pub async fn files(
         &self,
         work_tree: &Path,
@@ -197,7 +208,7 @@ impl<'a> Own<'a> {
         left_out: &[PathBuf],
         ignored: &[u8],
     ) -> Result<Files, Error> {
-        let git_dir = self.directory.join(".git");
+        let git_dir = self.git_dir();
         let view = View::new(work_tree.to_owned(), git_dir.clone(), self.scratch.join("index"));
         let git = async |arguments: &[&str]| self.git.run_view(&view, arguments).await;
         let mut notes = Vec::new();
@@ -210,31 +221,48 @@ impl<'a> Own<'a> {
         if !as_in_base.is_empty() {
             git(&[&["reset", "--quiet", base, "--"][..], &words(&as_in_base)].concat()).await?;
         }
-        let modules: BTreeSet<PathBuf> = submodules(&git(&["ls-files", "-z", "--stage"]).await?).into_iter().collect();
+        let modules = submodules::commits(&git(&["ls-files", "-z", "--stage"]).await?);
         let inside = find::repositories(work_tree);
         let inside: Vec<PathBuf> = inside.into_iter().filter(|path| !path.as_os_str().is_empty()).collect();
-        notes.extend(inside.iter().filter(|path| !modules.contains(*path)).map(|path| not_published(path)));
-        let excluded: Vec<PathBuf> = left_out.iter().chain(&modules).chain(&inside).cloned().collect();
+        notes.extend(inside.iter().filter(|path| !modules.contains_key(*path)).map(|path| not_published(path)));
+        let mut excluded: Vec<PathBuf> = left_out.iter().chain(modules.keys()).chain(&inside).cloned().collect();
         let except = pathspecs("exclude,literal", &excluded)?;
-        let here = [&["--", "."][..], &words(&except)].concat();
 
         // Reads the files that may differ. Says with its exit code that some do.
         tolerated(git(&["update-index", "-q", "--ignore-submodules", "--refresh"]).await)?;
+        let filtered = [&["--exclude-standard", "--"][..], &FILTERED, &words(&except)].concat();
+        let filtered = async |kind| {
+            let listing = git(&[&["ls-files", "-z", kind][..], &filtered].concat()).await?;
+            // A file that was removed needs no filter.
+            let there = names(&listing).filter(|path| std::fs::symlink_metadata(work_tree.join(path)).is_ok());
+            Ok::<_, GitError>(there.map(Path::to_owned).collect::<BTreeSet<PathBuf>>())
+        };
+        let (changed, new) = (filtered("--modified").await?, filtered("--others").await?);
+        for paths in changed.iter().collect::<Vec<_>>().chunks(PATHS_AT_ONCE) {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            git(&[&["update-index", "--assume-unchanged", "--"][..], &words(&paths)].concat()).await?;
+        }
+        let because = "Not published, because they have a filter, such as that of Git LFS, which is not applied here";
+        notes.extend(sentence(because, changed.iter().chain(&new).map(PathBuf::as_path)));
+        excluded.extend(new);
+        let except = pathspecs("exclude,literal", &excluded)?;
+        let here = [&["--", "."][..], &words(&except)].concat();
         let listing = ["ls-files", "-z", "--others", "--modified", "--exclude-standard"];
         check_size(work_tree, &git(&[&listing[..], &here].concat()).await?)?;
         // Also fails if a path that is left out is ignored anyway.
         tolerated(git(&[&["add", "--all", "--ignore-errors"][..], &here].concat()).await)?;
-        notes.extend(unreadable(&git(&[&listing[..], &here].concat()).await?));
+        let unread = git(&[&listing[..], &here].concat()).await?;
+        notes.extend(sentence("Not published, because they cannot be read", names(&unread)));
         // Repositories that are too deep to be found.
-        let after = submodules(&git(&["ls-files", "-z", "--stage"]).await?);
-        let new: Vec<PathBuf> = after.into_iter().filter(|path| !modules.contains(path)).collect();
+        let after = submodules::commits(&git(&["ls-files", "-z", "--stage"]).await?);
+        let new: Vec<PathBuf> = after.into_keys().filter(|path| !modules.contains_key(path)).collect();
         if !new.is_empty() {
             let paths: Vec<String> = new.iter().map(|path| path.to_string_lossy().into_owned()).collect();
             git(&[&["update-index", "--force-remove", "--"][..], &words(&paths)].concat()).await?;
             notes.extend(new.iter().map(|path| not_published(path)));
         }
         let tree = String::from_utf8_lossy(&git(&["write-tree"]).await?).trim().to_owned();
-        Ok(Files { tree, notes })
+        Ok(Files { tree, submodules: modules, notes })
     }
 
     pub async fn tree_of(&self, commit: &str) -> Result<String, GitError> {
@@ -299,21 +327,26 @@ fn tolerated<T>(result: Result<T, GitError>) -> Result<(), GitError> {
     }
 }
 
-/// A sentence about the files that are still different, in `ls-files -z`.
-fn unreadable(listing: &[u8]) -> Option<String> {
-    const SHOWN: usize = 3;
+/// The paths in `ls-files -z`.
+fn names(listing: &[u8]) -> impl Iterator<Item = &Path> {
     let names = listing.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let names: BTreeSet<String> = names.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    names.map(|name| Path::new(OsStr::from_bytes(name)))
+}
+
+/// A sentence about these files; `None` if there are none.
+fn sentence<'a>(begin: &str, names: impl Iterator<Item = &'a Path>) -> Option<String> {
+    const SHOWN: usize = 3;
+    let names: BTreeSet<String> = names.map(|name| name.display().to_string()).collect();
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
-    (!shown.is_empty()).then(|| format!("Not published, because they cannot be read: {}{more}.", shown.join(", ")))
+    (!shown.is_empty()).then(|| format!("{begin}: {}{more}.", shown.join(", ")))
 }
 
 /// Refuses too many or too large files in `ls-files -z`.
 fn check_size(work_tree: &Path, listing: &[u8]) -> Result<(), Error> {
     let (mut files, mut bytes) = (0, 0);
-    for path in listing.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-        let metadata = std::fs::symlink_metadata(work_tree.join(OsStr::from_bytes(path)));
+    for path in names(listing) {
+        let metadata = std::fs::symlink_metadata(work_tree.join(path));
         files += 1;
         bytes += metadata.map_or(0, |metadata| metadata.len());
         if files > MOST_FILES || bytes > MOST_BYTES {
@@ -349,10 +382,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_cannot_be_read_are_named() {
-        assert_eq!(unreadable(b""), None);
-        let sentence = unreadable(b"b\0a\0a\0d\0c\0").unwrap();
-        assert_eq!(sentence, "Not published, because they cannot be read: a, b, c and 1 more.");
+    fn files_that_are_not_published_are_named() {
+        assert_eq!(sentence("Not published", names(b"")), None);
+        let sentence = sentence("Not published", names(b"b\0a\0a\0d\0c\0")).unwrap();
+        assert_eq!(sentence, "Not published: a, b, c and 1 more.");
     }
 
     #[test]

@@ -336,9 +336,40 @@ async fn submodules_and_repositories_inside_are_left_as_they_were() {
     case.write("poem.md", "one\n");
     let published = case.publish().await.unwrap();
     assert_eq!(case.changes("agents/fix"), ["A poem.md"]);
-    let notes =
-        ["new", "a/b/c/d/e/f/deep"].map(|path| format!("{path} is a repository of its own, which is not published."));
-    assert_eq!(published.notes, notes);
+    let inside = |path: &str| format!("{path} is a repository of its own, which is not published.");
+    let changed = "inner is a submodule with changes, which are not published.".to_owned();
+    assert_eq!(published.notes, [inside("new"), inside("a/b/c/d/e/f/deep"), changed.clone()]);
+
+    // The same changes as a commit, none, and a submodule that was not checked out.
+    git(&case.ws().join("inner"), &["commit", "--quiet", "--all", "-m", "inner"]);
+    assert_eq!(case.publish().await.unwrap().notes.last(), Some(&changed));
+    git(&case.ws().join("inner"), &["reset", "--quiet", "--hard", "HEAD~1"]);
+    assert_eq!(case.publish().await.unwrap().notes.len(), 2);
+    case.write("inner/new", "untracked\n");
+    assert_eq!(case.publish().await.unwrap().notes.last(), Some(&changed));
+    git(&case.ws(), &["submodule", "--quiet", "deinit", "--force", "inner"]);
+    assert_eq!(case.publish().await.unwrap().notes.len(), 2);
+}
+
+#[tokio::test]
+async fn files_of_git_lfs_stay_as_they_were() {
+    let case = Case::new().await;
+    // What a checkout without Git LFS has, and what `git lfs pull` makes of it.
+    case.write(".gitattributes", "*.bin filter=lfs diff=lfs -text\n*.plain -filter\n");
+    for name in ["kept.bin", "pulled.bin", "gone.bin"] {
+        case.write(name, "version https://git-lfs.github.com/spec/v1\n");
+    }
+    let commit = case.commit("Pointers");
+    case.write("pulled.bin", "contents");
+    case.write("new.bin", "contents");
+    case.write("a.plain", "text\n");
+    fs::remove_file(case.ws().join("gone.bin")).unwrap();
+    let published = case.publish().await.unwrap();
+    let note = "Not published, because they have a filter, such as that of Git LFS, which is not applied here: new.bin, pulled.bin.";
+    assert_eq!(published.notes, [note]);
+    let range = format!("{commit}..agents/fix");
+    let changes = case.remote(&["diff", "--no-renames", "--name-status", &range]);
+    assert_eq!(changes, "A\ta.plain\nD\tgone.bin");
 }
 
 #[tokio::test]
