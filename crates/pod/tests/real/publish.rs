@@ -11,6 +11,7 @@ use kubeopencode_pod::publish::{self, Error, Published, Settings};
 use super::git::Pod;
 use crate::support::git::{Origin, git};
 use crate::support::helper::{Finished, Helper, command};
+use crate::support::ssh::SshServer;
 use crate::support::{LIMIT, lookup};
 
 pub const PASSWORD: &str = "hunter2-hunter2";
@@ -410,7 +411,41 @@ async fn a_directory_that_is_no_checkout_is_refused() {
     assert_eq!(case.branches(), [""; 0]);
 }
 
-/// There is no ssh server here: the stand-in for ssh runs the command in a shell.
+#[tokio::test]
+async fn a_branch_is_pushed_to_a_real_ssh_server_that_is_the_known_one() {
+    let (server, other) = (SshServer::start(), SshServer::start());
+    let mut case = Case::new().await;
+    case.write("poem.md", "one\n");
+    case.plan.repository = server.url_of(&case.origin.path);
+    let with = |key: String, known_hosts: String| {
+        vec![
+            (env::GIT_USERNAME, String::new()),
+            (env::GIT_PASSWORD, String::new()),
+            (env::GIT_SSH_KEY, key),
+            (env::GIT_SSH_KNOWN_HOSTS, known_hosts),
+        ]
+    };
+    case.more = with(other.key(), server.known_hosts());
+    let error = case.publish().await.unwrap_err().to_string();
+    assert!(error.contains("Permission denied") && error.contains("publish.secretRef"), "{error}");
+    case.more = with(server.key(), other.known_hosts_of(&server));
+    let error = case.publish().await.unwrap_err().to_string();
+    assert!(error.contains("Host key verification failed"), "{error}");
+    assert_eq!(case.branches(), [""; 0]);
+
+    case.more = with(server.key(), server.known_hosts());
+    assert_eq!(branch(&case.publish().await.unwrap()), Some("agents/fix"));
+    assert_eq!(case.changes("agents/fix"), ["A poem.md"]);
+    // The agent's commits too, on the branch that is there.
+    git(&case.ws(), &["fetch", "--quiet", &case.origin.url(), "agents/fix"]);
+    git(&case.ws(), &["reset", "--quiet", "--hard", "FETCH_HEAD"]);
+    case.write("poem.md", "two\n");
+    let agents = case.commit("A better poem");
+    case.publish().await.unwrap();
+    assert_eq!(case.remote(&["rev-parse", "agents/fix"]), agents);
+}
+
+/// What ssh is given. The stand-in for it runs the command in a shell.
 #[tokio::test]
 async fn a_branch_is_pushed_over_ssh_with_the_key_as_a_private_file() {
     let mut case = Case::new().await;

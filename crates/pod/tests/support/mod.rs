@@ -4,6 +4,7 @@ pub mod depot;
 pub mod git;
 pub mod helper;
 pub mod opencode;
+pub mod ssh;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
