@@ -17,7 +17,7 @@ use std::{
 use domain::{
     contract::{
         paths,
-        workspace::{CleanReport, LONGEST_PROBLEM, MOST_PROBLEMS, MOST_TASKS},
+        workspace::{CleanReport, HALF, LONGEST_PROBLEM, MOST_PROBLEMS},
     },
     run::workspace::task_of_directory,
 };
@@ -45,6 +45,8 @@ pub struct Settings {
     pub tasks: BTreeSet<String>,
     /// UIDs of Tasks that exist. They are not listed.
     pub known: BTreeSet<String>,
+    /// The UID after which other Tasks are listed; empty for all.
+    pub list_after: String,
     /// Where the report goes.
     pub outcome: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Settings {
             root: env::path(env, env::WORKSPACES_DIR, paths::WORKSPACES),
             tasks: uids(env::REMOVED_TASKS),
             known: uids(env::KNOWN_TASKS),
+            list_after: env::text(env, env::LIST_AFTER).unwrap_or_default(),
             outcome: crate::outcome::file(env),
         }
     }
@@ -75,14 +78,19 @@ pub enum Error {
 
 /// Removes the directories, and leaves the report as the termination message.
 pub fn run(settings: &Settings) -> Result<CleanReport, Error> {
-    let report = clean(&settings.root, &settings.tasks, &settings.known)?;
+    let report = clean(&settings.root, &settings.tasks, &settings.known, &settings.list_after)?;
     let text = serde_json::to_string(&report).unwrap_or_default();
     write_termination_message(&settings.outcome, &text)
         .map_err(|source| Error::Report { path: settings.outcome.clone(), source })?;
     Ok(report)
 }
 
-fn clean(root: &Path, tasks: &BTreeSet<String>, known: &BTreeSet<String>) -> Result<CleanReport, Error> {
+fn clean(
+    root: &Path,
+    tasks: &BTreeSet<String>,
+    known: &BTreeSet<String>,
+    list_after: &str,
+) -> Result<CleanReport, Error> {
     let unreadable = |source| Error::Read { path: root.to_owned(), source };
     let mut report = CleanReport::default();
     let (mut others, mut removed, mut failed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -90,9 +98,12 @@ fn clean(root: &Path, tasks: &BTreeSet<String>, known: &BTreeSet<String>) -> Res
         let name = entry.map_err(unreadable)?.file_name();
         let Some(task) = name.to_str().and_then(task_of_directory) else { continue };
         if !tasks.contains(task) {
-            // The next Pod lists the rest.
-            if others.len() < MOST_TASKS / 2 && !known.contains(task) {
+            if task > list_after && !known.contains(task) {
                 others.insert(task.to_owned());
+            }
+            // The next Pod lists the rest.
+            if others.len() > HALF {
+                others.pop_last();
             }
             continue;
         }
@@ -195,7 +206,7 @@ mod tests {
         for name in [GONE, &fix, KEPT, "node_modules", "lost+found", &format!(".{GONE}")] {
             tree(root.path(), name);
         }
-        let report = clean(root.path(), &tasks([GONE, ALSO_GONE]), &BTreeSet::new()).unwrap();
+        let report = clean(root.path(), &tasks([GONE, ALSO_GONE]), &BTreeSet::new(), "").unwrap();
         assert_eq!(names(root.path()), [&format!(".{GONE}"), KEPT, "lost+found", "node_modules"]);
         assert_eq!((report.removed, report.others), (2, vec![KEPT.to_owned()]));
         assert!(report.failed.is_empty() && report.problems.is_empty());
@@ -211,7 +222,7 @@ mod tests {
         symlink(outside.path(), root.path().join(GONE).join("1/link")).unwrap();
         // A read-only directory, as module caches contain.
         fs::set_permissions(root.path().join(GONE).join("1"), fs::Permissions::from_mode(0o500)).unwrap();
-        let report = clean(root.path(), &tasks([GONE]), &BTreeSet::new()).unwrap();
+        let report = clean(root.path(), &tasks([GONE]), &BTreeSet::new(), "").unwrap();
         assert_eq!((report.removed, names(root.path()).len()), (1, 0), "{report:?}");
         assert_eq!(fs::read_to_string(outside.path().join("precious")).unwrap(), "x");
     }
@@ -239,12 +250,22 @@ mod tests {
         for number in 0..100 {
             fs::create_dir(root.path().join(uid(number))).unwrap();
         }
-        let others = |known: u32| {
+        let report = |known: u32, after: &str| {
             let known = (0..known).map(uid).collect();
-            clean(root.path(), &BTreeSet::new(), &known).unwrap().others
+            clean(root.path(), &BTreeSet::new(), &known, after).unwrap()
         };
-        assert_eq!(others(0).len(), MOST_TASKS / 2);
-        assert_eq!(others(98), [uid(98), uid(99)]);
+        assert_eq!(report(98, "").others, [uid(98), uid(99)]);
+        // Report by report, every directory is listed once.
+        let (mut listed, mut after) = (Vec::new(), String::new());
+        loop {
+            let next = report(0, &after);
+            listed.extend(next.others.clone());
+            match next.continues_after() {
+                Some(last) => last.clone_into(&mut after),
+                None => break,
+            }
+        }
+        assert_eq!(listed, (0..100).map(uid).collect::<Vec<_>>());
     }
 
     #[test]

@@ -77,8 +77,18 @@ struct SharedVolume {
     given_up: BTreeSet<String>,
     /// The volume may hold directories of Tasks that were deleted unseen.
     look: bool,
+    /// The current Pod looks for them.
+    looking: bool,
+    /// The UID after which the next Pod goes on to look.
+    looked_to: Option<String>,
     /// After trouble: not before.
     not_before: Option<Timestamp>,
+}
+
+impl SharedVolume {
+    fn look_anew(&mut self) {
+        (self.look, self.looked_to) = (true, None);
+    }
 }
 
 impl Workspaces {
@@ -104,7 +114,7 @@ pub fn claim_changed(shared: &Shared, change: &Change<'_, PersistentVolumeClaim>
     }
     if change.first_list && target_of(claim).is_some() {
         // Tasks may have been deleted while no controller ran.
-        shared.tasks.workspaces.with_shared(change.key, |volume| volume.look = true);
+        shared.tasks.workspaces.with_shared(change.key, SharedVolume::look_anew);
     }
     shared.work.claims.add(change.key.clone());
 }
@@ -126,7 +136,7 @@ pub fn task_gone(shared: &Shared, task: &Task) {
             if volume.gone.len() < MOST_REMEMBERED {
                 volume.gone.insert(uid);
             } else {
-                volume.look = true;
+                volume.look_anew();
             }
         });
         shared.work.claims.add_at(claim, Instant::now() + PAUSE);
@@ -407,11 +417,11 @@ async fn clean(
     // The files of a Task whose Pod is still there may be in use.
     let pods = shared.cache.pods.in_namespace(&key.namespace, |_| true);
     let in_use: BTreeSet<&str> = pods.iter().filter_map(|pod| controller_uid(&**pod)).collect();
-    let (due, look, not_before) = workspaces.with_shared(key, |volume| {
+    let (due, look, looked_to, not_before) = workspaces.with_shared(key, |volume| {
         volume.in_work.clear();
         let unused = volume.gone.iter().filter(|uid| !in_use.contains(uid.as_str()));
         let due: Vec<String> = unused.take(AT_ONCE).cloned().collect();
-        (due, volume.look, volume.not_before)
+        (due, volume.look, volume.looked_to.clone().filter(|_| volume.look), volume.not_before)
     });
     if due.is_empty() && !look {
         return Ok(Next::Wait);
@@ -434,6 +444,7 @@ async fn clean(
         platform: &shared.platform(),
         removed: &due,
         known: &known,
+        list_after: looked_to.as_deref(),
     };
     let pod = match cleaner_pod(&input) {
         Ok(pod) => pod,
@@ -442,7 +453,7 @@ async fn clean(
     match shared.api::<Pod>(&key.namespace).create(&PostParams::default(), &pod).await {
         Ok(made) => {
             workspaces.with_shared(key, |volume| {
-                volume.look = false;
+                volume.looking = std::mem::take(&mut volume.look);
                 volume.in_work = due.into_iter().collect();
             });
             shared.cache.pods.insert_written(made);
@@ -488,6 +499,7 @@ async fn watch_over(shared: &Shared, key: &Key, claim: &PersistentVolumeClaim, p
         let existing = existing_tasks(shared, &key.namespace).await?;
         report.others.iter().filter(|uid| !existing.contains(*uid)).cloned().collect()
     };
+    let continues_after = report.continues_after().map(str::to_owned);
     if !report.failed.is_empty() {
         let problems = report.problems.join("; ");
         let note = format!(
@@ -499,6 +511,11 @@ async fn watch_over(shared: &Shared, key: &Key, claim: &PersistentVolumeClaim, p
     shared.tasks.workspaces.with_shared(key, |volume| {
         let done = std::mem::take(&mut volume.in_work);
         volume.gone.retain(|uid| !done.contains(uid));
+        // A list that is full may consist of Tasks that exist, and hide others behind them.
+        if std::mem::take(&mut volume.looking) && !volume.look {
+            volume.looked_to = continues_after;
+            volume.look = volume.looked_to.is_some();
+        }
         volume.given_up.extend(report.failed);
         let given_up = &volume.given_up;
         volume.gone.extend(others.into_iter().filter(|uid| !given_up.contains(uid)));
@@ -534,7 +551,7 @@ fn give_up(shared: &Shared, key: &Key, claim: &PersistentVolumeClaim, why: &str)
     let at = now() + AGAIN;
     shared.tasks.workspaces.with_shared(key, |volume| {
         volume.in_work.clear();
-        volume.look |= volume.gone.is_empty();
+        volume.look |= std::mem::take(&mut volume.looking) || volume.gone.is_empty();
         volume.not_before = Some(at);
     });
     Next::At(instant(at))

@@ -341,6 +341,8 @@ groups! {
         REMOVED_TASKS = "KUBEOPENCODE_REMOVED_TASKS";
         /// UIDs of Tasks that exist, separated by commas. The report does not list them.
         KNOWN_TASKS = "KUBEOPENCODE_KNOWN_TASKS";
+        /// The report lists Tasks whose UIDs come after this one, in the order of UIDs. Default all.
+        LIST_AFTER = "KUBEOPENCODE_LIST_AFTER";
     }
     "Platform", "Read by the controller and the server. KubeOpenCodeConfig takes precedence; an empty value is ignored." {
         /// Image of the helpers.

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// UIDs of Tasks in one report: with them it fits into a termination message, which Kubernetes cuts at 4096 bytes.
 pub const MOST_TASKS: usize = 64;
+/// UIDs of other Tasks in one report, and of Tasks whose directories one Pod removes.
+pub const HALF: usize = MOST_TASKS / 2;
 /// Sentences about trouble in one report.
 pub const MOST_PROBLEMS: usize = 4;
 /// Characters of such a sentence.
@@ -15,7 +17,7 @@ pub const LONGEST_PROBLEM: usize = 150;
 pub struct CleanReport {
     /// Number of Tasks whose directories were removed.
     pub removed: u64,
-    /// UIDs of other Tasks that have a directory there, at most [`MOST_TASKS`].
+    /// UIDs of other Tasks that have a directory there: the first [`HALF`] of them, in their order.
     #[serde(default)]
     pub others: Vec<String>,
     /// UIDs of the Tasks whose directories could not be removed.
@@ -24,6 +26,13 @@ pub struct CleanReport {
     /// Why, at most [`MOST_PROBLEMS`] sentences.
     #[serde(default)]
     pub problems: Vec<String>,
+}
+
+impl CleanReport {
+    /// The UID after which the next report goes on; `None` if this one lists all.
+    pub fn continues_after(&self) -> Option<&str> {
+        self.others.get(HALF - 1).map(String::as_str)
+    }
 }
 
 #[cfg(test)]
@@ -35,8 +44,8 @@ mod tests {
         let uid = "1a2b3c4d-1111-2222-3333-0123456789ab".to_owned();
         let report = CleanReport {
             removed: u64::MAX,
-            others: vec![uid.clone(); MOST_TASKS / 2],
-            failed: vec![uid; MOST_TASKS / 2],
+            others: vec![uid.clone(); HALF],
+            failed: vec![uid; HALF],
             problems: vec!["é".repeat(LONGEST_PROBLEM); MOST_PROBLEMS],
         };
         let text = serde_json::to_string(&report).unwrap();

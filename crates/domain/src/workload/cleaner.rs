@@ -31,7 +31,7 @@ use crate::{
 /// Value of [`labels::APP_COMPONENT`] on the Pod.
 pub const COMPONENT: &str = "workspace-cleaner";
 /// Tasks whose directories one Pod removes.
-pub const AT_ONCE: usize = crate::contract::workspace::MOST_TASKS / 2;
+pub const AT_ONCE: usize = crate::contract::workspace::HALF;
 /// Existing Tasks that one Pod is told. The value of a variable has at most 128 KiB.
 pub const MOST_KNOWN: usize = 2000;
 /// One Pod works this long. What it does not remove is left to the next.
@@ -73,17 +73,20 @@ pub struct CleanerInput<'a> {
     pub removed: &'a [String],
     /// UIDs of existing Tasks, at most [`MOST_KNOWN`].
     pub known: &'a [String],
+    /// The UID after which other Tasks are listed.
+    pub list_after: Option<&'a str>,
 }
 
 /// The Pod that removes the directories of deleted Tasks, and lists those of Tasks that are not known.
 pub fn cleaner_pod(input: &CleanerInput<'_>) -> Result<Pod, BuildError> {
-    let CleanerInput { namespace, runs_on, uid, agent, platform, removed, known } = *input;
+    let CleanerInput { namespace, runs_on, uid, agent, platform, removed, known, list_after } = *input;
     let claim = shared_claim_name(runs_on);
     // The helper opens no connection.
     let agent = &ResolvedAgent { ca_bundle: None, ..agent.clone() };
     let mount = volumes::mount(VOLUME, WORKSPACES);
     let shared = Shared { platform, agent, env: Vec::new(), workspace: mount.clone(), outside: Vec::new() };
-    let env = vec![var(variables::REMOVED_TASKS, removed.join(",")), var(variables::KNOWN_TASKS, known.join(","))];
+    let mut env = vec![var(variables::REMOVED_TASKS, removed.join(",")), var(variables::KNOWN_TASKS, known.join(","))];
+    env.extend(list_after.map(|uid| var(variables::LIST_AFTER, uid)));
     let helper = shared.finished_helper("clean", "workspace-clean", env, vec![mount]);
     let container = Container {
         resources: Some(resources()),
@@ -130,6 +133,7 @@ mod tests {
             platform: &sample::platform(),
             removed: &removed,
             known: &known,
+            list_after: None,
         };
         let pod = cleaner_pod(&input).unwrap();
         assert_eq!(claim_of(&pod), Some("kubeopencode-workspace-template-go-dev"));
