@@ -130,8 +130,8 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     }
 }
 
-/// The agent has finished, and the housekeeper of the run still works. It ends by itself in time; a Pod in which it does not is
-/// stopped.
+/// The agent has finished, and the housekeeper of the run still works. It ends by itself in time; a Pod in which it does
+/// not is stopped.
 async fn collecting(
     shared: &Shared,
     task: &Task,
