@@ -1,8 +1,8 @@
 //! prep: puts the inputs of a run and its caches in place, before the agent starts.
 //!
 //! Inputs that are not optional must be there, or the run does not start. A cache only saves time: whatever is wrong with
-//! it, the run starts without it, and in time: its `startupTimeout` goes on meanwhile. Archives are downloaded and verified whole before a file of them is written; they are
-//! kept in a volume that the agent does not have.
+//! it, the run starts without it, and in time: its `startupTimeout` goes on meanwhile. Archives are downloaded and
+//! verified whole before a file of them is written; they are kept in a volume that the agent does not have.
 
 mod caches;
 mod inputs;
