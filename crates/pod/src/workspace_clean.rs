@@ -17,7 +17,7 @@ use std::{
 use domain::{
     contract::{
         paths,
-        workspace::{CleanReport, HALF, LONGEST_PROBLEM, MOST_PROBLEMS},
+        workspace::{CleanReport, LONGEST_PROBLEM, MOST_LISTED, MOST_PROBLEMS},
     },
     run::workspace::task_of_directory,
 };
@@ -102,7 +102,7 @@ fn clean(
                 others.insert(task.to_owned());
             }
             // The next Pod lists the rest.
-            if others.len() > HALF {
+            if others.len() > MOST_LISTED {
                 others.pop_last();
             }
             continue;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// UIDs of Tasks in one report: with them it fits into a termination message, which Kubernetes cuts at 4096 bytes.
 pub const MOST_TASKS: usize = 64;
 /// UIDs of other Tasks in one report, and of Tasks whose directories one Pod removes.
-pub const HALF: usize = MOST_TASKS / 2;
+pub const MOST_LISTED: usize = MOST_TASKS / 2;
 /// Sentences about trouble in one report.
 pub const MOST_PROBLEMS: usize = 4;
 /// Characters of such a sentence.
@@ -17,7 +17,7 @@ pub const LONGEST_PROBLEM: usize = 150;
 pub struct CleanReport {
     /// Number of Tasks whose directories were removed.
     pub removed: u64,
-    /// UIDs of other Tasks that have a directory there: the first [`HALF`] of them, in their order.
+    /// UIDs of other Tasks that have a directory there: the first [`MOST_LISTED`] of them, in their order.
     #[serde(default)]
     pub others: Vec<String>,
     /// UIDs of the Tasks whose directories could not be removed.
@@ -31,7 +31,7 @@ pub struct CleanReport {
 impl CleanReport {
     /// The UID after which the next report goes on; `None` if this one lists all.
     pub fn continues_after(&self) -> Option<&str> {
-        self.others.get(HALF - 1).map(String::as_str)
+        self.others.get(MOST_LISTED - 1).map(String::as_str)
     }
 }
 
@@ -44,8 +44,8 @@ mod tests {
         let uid = "1a2b3c4d-1111-2222-3333-0123456789ab".to_owned();
         let report = CleanReport {
             removed: u64::MAX,
-            others: vec![uid.clone(); HALF],
-            failed: vec![uid; HALF],
+            others: vec![uid.clone(); MOST_LISTED],
+            failed: vec![uid; MOST_LISTED],
             problems: vec!["é".repeat(LONGEST_PROBLEM); MOST_PROBLEMS],
         };
         let text = serde_json::to_string(&report).unwrap();

@@ -31,7 +31,7 @@ use crate::{
 /// Value of [`labels::APP_COMPONENT`] on the Pod.
 pub const COMPONENT: &str = "workspace-cleaner";
 /// Tasks whose directories one Pod removes.
-pub const AT_ONCE: usize = crate::contract::workspace::HALF;
+pub const AT_ONCE: usize = crate::contract::workspace::MOST_LISTED;
 /// Existing Tasks that one Pod is told. The value of a variable has at most 128 KiB.
 pub const MOST_KNOWN: usize = 2000;
 /// One Pod works this long. What it does not remove is left to the next.
